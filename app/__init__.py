@@ -1,0 +1,1 @@
+"""The application around the jobs: settings, command line, embedded stack, collector, simulator, health."""

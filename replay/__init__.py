@@ -1,0 +1,1 @@
+"""Bounded runs over the log, savepoints, comparison and promotion of versions."""
