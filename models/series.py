@@ -1,0 +1,70 @@
+"""Names of series: `kind/host/service/rest`, each part with `%` and `/` percent-encoded.
+
+    gauge/HOST/SERVICE/METRIC{label=value,...}     a level: the window's mean is compared
+    counter/HOST/SERVICE/METRIC{...}               a cumulative sum: becomes a rate per second from `last`
+    logs/HOST/SERVICE/LEVEL                        lines of one level in a window
+    template/HOST/SERVICE/LEVEL/ID                 lines of one template in a window
+    host/HOST                                      the host itself: named by novelties about a whole host
+    service/HOST/SERVICE                           a service on a host: named by novelties about a whole service
+
+The service may be empty. A metric's name keeps its `/` encoded as well, so that splitting at `/` is always right.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+KINDS = ("gauge", "counter", "logs", "template", "host", "service")
+
+
+class Series(NamedTuple):
+    """The parts of a series' name; parts that a kind does not have are empty."""
+
+    kind: str
+    host: str
+    service: str = ""
+    metric: str = ""
+    level: str = ""
+    template_id: str = ""
+
+
+def quote(part: str) -> str:
+    """Encode a part so that it holds no `/`."""
+    return part.replace("%", "%25").replace("/", "%2F")
+
+
+def unquote(part: str) -> str:
+    """The inverse of `quote`."""
+    return part.replace("%2F", "/").replace("%25", "%")
+
+
+def parse(name: str) -> Series:
+    """Take a series' name apart. Raises ValueError for a name that is not of the form above."""
+    kind, *rest = name.split("/")
+    parts = [unquote(p) for p in rest]
+    match kind, parts:
+        case ("gauge" | "counter"), [host, service, metric]:
+            return Series(kind, host, service, metric=metric)
+        case "logs", [host, service, level]:
+            return Series(kind, host, service, level=level)
+        case "template", [host, service, level, template_id]:
+            return Series(kind, host, service, level=level, template_id=template_id)
+        case "host", [host]:
+            return Series(kind, host)
+        case "service", [host, service]:
+            return Series(kind, host, service)
+    msg = f"not the name of a series: {name!r}; wanted kind/host/service/rest with kind one of {', '.join(KINDS)}"
+    raise ValueError(msg)
+
+
+def build(series: Series) -> str:
+    """The inverse of `parse`."""
+    tail = {
+        "gauge": (series.service, series.metric),
+        "counter": (series.service, series.metric),
+        "logs": (series.service, series.level),
+        "template": (series.service, series.level, series.template_id),
+        "host": (),
+        "service": (series.service,),
+    }[series.kind]
+    return "/".join([series.kind, *(quote(p) for p in (series.host, *tail))])
