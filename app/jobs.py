@@ -1,0 +1,97 @@
+"""The jobs of a deployment, made from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.settings import Settings
+from pipelines import correlate, detect, extract
+from pipelines.runner import Input, Job, Kafka
+
+NAMES = ("extract", "detect", "correlate", "index")
+
+
+def kafka_of(settings: Settings) -> Kafka:
+    """How Spark's Kafka source and sink reach the broker of the settings."""
+    own = settings.kafka
+    options: dict[str, str] = {}
+    if own.security_protocol != "PLAINTEXT":
+        options["security.protocol"] = own.security_protocol
+    if own.security_protocol.startswith("SASL"):
+        module = "plain.PlainLoginModule" if own.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+        password = own.sasl_password.get_secret_value() if own.sasl_password else ""
+        options["sasl.mechanism"] = own.sasl_mechanism
+        options["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required "
+            f'username="{own.sasl_username}" password="{password}";'
+        )
+    if own.ssl_cafile:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
+    return Kafka(own.bootstrap_servers or "", options)
+
+
+def topics_of(settings: Settings) -> dict[str, str]:
+    """Names of this version's topics by kind."""
+    kinds = ("telemetry", "logs", "statistics", "scores", "novelties", "incidents", "late", "dead-letters")
+    return {kind: settings.topic(kind) for kind in kinds}
+
+
+def extract_job(settings: Settings, origin: int = 0, origins: int = 1) -> Job:
+    """telemetry, logs -> statistics, late, dead-letters."""
+    law, topics, delay = settings.law, topics_of(settings), settings.law.watermark_delay_seconds
+    name = "extract" if origins == 1 else f"extract-{origin}-of-{origins}"
+    telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
+    return Job(
+        name=name,
+        inputs=(
+            Input((topics["telemetry"],), own_share(telemetry, origin, origins), delay),
+            Input((topics["logs"],), own_share(logs, origin, origins), delay),
+        ),
+        transform=lambda telemetry, logs: extract.closed_windows(telemetry, logs, law),
+        sink=extract.sink(law, topics, settings.topics.partitions, kafka_of(settings), origin, origins),
+        checkpoint=str(settings.checkpoint(name)),
+        max_records_per_batch=settings.spark.max_records_per_batch,
+    )
+
+
+def own_share(partitions: int, origin: int, origins: int) -> tuple[int, ...]:
+    """The partitions that one of several extract jobs reads."""
+    return tuple(p for p in range(partitions) if p % origins == origin)
+
+
+def detect_job(settings: Settings) -> Job:
+    """statistics -> scores, novelties."""
+    topics, partitions = topics_of(settings), settings.topics.partitions
+    processor = detect.DetectProcessor(settings.detection, settings.version, settings.law.shards)
+    return Job(
+        name="detect",
+        inputs=(Input((topics["statistics"],)),),
+        transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
+        checkpoint=str(settings.checkpoint("detect")),
+        max_records_per_batch=settings.spark.max_records_per_batch,
+    )
+
+
+def correlate_job(settings: Settings) -> Job:
+    """novelties -> incidents."""
+    topics = topics_of(settings)
+    return Job(
+        name="correlate",
+        inputs=(Input((topics["novelties"],)),),
+        transform=lambda raw: correlate.correlate(raw, settings.correlation, topics["incidents"]),
+        checkpoint=str(settings.checkpoint("correlate")),
+        max_records_per_batch=settings.spark.max_records_per_batch,
+    )
+
+
+def index_job(settings: Settings) -> Job:
+    """novelties, incidents, late, dead-letters (and scores, where switched on) -> Elasticsearch."""
+    raise NotImplementedError
+
+
+BUILDERS: dict[str, Callable[[Settings], Job]] = {
+    "extract": extract_job,
+    "detect": detect_job,
+    "correlate": correlate_job,
+    "index": index_job,
+}

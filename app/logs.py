@@ -1,0 +1,30 @@
+"""Logs: structlog key-value events on stderr, configured once."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+
+def configure(as_json: bool = False, level: int = logging.INFO) -> None:
+    """Set the form of logs: coloured lines on a terminal, JSON lines where asked for."""
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    # The clients log every reconnect; ours say what matters.
+    for name in ("kafka", "elastic_transport", "elasticsearch", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,0 +1,191 @@
+"""Everything that can be set, in one frozen object: arguments over environment over file over defaults.
+
+Environment variables are named `KAPPA_<SETTING>`, `__` between the parts (`KAPPA_KAFKA__BOOTSTRAP_SERVERS`). The file is
+TOML: the one given with `--config`, else `kappa.toml` in the working directory where there is one. An unknown key is an
+error, and so is a named file that is missing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from app.errors import SettingsError
+from models.detector import Parameters
+from models.incidents import CorrelationParameters
+from pipelines.law import Law
+
+PROJECT = Path(__file__).resolve().parent.parent
+DEFAULT_FILE = Path("kappa.toml")
+
+
+def default_home() -> Path:
+    """`.kappa` of the checkout that this runs from, else of the user's data folder."""
+    in_checkout = (PROJECT / "pyproject.toml").exists()
+    return PROJECT / ".kappa" if in_checkout else Path.home() / ".local" / "share" / "kappa"
+
+
+class Group(BaseModel):
+    """A group of settings: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSettings(Group):
+    """Where the log is. Without `bootstrap_servers` it is the embedded broker."""
+
+    bootstrap_servers: str | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    ssl_cafile: Path | None = None
+
+
+class ElasticsearchSettings(Group):
+    """Where documents go. Without `url` it is the embedded node."""
+
+    url: str | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+    api_key: SecretStr | None = None
+    ca_certs: Path | None = None
+    replicas: int = Field(default=0, ge=0)
+
+
+class StackSettings(Group):
+    """The embedded broker and Elasticsearch. Port 0 is any free one, kept from then on."""
+
+    kafka_port: int = Field(default=0, ge=0, le=65535)
+    elasticsearch_port: int = Field(default=0, ge=0, le=65535)
+
+
+class TopicSettings(Group):
+    """Names, partitions and retention of topics. Versions other than `live` have theirs as suffix, inputs apart."""
+
+    prefix: str = ""
+    telemetry_partitions: int = Field(default=2, ge=1, le=16)
+    logs_partitions: int = Field(default=2, ge=1, le=16)
+    partitions: int = Field(default=4, ge=1, le=64)
+    replication: int = Field(default=1, ge=1)
+    timestamps: Literal["append", "create"] = "append"
+    input_retention_hours: int = Field(default=24 * 14, ge=1)
+    retention_hours: int = Field(default=24 * 14, ge=1)
+    compression: Literal["producer", "lz4", "zstd", "snappy", "gzip", "uncompressed"] = "lz4"
+
+    @field_validator("prefix")
+    @classmethod
+    def _legal(cls, prefix: str) -> str:
+        if prefix and not all(c.isalnum() or c in "._-" for c in prefix):
+            msg = "a topic's name may hold letters, digits, '.', '_' and '-' only"
+            raise ValueError(msg)
+        return prefix
+
+
+class SparkSettings(Group):
+    """How jobs are run. `shuffle_partitions` is fixed for the life of a checkpoint."""
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    shuffle_partitions: int = Field(default=2, ge=1)
+    trigger_seconds: float = Field(default=1.0, ge=0)
+    max_records_per_batch: int = Field(default=200_000, ge=100)
+    extra: dict[str, str] = Field(default_factory=dict)
+
+
+class IndexSettings(Group):
+    """What goes to Elasticsearch. `scores` is a document per window and series."""
+
+    scores: bool = False
+
+
+class HealthSettings(Group):
+    """`/metrics` and `/healthz`: the first job's port, the next ones follow. 0 is any free one; none without a port."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    stale_seconds: float = Field(default=120.0, gt=0)
+
+
+class Settings(BaseSettings):
+    """All settings of one deployment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="KAPPA_", env_nested_delimiter="__")
+
+    home: Path = Field(default_factory=default_home)
+    version: str = Field(default="live", pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$")
+    law: Law = Law()
+    detection: Parameters = Parameters()
+    correlation: CorrelationParameters = CorrelationParameters()
+    kafka: KafkaSettings = KafkaSettings()
+    elasticsearch: ElasticsearchSettings = ElasticsearchSettings()
+    stack: StackSettings = StackSettings()
+    topics: TopicSettings = TopicSettings()
+    spark: SparkSettings = SparkSettings()
+    index: IndexSettings = IndexSettings()
+    health: HealthSettings = HealthSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then environment, then the file."""
+        file = TomlConfigSettingsSource(settings_cls, toml_file=_FileInUse.path)
+        return init_settings, env_settings, file
+
+    @property
+    def jars(self) -> Path:
+        """Where the jars lie that this project has fetched."""
+        return self.home / "jars"
+
+    def topic(self, kind: str) -> str:
+        """The name of a topic of this version: telemetry, logs, statistics, scores, ..."""
+        shared = kind in ("telemetry", "logs") or self.version == "live"
+        return f"{self.topics.prefix}{kind}" if shared else f"{self.topics.prefix}{kind}.{self.version}"
+
+    def checkpoint(self, job: str) -> Path:
+        """Where a job of this version keeps its progress and state."""
+        return self.home / "checkpoints" / self.version / job
+
+    def shown(self) -> dict[str, Any]:
+        """Effective settings as JSON types, secrets masked."""
+        shown: dict[str, Any] = self.model_dump(mode="json")
+        return shown
+
+
+class _FileInUse:
+    """Which file `Settings` reads: pydantic-settings asks for it on the class."""
+
+    path: Path | None = None
+
+
+def load(config: Path | None = None, **overrides: Any) -> Settings:
+    """Read the settings. Raises SettingsError, one line, for a missing file, an unknown key or a bad value."""
+    if config is not None and not config.is_file():
+        msg = f"settings: no file {config}; wanted a TOML file; check --config"
+        raise SettingsError(msg)
+    _FileInUse.path = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        raise SettingsError(_first(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        msg = f"settings: {_FileInUse.path} is not TOML: {error}"
+        raise SettingsError(msg) from error
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    what = "unknown setting" if first["type"] == "extra_forbidden" else first["msg"]
+    return f"settings: {where}: {what}, got {first.get('input')!r}{more}; see `kappa config show`"

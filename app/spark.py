@@ -1,0 +1,63 @@
+"""The one Spark session of a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from app.java import spark_java_home
+from app.settings import Settings
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def session(settings: Settings, name: str = "kappa") -> SparkSession:
+    """Start Spark, or give the session that this process has already."""
+    os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
+    # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark binds to the host's name, which need not resolve; nothing here is meant for other machines.
+    if settings.spark.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name).master(settings.spark.master)
+    for key, value in (options(settings) | settings.spark.extra).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def options(settings: Settings) -> dict[str, str]:
+    """Spark's configuration; each that is not obvious has its reason."""
+    jars = sorted(str(p) for p in (settings.jars / "spark").glob("*.jar"))
+    scratch = settings.home / "spark"
+    return {
+        "spark.jars": ",".join(jars),
+        "spark.driver.memory": settings.spark.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()} -Dderby.system.home={scratch}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        # An exception on one bad record would stop the job for all: casts give null, and null gives a reason.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.scheduler.mode": "FAIR",
+        # A shard's model is in the worker that used it last: keep workers.
+        "spark.python.worker.reuse": "true",
+    }
+
+
+def log_configuration() -> Path:
+    return Path(__file__).with_name("log4j2.properties")

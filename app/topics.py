@@ -1,0 +1,131 @@
+"""Topics: their names, and how they have to be set for the law to hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from app.errors import InputError, ServiceUnavailable
+from app.settings import Settings
+
+INPUTS = ("telemetry", "logs")
+OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it should be."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
+def wanted(settings: Settings) -> list[Topic]:
+    """All topics of the version that the settings name."""
+    own = settings.topics
+    stamped = "LogAppendTime" if own.timestamps == "append" else "CreateTime"
+    common = {"compression.type": own.compression, "max.message.bytes": "2097152", "cleanup.policy": "delete"}
+    inputs = common | {
+        "message.timestamp.type": stamped,
+        "retention.ms": str(own.input_retention_hours * HOUR_MS),
+    }
+    # Records of the pipeline's own topics are as old as the log is read back: retention goes by when they were written.
+    outputs = common | {
+        "message.timestamp.type": "LogAppendTime",
+        "retention.ms": str(own.retention_hours * HOUR_MS),
+    }
+    count = {"telemetry": own.telemetry_partitions, "logs": own.logs_partitions}
+    return [
+        Topic(settings.topic(kind), count.get(kind, own.partitions), inputs if kind in INPUTS else outputs)
+        for kind in (*INPUTS, *OUTPUTS)
+    ]
+
+
+def client_options(settings: Settings) -> dict[str, Any]:
+    """Arguments for kafka-python's clients."""
+    kafka = settings.kafka
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "security_protocol": kafka.security_protocol,
+    }
+    if kafka.security_protocol.startswith("SASL"):
+        options["sasl_mechanism"] = kafka.sasl_mechanism
+        options["sasl_plain_username"] = kafka.sasl_username
+        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
+    if kafka.ssl_cafile:
+        options["ssl_cafile"] = str(kafka.ssl_cafile)
+    return options
+
+
+def admin(settings: Settings) -> KafkaAdminClient:
+    """An admin client. Raises ServiceUnavailable if the broker does not answer."""
+    try:
+        return KafkaAdminClient(**client_options(settings))
+    except (KafkaError, OSError) as error:
+        msg = (
+            f"Kafka at {settings.kafka.bootstrap_servers} does not answer ({type(error).__name__}); start it, or run "
+            "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
+        )
+        raise ServiceUnavailable(msg) from error
+
+
+def create(settings: Settings) -> dict[str, str]:
+    """Create what is missing; answer what became of each topic: created, or there already.
+
+    Raises InputError for a topic that is there with other partitions than wanted: changing them under running jobs would
+    move series between partitions.
+    """
+    client = admin(settings)
+    try:
+        topics = wanted(settings)
+        existing = {t["name"]: len(t["partitions"]) for t in client.describe_topics([t.name for t in topics]) if t["partitions"]}
+        result: dict[str, str] = {}
+        for topic in topics:
+            found = existing.get(topic.name)
+            if found is None:
+                _create(client, topic, settings.topics.replication)
+                result[topic.name] = "created"
+            elif found != topic.partitions:
+                msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* in the settings"
+                raise InputError(msg)
+            else:
+                result[topic.name] = "there already"
+        return result
+    finally:
+        client.close()
+
+
+def _create(client: KafkaAdminClient, topic: Topic, replication: int) -> None:
+    new = NewTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=replication,
+        topic_configs=topic.config,
+    )
+    try:
+        client.create_topics([new])
+    except TopicAlreadyExistsError:
+        return  # somebody else was quicker: what was wanted is there
+
+
+def stamp(settings: Settings, how: str) -> None:
+    """Set whether input topics keep the producer's timestamps (`create`) or take the broker's (`append`).
+
+    History is imported under `create`, before anything live; from then on `append` holds.
+    """
+    value = {"append": "LogAppendTime", "create": "CreateTime"}[how]
+    client = admin(settings)
+    try:
+        client.alter_configs(
+            [
+                ConfigResource(ConfigResourceType.TOPIC, settings.topic(kind), configs={"message.timestamp.type": value})
+                for kind in INPUTS
+            ]
+        )
+    finally:
+        client.close()

@@ -1,0 +1,292 @@
+"""extract: telemetry and logs -> statistics, late, dead-letters.
+
+Reads both input topics in one query, so that one tick covers both. Every record is admitted or refused from the record
+alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
+was refused travels through the same windows as a group of its own, so that one batch writes everything or nothing.
+
+The watermark is put on the *append time* of each Kafka partition, before anything is parsed: an admitted record has
+`event time >= append time - lateness`, append times of a partition do not go back, so none can be behind the watermark
+`append time - lateness`. See docs/decisions/0001-watermark-on-append-time.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.inputs import log_lines, telemetry_points
+from pipelines.law import MICROS, MILLIS, Law
+from pipelines.runner import BatchSink, Kafka, write_to_kafka
+
+# The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
+WATERMARK_MARK = "spark.watermarkDelayMs"
+REFUSED = "!"
+HEARTBEAT = "heartbeat"
+
+# Scales of the fixed-point parts: a value is cut into multiples of each, which are summed as longs. Values are at most
+# 1e15 (inputs.py), squares 1e30, so that no sum of fewer than 1e8 rows a window can overflow.
+SUM_SCALES = (2.0**32, 1.0, 2.0**-32, 2.0**-64)
+SQUARE_SCALES = (2.0**64, 2.0**32, 1.0, 2.0**-32, 2.0**-64)
+
+# `last` is the value with the largest order: 24 bits of event time within the window, 33 of offset, 6 of partition.
+TIME_BITS, OFFSET_BITS, PARTITION_BITS = 24, 33, 6
+
+STATISTICS = ("series", "window_end", "n", "mean", "m2", "min", "max", "last", "shard", "template", "sample")
+
+
+def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law) -> DataFrame:
+    """Statistics of the windows that are closed, and what was refused in them.
+
+    Both inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
+    `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
+    `series` that starts with `!` and the raw bytes as `payload`.
+    """
+    points = admitted(telemetry_points(telemetry), ["series", "value"], law)
+    lines = log_lines(logs).withColumn("series", template_series())
+    lines = admitted(lines, ["series", "template", "message"], law)
+    return point_statistics(points, law).unionByName(line_statistics(lines, law))
+
+
+def template_series() -> Column:
+    """The series of a log line: its template on its host and service. A heartbeat keeps its name."""
+    template_id = F.lower(F.lpad(F.hex(F.xxhash64("template")), 16, "0"))
+    name = F.concat_ws("/", F.lit("template"), quoted("host"), quoted("service"), F.col("level"), template_id)
+    return F.when(F.col("host") == HEARTBEAT, F.lit(HEARTBEAT)).otherwise(name)
+
+
+def quoted(name: str) -> Column:
+    """A part of a series' name without `/`, as models.series.quote."""
+    return F.replace(F.replace(F.col(name), F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F"))
+
+
+def admitted(records: DataFrame, keep: list[str], law: Law) -> DataFrame:
+    """Decide for each record, from the record alone, where it goes.
+
+    A refused record keeps its raw bytes as `payload`; its series says why and whence, and its event time is its append
+    time, so that it is never behind the watermark.
+    """
+    append, event = F.unix_millis("timestamp"), F.unix_millis("event_time")
+    ahead = F.concat(
+        F.lit("event time is "),
+        F.floor((event - append) / MILLIS).cast("string"),
+        F.lit(f" s ahead of the append time, more than {law.skew_seconds} s"),
+    )
+    why = (
+        F.when(F.col("reason").isNotNull(), F.concat(F.lit("dead-letters/"), F.col("reason")))
+        .when(append - event > law.lateness_seconds * MILLIS, F.lit(f"late/more than {law.lateness_seconds} s late"))
+        .when(event - append > law.skew_seconds * MILLIS, F.concat(F.lit("dead-letters/"), ahead))
+    )
+    record = F.concat_ws("/", F.lit(REFUSED), F.col("topic"), F.col("partition"), F.col("offset"), append, F.col("why"))
+    mark = {WATERMARK_MARK: law.watermark_delay_seconds * MILLIS}
+    refused = F.col("why").isNotNull()
+    kept = [c for c in keep if c != "series"]
+    return records.withColumn("why", why).select(
+        F.when(refused, F.col("timestamp")).otherwise(F.col("event_time")).alias("event_time", metadata=mark),
+        F.when(refused, record).otherwise(F.col("series")).alias("series"),
+        F.when(refused, F.coalesce("value_bytes", F.lit(b""))).alias("payload"),
+        *kept,
+        "offset",
+        "partition",
+    )
+
+
+def point_statistics(points: DataFrame, law: Law) -> DataFrame:
+    """Exact statistics per series and window: n, mean, M2, min, max and the last value."""
+    level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(F.col("value"))
+    value = F.col("value")
+    sums = points.withColumn("level", level).groupBy(window(law), "series", "payload").agg(
+        F.count(F.lit(1)).alias("n"),
+        *exact_sum(F.col("level"), SUM_SCALES, "s"),
+        *exact_sum(F.col("level") * F.col("level"), SQUARE_SCALES, "q"),
+        F.min(value).alias("min"),
+        F.max(value).alias("max"),
+        F.max_by(value, arrival_order(law)).alias("last"),
+    )
+    total, squares, n = put_together(SUM_SCALES, "s"), put_together(SQUARE_SCALES, "q"), F.col("n")
+    m2 = F.when(n > 1, F.greatest(squares - total * total / n, F.lit(0.0))).otherwise(F.lit(0.0))
+    return sums.select(
+        "series",
+        window_end().alias("window_end"),
+        "n",
+        (total / n).alias("mean"),
+        m2.alias("m2"),
+        "min",
+        "max",
+        "last",
+        F.lit(None).cast("string").alias("template"),
+        F.lit(None).cast("string").alias("sample"),
+        "payload",
+    )
+
+
+def line_statistics(lines: DataFrame, law: Law) -> DataFrame:
+    """Lines per template and window, with the least message in the order of its bytes as the sample."""
+    counts = lines.groupBy(window(law), "series", "payload", "template").agg(
+        F.count(F.lit(1)).alias("n"), F.min("message").alias("sample")
+    )
+    nothing = F.lit(None).cast("double")
+    return counts.select(
+        "series",
+        window_end().alias("window_end"),
+        "n",
+        *[nothing.alias(name) for name in ("mean", "m2", "min", "max", "last")],
+        "template",
+        "sample",
+        "payload",
+    )
+
+
+def window(law: Law) -> Column:
+    return F.window("event_time", f"{law.window_seconds} seconds")
+
+
+def window_end() -> Column:
+    return F.unix_millis(F.col("window.end"))
+
+
+def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]:
+    """Sums of `value` that do not depend on the order of addition: whole multiples of each scale, as longs.
+
+    A double is the exact sum of its multiples down to the last scale, below which it is cut off.
+    """
+    sums, rest = [], value
+    for i, scale in enumerate(scales):
+        whole = F.floor(rest / F.lit(scale))
+        sums.append(F.sum(whole).alias(f"{name}{i}"))
+        rest = rest - whole.cast("double") * F.lit(scale)
+    return sums
+
+
+def put_together(scales: Iterable[float], name: str) -> Column:
+    parts = [F.col(f"{name}{i}").cast("double") * F.lit(scale) for i, scale in enumerate(scales)]
+    return reduce(lambda a, b: a + b, parts)
+
+
+def arrival_order(law: Law) -> Column:
+    """Event time, then offset, then partition, in one long: a struct would cost the hash aggregation."""
+    micros = law.window_seconds * MICROS
+    resolution = -(-micros // 2**TIME_BITS)
+    within = F.floor(F.pmod(F.unix_micros("event_time"), F.lit(micros)) / resolution)
+    offset = F.col("offset").bitwiseAND(F.lit(2**OFFSET_BITS - 1))
+    partition = F.col("partition").cast("long").bitwiseAND(F.lit(2**PARTITION_BITS - 1))
+    return F.shiftleft(within, OFFSET_BITS + PARTITION_BITS) + F.shiftleft(offset, PARTITION_BITS) + partition
+
+
+def windows_of(closed: DataFrame) -> list[int]:
+    """The window ends that a batch closed, in order: each is a tick. A window nobody wrote into does not exist."""
+    return sorted(row[0] for row in closed.select("window_end").distinct().collect())
+
+
+def records(
+    closed: DataFrame,
+    windows: list[int],
+    law: Law,
+    topics: dict[str, str],
+    partitions: int,
+    origin: int = 0,
+    origins: int = 1,
+) -> DataFrame:
+    """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
+
+    Rows of statistics and log totals, then the tick of their window, shard by shard; and what was refused. `topics` says
+    how `statistics`, `late` and `dead-letters` are called; `partitions` is the number of those of `statistics`.
+    """
+    rows = statistics(closed, law).select(
+        "shard",
+        "window_end",
+        F.lit(False).alias("is_tick"),
+        "series",
+        F.to_json(F.struct(*STATISTICS)).cast("binary").alias("value"),
+    )
+    ticks = ticks_of(closed.sparkSession, windows, law, origin, origins)
+    sorted_rows = (
+        rows.unionByName(ticks)
+        .withColumn("partition", F.pmod("shard", F.lit(partitions)).cast("int"))
+        .repartition(partitions, "partition")
+        .sortWithinPartitions("partition", "window_end", "is_tick", "shard", "series")
+    )
+    return sorted_rows.select(
+        F.lit(topics["statistics"]).alias("topic"),
+        "partition",
+        F.col("series").cast("binary").alias("key"),
+        "value",
+        F.lit(None).cast(HEADERS).alias("headers"),
+    ).unionByName(refused_records(closed, topics))
+
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def statistics(closed: DataFrame, law: Law) -> DataFrame:
+    """Rows of series: what `closed_windows` counted, and the totals of log lines per host, service and level."""
+    rows = closed.where(~F.col("series").startswith(REFUSED) & (F.col("series") != HEARTBEAT))
+    # templates/HOST/SERVICE/LEVEL/ID without its first and last part
+    name = F.concat(F.lit("logs/"), F.substring_index(F.expr("substring(series, 10)"), "/", 3))
+    totals = (
+        rows.where(F.col("series").startswith("template/"))
+        .groupBy("window_end", name.alias("series"))
+        .agg(F.sum("n").alias("n"))
+    )
+    host = F.element_at(F.split("series", "/", 3), 2)
+    return (
+        rows.drop("payload")
+        .unionByName(totals, allowMissingColumns=True)
+        .withColumn("shard", F.pmod(F.xxhash64(host), F.lit(law.shards)).cast("int"))
+    )
+
+
+def ticks_of(spark: SparkSession, windows: list[int], law: Law, origin: int, origins: int) -> DataFrame:
+    """One tick per closed window and shard: no row of this origin with an end up to it will follow for that shard."""
+    # Through JSON, because a DataFrame made of Python values would start a Python worker for each batch.
+    ends = F.explode(F.from_json(F.lit(json.dumps(windows)), "array<bigint>"))
+    ticks = spark.range(law.shards).select(F.col("id").cast("int").alias("shard"), ends.alias("window_end"))
+    tick = F.struct(
+        F.col("window_end").alias("tick"), "shard", F.lit(origin).alias("origin"), F.lit(origins).alias("origins")
+    )
+    return ticks.select(
+        "shard",
+        "window_end",
+        F.lit(True).alias("is_tick"),
+        F.lit(None).cast("string").alias("series"),
+        F.to_json(tick).cast("binary").alias("value"),
+    )
+
+
+def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
+    """Records for `late` and `dead-letters`: the raw bytes, and as headers why and whence."""
+    parts = F.split("series", "/", 7)
+    refused = closed.where(F.col("series").startswith(REFUSED)).select("payload", parts.alias("p"))
+    names = ("kappa.topic", "kappa.partition", "kappa.offset", "kappa.timestamp")
+    headers = [header(name, F.col("p")[i + 1]) for i, name in enumerate(names)]
+    headers += [header("kappa.reason", F.col("p")[6]), header("kappa.stage", F.lit("extract"))]
+    where = F.when(F.col("p")[5] == "late", F.lit(topics["late"])).otherwise(F.lit(topics["dead-letters"]))
+    return refused.select(
+        where.alias("topic"),
+        F.lit(None).cast("int").alias("partition"),
+        F.lit(None).cast("binary").alias("key"),
+        F.col("payload").alias("value"),
+        F.array(*headers).cast(HEADERS).alias("headers"),
+    )
+
+
+def header(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+
+
+def sink(law: Law, topics: dict[str, str], partitions: int, kafka: Kafka, origin: int = 0, origins: int = 1) -> BatchSink:
+    """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
+
+    def write(closed: DataFrame, batch_id: int) -> None:
+        closed = closed.persist()
+        try:
+            windows = windows_of(closed)
+            if windows:
+                write_to_kafka(records(closed, windows, law, topics, partitions, origin, origins), kafka)
+        finally:
+            closed.unpersist()
+
+    return write

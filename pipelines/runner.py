@@ -1,0 +1,221 @@
+"""Starts jobs, watches over them and stops them: the only place where a streaming query begins.
+
+A `Job` says what it reads, the function from input to output, and where the output goes. The runner puts it on Kafka,
+reports each batch, and stops a job that would break the law (a row dropped by the watermark).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
+
+from app.errors import LawBroken
+from pipelines.law import Law
+
+log = structlog.get_logger()
+
+Progress = Mapping[str, Any]
+BatchSink = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """How to reach the log. `options` are those of Kafka's own clients without the prefix `kafka.`."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def prefixed(self) -> dict[str, str]:
+        """Options as Spark's Kafka source and sink want them."""
+        own = {f"kafka.{k}": v for k, v in self.options.items()}
+        return {"kafka.bootstrap.servers": self.bootstrap_servers, **own}
+
+
+@dataclass(frozen=True)
+class Input:
+    """Topics to read. With `delay_seconds` each of their `partitions` is a source of its own, with its own watermark."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...] = ()
+    delay_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One task: inputs -> transform -> sink.
+
+    `transform` gets one DataFrame an input, in their order. `sink` is a function of a batch; without it, the output's
+    rows (`topic, partition, key, value`) go to Kafka.
+    """
+
+    name: str
+    inputs: tuple[Input, ...]
+    transform: Callable[..., DataFrame]
+    checkpoint: str
+    sink: BatchSink | None = None
+    max_records_per_batch: int = 200_000
+
+
+def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: int) -> DataFrame:
+    """A topic as a stream. Several watermarks under a union count as their minimum: Spark's default policy."""
+    if source.delay_seconds is None:
+        return _kafka_stream(spark, kafka, {"subscribe": ",".join(source.topics)}, max_records)
+    share = max(1, max_records // len(source.partitions))
+    parts = [
+        _kafka_stream(spark, kafka, {"assign": json.dumps({topic: [p]})}, share)
+        for topic in source.topics
+        for p in source.partitions
+    ]
+    delayed = [part.withWatermark("timestamp", f"{source.delay_seconds} seconds") for part in parts]
+    return reduce(DataFrame.unionByName, delayed)
+
+
+def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:
+    options = {"startingOffsets": "earliest", "includeHeaders": "true", "maxOffsetsPerTrigger": str(max_records)}
+    return spark.readStream.format("kafka").options(**kafka.prefixed(), **options, **which).load()
+
+
+# Order within a partition is what ticks rest on: idempotent producers keep it through retries. A dead letter is the
+# record as it came, with headers on top, so more than the megabyte that a record may have.
+PRODUCER = {
+    "kafka.enable.idempotence": "true",
+    "kafka.acks": "all",
+    "kafka.compression.type": "lz4",
+    "kafka.linger.ms": "5",
+    "kafka.batch.size": "262144",
+    "kafka.max.request.size": "4194304",
+}
+
+
+def write_to_kafka(records: DataFrame, kafka: Kafka) -> None:
+    """Append a bounded DataFrame of `topic, partition, key, value[, headers]` to the log."""
+    records.write.format("kafka").options(**kafka.prefixed(), **PRODUCER).save()
+
+
+def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
+    """Start a job; it goes on where its checkpoint says."""
+    streams = [read_stream(spark, kafka, source, job.max_records_per_batch) for source in job.inputs]
+    writer = job.transform(*streams).writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
+    writer = writer.trigger(**trigger)
+    if job.sink is not None:
+        return writer.foreachBatch(job.sink).start()
+    return writer.format("kafka").options(**kafka.prefixed(), **PRODUCER).outputMode("append").start()
+
+
+class Watch(StreamingQueryListener):
+    """Hears of every batch: hands its progress on, and remembers a broken law."""
+
+    def __init__(self, on_progress: Callable[[str, Progress], None] | None = None) -> None:
+        super().__init__()
+        self._on_progress = on_progress
+        self.dropped: dict[str, int] = {}
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+        progress = json.loads(event.progress.json)
+        name = progress.get("name") or "?"
+        dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
+        self.dropped[name] = self.dropped.get(name, 0) + dropped
+        if self._on_progress is not None:
+            self._on_progress(name, progress)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+
+
+class Runner:
+    """Runs jobs in one Spark session until they are told to stop, one fails, or the law is broken."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        kafka: Kafka,
+        law: Law,
+        trigger_seconds: float = 1.0,
+        on_progress: Callable[[str, Progress], None] | None = None,
+    ) -> None:
+        self._spark, self._kafka, self._law = spark, kafka, law
+        self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
+        self._watch = Watch(on_progress)
+        self._queries: dict[str, StreamingQuery] = {}
+        spark.streams.addListener(self._watch)
+
+    @property
+    def dropped_by_watermark(self) -> int:
+        """Rows that Spark has dropped as too late: 0, or the law is broken."""
+        return sum(self._watch.dropped.values())
+
+    @property
+    def queries(self) -> dict[str, StreamingQuery]:
+        """The running queries by the name of their job."""
+        return dict(self._queries)
+
+    def start(self, job: Job) -> StreamingQuery:
+        """Start a job."""
+        # A pool each, so that a long batch of one job does not hold up the others' short ones.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", job.name)
+        query = start(self._spark, self._kafka, job, self._trigger)
+        self._queries[job.name] = query
+        log.info("job started", job=job.name, checkpoint=job.checkpoint)
+        return query
+
+    def run_to_end(self, job: Job) -> StreamingQuery:
+        """Run a job over all that is in its inputs now, then stop it. Raises what ended it early."""
+        query = start(self._spark, self._kafka, job, {"availableNow": True})
+        query.awaitTermination()
+        self.check(query)
+        return query
+
+    def wait(self, stopping: threading.Event, poll_seconds: float = 0.5) -> None:
+        """Watch over the jobs until told to stop. Raises LawBroken, or what ended a job."""
+        while not stopping.wait(poll_seconds):
+            for query in self._queries.values():
+                self.check(query)
+
+    def check(self, query: StreamingQuery) -> None:
+        """Raise if a job has failed or if rows were dropped."""
+        if self.dropped_by_watermark:
+            msg = (
+                f"{query.name}: {self.dropped_by_watermark} rows were dropped by the watermark, wanted 0: the topic's "
+                "append times go back by more than disorder_seconds; raise it and replay"
+            )
+            raise LawBroken(msg)
+        error = query.exception()
+        if error is not None:
+            raise error
+
+    def stop(self, timeout_seconds: float = 60.0) -> None:
+        """Stop every job after the batch that it is in."""
+        deadline = time.monotonic() + timeout_seconds
+        for name, query in self._queries.items():
+            stop_after_batch(query, max(0.0, deadline - time.monotonic()))
+            log.info("job stopped", job=name)
+        self._queries.clear()
+        self._spark.streams.removeListener(self._watch)
+
+
+def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
+    """Let the batch in hand end, then stop. What a stop interrupts is only done again at the next start."""
+    deadline = time.monotonic() + timeout_seconds
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        try:
+            query.awaitTermination(0.05)
+        except StreamingQueryException:
+            break
+    query.stop()

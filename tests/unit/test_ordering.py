@@ -1,0 +1,105 @@
+"""Windows come out complete, in order, once: whatever the batches, repeats and crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ordering import NUMBERS, SCHEMA, WindowBuffer
+
+Item = tuple[str, int, int]  # ("row", window, series) or ("tick", window, origin)
+
+
+def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "series": np.array([f"gauge/h/s/m{s}" for _, s in pairs], dtype=object),
+        "window_end": np.array([w for w, _ in pairs], dtype=np.int64),
+        "n": np.ones(len(pairs), dtype=np.int64),
+        "template": np.full(len(pairs), None, dtype=object),
+        "sample": np.full(len(pairs), None, dtype=object),
+    }
+    columns |= {name: np.array([w * 100.0 + s for w, s in pairs]) for name in NUMBERS}
+    return {name: columns[name] for name in SCHEMA.names}
+
+
+def feed(buffer: WindowBuffer, items: list[Item], origins: int = 1) -> list[tuple[int, list[str], list[float]]]:
+    """One batch: its rows and ticks, and the windows that it completes."""
+    pairs = [(w, s) for kind, w, s in items if kind == "row"]
+    ticks = [(w, o) for kind, w, o in items if kind == "tick"]
+    if ticks:
+        pairs_of = np.array(ticks, dtype=np.int64)
+        buffer.add_ticks(pairs_of[:, 0], pairs_of[:, 1], origins)
+    if pairs:
+        buffer.add_rows(rows(pairs))
+    return [(w, list(x.series), list(x.mean)) for w, x in buffer.take()]
+
+
+def log_of(content: dict[int, set[int]]) -> list[Item]:
+    """What extract writes: the rows of each window, then its tick."""
+    return [
+        item
+        for w in sorted(content)
+        for item in [*[("row", w, s) for s in sorted(content[w])], ("tick", w, 0)]
+    ]
+
+
+contents = st.dictionaries(st.integers(1, 8).map(lambda w: w * 10), st.sets(st.integers(0, 5)), min_size=1, max_size=6)
+
+
+@given(contents, st.data())
+def test_any_split_repeat_and_crash_gives_the_same_windows(content: dict[int, set[int]], data: st.DataObject) -> None:
+    log = log_of(content)
+    expected = feed(WindowBuffer(), log)
+    got, buffer, at = [], WindowBuffer(), 0
+    while at < len(log):
+        size = data.draw(st.integers(1, len(log)))
+        batch = log[at : at + size]
+        if data.draw(st.booleans()):  # the sink wrote the batch twice
+            batch = batch + batch
+        saved = buffer.dump()
+        out = feed(buffer, batch)
+        if data.draw(st.booleans()):  # killed before the commit: the batch is done again from the saved state
+            buffer = WindowBuffer.load(saved)
+            out = feed(buffer, batch)
+        got += out
+        back = data.draw(st.integers(0, 2))  # extract restarted and wrote its last records again
+        at = max(0, at + size - back) if data.draw(st.booleans()) and at + size < len(log) else at + size
+    assert got == expected
+
+
+@given(contents)
+def test_dump_and_load_are_inverse(content: dict[int, set[int]]) -> None:
+    log = log_of(content)
+    buffer = WindowBuffer()
+    feed(buffer, log[: len(log) // 2])
+    again = WindowBuffer.load(buffer.dump())
+    assert again.dump() == buffer.dump()
+    assert feed(again, log[len(log) // 2 :]) == feed(buffer, log[len(log) // 2 :])
+
+
+def test_a_window_waits_for_every_origin() -> None:
+    buffer = WindowBuffer()
+    assert feed(buffer, [("row", 10, 1), ("tick", 10, 0)], origins=2) == []
+    assert feed(buffer, [("row", 10, 0), ("tick", 10, 1)], origins=2) == [
+        (10, ["gauge/h/s/m0", "gauge/h/s/m1"], [1000.0, 1001.0])
+    ]
+
+
+def test_a_window_without_rows_of_this_shard_is_still_a_window() -> None:
+    assert feed(WindowBuffer(), [("tick", 10, 0), ("tick", 20, 0)]) == [(10, [], []), (20, [], [])]
+
+
+def test_rows_without_their_tick_are_kept() -> None:
+    buffer = WindowBuffer()
+    assert feed(buffer, [("row", 10, 0)]) == []
+    assert len(buffer.rows["n"]) == 1
+
+
+def test_another_format_is_refused() -> None:
+    data = WindowBuffer().dump().replace(b"format\x00", b"farmat\x00")
+    with pytest.raises(ValueError, match="format"):
+        WindowBuffer.load(data)
