@@ -1,0 +1,20 @@
+"""A labelled fleet: physical hosts, virtual machines and services with realistic telemetry, logs, faults and changes."""
+
+from app.simulator.settings import KINDS, Planned, SimulatorSettings
+from app.simulator.simulation import Batch, Block, Simulation, simulate
+from app.simulator.truth import Table, match
+from app.simulator.writer import document, write
+
+__all__ = [
+    "KINDS",
+    "Batch",
+    "Block",
+    "Planned",
+    "Simulation",
+    "SimulatorSettings",
+    "Table",
+    "document",
+    "match",
+    "simulate",
+    "write",
+]
