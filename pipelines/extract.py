@@ -84,8 +84,10 @@ def admitted(records: DataFrame, keep: list[str], law: Law) -> DataFrame:
     mark = {WATERMARK_MARK: law.watermark_delay_seconds * MILLIS}
     refused = F.col("why").isNotNull()
     kept = [c for c in keep if c != "series"]
+    # Never null, and Spark can see it: else it would filter for nulls before the parser, by parsing everything twice.
+    time = F.coalesce(F.when(refused, F.col("timestamp")).otherwise(F.col("event_time")), F.timestamp_seconds(F.lit(0)))
     return records.withColumn("why", why).select(
-        F.when(refused, F.col("timestamp")).otherwise(F.col("event_time")).alias("event_time", metadata=mark),
+        time.alias("event_time", metadata=mark),
         F.when(refused, record).otherwise(F.col("series")).alias("series"),
         F.when(refused, F.coalesce("value_bytes", F.lit(b""))).alias("payload"),
         *kept,

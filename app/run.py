@@ -1,0 +1,109 @@
+"""Long-running jobs in one process: session, topics, health, and a clean stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from app import jobs, topics
+from app.errors import InputError
+from app.health import Health, HealthServer
+from app.settings import Settings
+from app.spark import session
+from pipelines.runner import Progress, Runner
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Names of jobs, `all` spelled out. Raises InputError for one that there is not."""
+    wanted = list(jobs.NAMES) if "all" in names else list(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in jobs.NAMES]
+    if unknown:
+        msg = f"no job {unknown[0]!r}; there are {', '.join(jobs.NAMES)} and all"
+        raise InputError(msg)
+    return wanted
+
+
+def pin_configuration(settings: Settings) -> Path:
+    """Hold the configuration that results depend on against the one that this version began with.
+
+    Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
+    that no replay can give again.
+    """
+    file = settings.home / "checkpoints" / settings.version / "configuration.json"
+    now = json.loads(json.dumps(dataclasses.asdict(settings.law) | {
+        "detection": dataclasses.asdict(settings.detection),
+        "correlation": dataclasses.asdict(settings.correlation),
+    }))
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(now, indent=2, sort_keys=True) + "\n")
+        return file
+    before = json.loads(file.read_text())
+    different = [key for key in now if before.get(key) != now[key]]
+    if different:
+        key = different[0]
+        msg = (
+            f"version {settings.version} began with {key}={before.get(key)}, the settings say {now[key]}; results would no "
+            f"longer be the same as a replay's: set it back, or run under another version name (kept in {file})"
+        )
+        raise InputError(msg)
+    return file
+
+
+@contextmanager
+def running(
+    settings: Settings,
+    names: Sequence[str],
+    origin: int = 0,
+    origins: int = 1,
+    on_progress: Callable[[str, Progress], None] | None = None,
+) -> Iterator[tuple[Runner, Health]]:
+    """Jobs that run while the block does, and are stopped after their batch when it ends."""
+    pin_configuration(settings)
+    topics.create(settings)
+    health = Health(settings.health.stale_seconds)
+
+    def heard(name: str, progress: Progress) -> None:
+        health.on_progress(name, progress)
+        if on_progress is not None:
+            on_progress(name, progress)
+
+    spark = session(settings)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law, settings.spark.trigger_seconds, heard)
+    try:
+        for name in chosen(names):
+            job = jobs.extract_job(settings, origin, origins) if name == "extract" else jobs.BUILDERS[name](settings)
+            health.expect(job.name)
+            runner.start(job)
+        yield runner, health
+    finally:
+        runner.stop()
+
+
+def run(
+    settings: Settings,
+    names: Sequence[str],
+    stopping: threading.Event,
+    origin: int = 0,
+    origins: int = 1,
+    report: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Run jobs until told to stop. Raises what ends one of them."""
+    with running(settings, names, origin, origins) as (runner, health):
+        if settings.health.port is None:
+            runner.wait(stopping)
+            return
+        with HealthServer(health, settings.health.host, settings.health.port) as server:
+            report(f"metrics and health at {server.address}/metrics and {server.address}/healthz")
+            runner.wait(stopping)
+
+
+def configuration(settings: Settings) -> dict[str, Any]:
+    """What results depend on beside the log, as JSON types."""
+    kept: dict[str, Any] = json.loads(pin_configuration(settings).read_text())
+    return kept
