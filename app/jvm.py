@@ -1,0 +1,133 @@
+"""A Java process that this process drives through py4j, and that never outlives it.
+
+The process ends when its standard input closes, which the kernel does for us however we end; on Linux the kernel also
+kills it outright when the thread that launched it is gone, which helps where Java no longer listens to anything.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway
+
+from app.errors import StackError
+from app.java import server_java
+
+PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
+_SET_PARENT_DEATH_SIGNAL = 1
+_END_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class JvmCommand:
+    """What to run: `jars` is the class path in order, `options` go to Java, all output goes to the file `log`."""
+
+    name: str
+    jars: Sequence[Path]
+    options: Sequence[str]
+    log: Path
+
+
+class Jvm:
+    """One running Java. Launch it from the main thread: on Linux it ends with the thread that launched it."""
+
+    def __init__(self, command: JvmCommand) -> None:
+        self.command = command
+        class_path = os.pathsep.join(str(jar) for jar in [pyspark_jar("py4j-*.jar"), *command.jars])
+        arguments = [str(server_java()), *command.options, "-cp", class_path, "py4j.GatewayServer"]
+        with command.log.open("ab") as log:
+            self._log_start = log.tell()
+            self.process = subprocess.Popen(
+                [*arguments, "--die-on-broken-pipe", "--enable-auth", "0"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                # Java takes file names to be in the locale's encoding: in plain C, a folder with an umlaut is not found.
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                preexec_fn=_parent_death_signal(),
+            )
+        self._gateway: JavaGateway | None = None
+
+    def connect(self) -> Any:
+        """The view on its classes; waits until Java is there. StackError if it ended instead."""
+        stdout = self.process.stdout
+        if stdout is None:  # for the type checker: Popen was given a pipe
+            msg = f"{self.command.name} has no output"
+            raise StackError(msg)
+        port, token = stdout.readline().strip(), stdout.readline().strip()
+        if not port.isdigit() or not token:
+            raise self.failure("Java did not start")
+        Thread(target=self._copy_output, name=f"{self.command.name}-output", daemon=True).start()
+        parameters = GatewayParameters(port=int(port), auth_token=token.decode(), auto_convert=True)
+        self._gateway = JavaGateway(gateway_parameters=parameters)
+        return self._gateway.jvm
+
+    def failure(self, what: str) -> StackError:
+        """An error that carries the last meaningful line that this run logged."""
+        line = last_meaningful_line(self.command.log, self._log_start)
+        return StackError(f"{self.command.name}: {what}: {line or 'nothing was logged'} (log: {self.command.log})")
+
+    def end(self) -> None:
+        """Close its input, wait a little, then kill: returns when the process is gone."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    pipe.close()
+        try:
+            self.process.wait(_END_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self._gateway is not None:
+            self._gateway.close()
+
+    def _copy_output(self) -> None:
+        """A full pipe would stop Java, so its output is taken away into the log until it ends."""
+        with self.command.log.open("ab", buffering=0) as log, contextlib.suppress(OSError, ValueError):
+            for line in self.process.stdout or ():
+                log.write(line)
+
+
+def pyspark_jar(pattern: str) -> Path:
+    """The one jar of the installed PySpark that matches; StackError where there is none."""
+    found = sorted(PYSPARK_JARS.glob(pattern))
+    if not found:
+        msg = f"{PYSPARK_JARS} has no {pattern}: install pyspark again"
+        raise StackError(msg)
+    return found[-1]
+
+
+def last_meaningful_line(log: Path, start: int = 0) -> str:
+    """The last line that names an error, else the last that is not a stack frame; empty where there is none.
+
+    Looks from byte `start` on, or at all of a log that is shorter, as it was begun anew since.
+    """
+    try:
+        content = log.read_bytes()
+    except OSError:
+        return ""
+    lines = content[start if start <= len(content) else 0 :][-65536:].decode(errors="replace").splitlines()
+    said = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... "))]
+    named = [line for line in said if "Exception" in line or "Error" in line or "ERROR" in line or "FATAL" in line]
+    return (named or said or [""])[-1][:300]
+
+
+def _parent_death_signal() -> Callable[[], None] | None:
+    """What the child calls before it becomes Java; the library is loaded here, as a fork must not load anything."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def ask_the_kernel() -> None:
+        prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+    return ask_the_kernel

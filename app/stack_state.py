@@ -1,0 +1,100 @@
+"""What the file `stack.json` says about the embedded stack, and whether it is still true."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+# Processes are told apart by pid and start time; both sides read the start time from the same clock, to a tick.
+_START_TOLERANCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process, not mistaken for a later one that got its pid. `started`: epoch seconds."""
+
+    pid: int
+    started: float
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId":
+        """Of a process that runs now; psutil.NoSuchProcess if it does not."""
+        return cls(pid, psutil.Process(pid).create_time())
+
+    def process(self) -> psutil.Process | None:
+        """The process if it is the same one and runs; a zombie has ended."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started) < _START_TOLERANCE_SECONDS
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.process() is not None
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    """One server: `port` is its clients', `internal_port` is the one it speaks to itself on; both on loopback."""
+
+    port: int
+    internal_port: int
+    version: str
+    process: ProcessId | None = None
+
+
+@dataclass(frozen=True)
+class StackState:
+    """Kept after the stack ended too, as the next start likes the same ports."""
+
+    phase: str  # starting | ready | stopped
+    supervisor: ProcessId | None = None
+    owner: ProcessId | None = None  # the process that the stack ends with; None: nobody
+    services: dict[str, ServiceState] = field(default_factory=dict)
+
+    def supervised(self) -> bool:
+        """Whether its supervisor runs."""
+        return self.supervisor is not None and self.supervisor.alive()
+
+    def processes(self) -> list[ProcessId]:
+        """The supervisor and the servers, as written; they may have ended."""
+        servers = [service.process for service in self.services.values()]
+        return [process for process in [self.supervisor, *servers] if process is not None]
+
+
+def state_file(home: Path) -> Path:
+    """Where the state is written."""
+    return home / "stack.json"
+
+
+def read_state(home: Path) -> StackState | None:
+    """The state as written last; None where there is none, or none that can be read."""
+    try:
+        return _state(json.loads(state_file(home).read_text()))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def write_state(home: Path, state: StackState) -> None:
+    """Whole or not at all: readers never see half of it."""
+    path = state_file(home)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(asdict(state), indent=1) + "\n")
+    draft.replace(path)
+
+
+def _state(raw: dict[str, Any]) -> StackState:
+    services = {
+        name: ServiceState(**{**service, "process": _process(service["process"])})
+        for name, service in raw["services"].items()
+    }
+    return StackState(raw["phase"], _process(raw["supervisor"]), _process(raw["owner"]), services)
+
+
+def _process(raw: dict[str, Any] | None) -> ProcessId | None:
+    return ProcessId(int(raw["pid"]), float(raw["started"])) if raw else None
