@@ -1,0 +1,176 @@
+"""correlate: novelties -> incidents.
+
+Reads statements and ticks of `novelties`, keeps statements until every shard of `detect` has ticked their window, then
+gives complete windows to the correlator, in order. All of it is one group with one state: novelties are rare, and what
+belongs together may lie in any shard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from app.errors import LawBroken
+from models.incidents import STATUS_ORDER, CorrelationParameters, Correlator, Incident, Statement
+
+FORMAT = 1
+BEGINNING = -1
+
+RECORD = "id string, series string, status string, window_end long, tick long, shard int, shards int"
+ANSWER = "key string, value string"
+STATE = "done long, model binary, waiting binary"
+
+
+def statements(raw: DataFrame) -> DataFrame:
+    """Records of the topic `novelties`, as Kafka gives them: the columns that order them, and a statement's JSON.
+
+    Answers `everything (0), tick, shard, shards, window_end, value`: `value` is null on ticks, `tick` on statements.
+    """
+    text = F.col("value").cast("string")
+    parsed = raw.select(text.alias("value"), F.from_json(text, RECORD).alias("r"))
+    return parsed.select(
+        F.lit(0).alias("everything"),
+        "r.tick",
+        "r.shard",
+        "r.shards",
+        "r.window_end",
+        F.when(F.col("r.tick").isNull(), F.col("value")).alias("value"),
+    )
+
+
+def correlate(raw: DataFrame, parameters: CorrelationParameters, topic: str) -> DataFrame:
+    """Incidents of a stream of `novelties`, as rows for Kafka: `topic, key, value`."""
+    answers = (
+        statements(raw)
+        .groupBy("everything")
+        .transformWithStateInPandas(CorrelateProcessor(parameters), ANSWER, outputMode="Append", timeMode="None")
+    )
+    return answers.select(
+        F.lit(topic).alias("topic"),
+        F.col("key").cast("binary").alias("key"),
+        F.col("value").cast("binary").alias("value"),
+    )
+
+
+class CorrelateProcessor(StatefulProcessor):
+    """Converts, orders, calls the correlator, converts back. Its state is that of the one key that there is."""
+
+    def __init__(self, parameters: CorrelationParameters) -> None:
+        self._parameters = parameters
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state: the last complete window, the correlator after it, what waits for its window."""
+        self._state = handle.getValueState("correlator", STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Take in what came, and answer for each window that it completes."""
+        buffer, correlator = self._load()
+        for frame in rows:
+            take_in(buffer, frame)
+        said: list[Incident] = []
+        for window_end, complete in buffer.take():
+            said += correlator.step(window_end, complete)
+        self._state.update((buffer.done, correlator.dump(), buffer.dump()))
+        if said:
+            yield pd.DataFrame({"key": [i.id for i in said], "value": [value_of(i) for i in said]})
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def _load(self) -> tuple[StatementBuffer, Correlator]:
+        found = self._state.get() if self._state.exists() else None
+        if found is None:
+            return StatementBuffer(), Correlator(self._parameters)
+        return StatementBuffer.load(bytes(found[2])), Correlator.load(bytes(found[1]), self._parameters)
+
+
+def value_of(incident: Incident) -> str:
+    """An incident as it is written."""
+    return json.dumps(incident.record(), ensure_ascii=False, allow_nan=False)
+
+
+@dataclass
+class StatementBuffer:
+    """Statements whose window some shard has not ticked yet.
+
+    `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's last tick; `waiting` the JSON
+    of statements by window, series, episode and status.
+    """
+
+    done: int = BEGINNING
+    shards: int = 1
+    latest: dict[int, int] = field(default_factory=dict)
+    waiting: dict[tuple[int, str, str, int], str] = field(default_factory=dict)
+
+    def add_tick(self, shard: int, tick: int) -> None:
+        """Learn that nothing with an end up to `tick` will follow for a shard."""
+        self.latest[shard] = max(tick, self.latest.get(shard, BEGINNING))
+
+    def add_statement(self, value: str) -> None:
+        """Keep a statement that is no repeat. Raises LawBroken for a record that is none: some window would lack it."""
+        try:
+            found = Statement.of(json.loads(value))
+        except (ValueError, AttributeError, TypeError) as error:
+            msg = f"novelties: a record is neither a statement nor a tick: {value[:200]!r} ({error}); wanted what detect writes"
+            raise LawBroken(msg) from error
+        if found.window_end > self.done:
+            self.waiting[found.window_end, found.series, found.id, STATUS_ORDER[found.status]] = value
+
+    @property
+    def limit(self) -> int:
+        """The last window that every shard has ticked."""
+        return min(self.latest.values()) if len(self.latest) >= self.shards else BEGINNING
+
+    def take(self) -> Iterator[tuple[int, list[Statement]]]:
+        """Hand on every complete window with statements, oldest first, and the last complete one, so that time goes on."""
+        limit = self.limit
+        if limit <= self.done:
+            return
+        complete: dict[int, list[Statement]] = {limit: []}
+        for key in sorted(k for k in self.waiting if k[0] <= limit):
+            complete.setdefault(key[0], []).append(Statement.of(json.loads(self.waiting.pop(key))))
+        for window_end in sorted(complete):
+            self.done = window_end
+            yield window_end, complete[window_end]
+
+    def dump(self) -> bytes:
+        """Canonical bytes, with the format's version."""
+        state = {
+            "format": FORMAT,
+            "done": self.done,
+            "shards": self.shards,
+            "latest": sorted(self.latest.items()),
+            "waiting": [self.waiting[key] for key in sorted(self.waiting)],
+        }
+        return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def load(cls, data: bytes) -> StatementBuffer:
+        """The inverse of `dump`. Raises ValueError for another format."""
+        state = json.loads(data)
+        if state.get("format") != FORMAT:
+            msg = f"buffer of statements has format {state.get('format')!r}; wanted {FORMAT}"
+            raise ValueError(msg)
+        buffer = cls(state["done"], state["shards"], {shard: tick for shard, tick in state["latest"]})
+        for value in state["waiting"]:
+            buffer.add_statement(value)
+        return buffer
+
+
+def take_in(buffer: StatementBuffer, frame: pd.DataFrame) -> None:
+    """Sort a chunk of input into ticks and statements."""
+    ticks = frame.loc[frame["tick"].notna(), ["shard", "shards", "tick"]].astype(np.int64)
+    if len(ticks):
+        buffer.shards = int(ticks["shards"].max())
+        for shard, tick in ticks.groupby("shard")["tick"].max().items():
+            buffer.add_tick(int(str(shard)), int(tick))
+    for value in frame.loc[frame["tick"].isna(), "value"]:
+        buffer.add_statement(value or "")
