@@ -39,7 +39,7 @@ def elasticsearch_command(home: Path, jars: Jars, heap_mib: int) -> JvmCommand:
     _lay_out_module(folder / "modules" / "transport-netty4", jars)
     log = home / "logs" / "elasticsearch.log"
     options = [*server_options(home, "elasticsearch", log, heap_mib), f"-Des.path.home={folder}"]
-    return JvmCommand("Elasticsearch", jars.elasticsearch, options, log)
+    return JvmCommand("Elasticsearch", jars.elasticsearch, options, log, killed_with_launcher=True)
 
 
 def _lay_out_module(folder: Path, jars: Jars) -> None:
@@ -90,7 +90,8 @@ def start_elasticsearch(jvm: Jvm, home: Path, port: int, transport_port: int) ->
     node.start()
     health = cluster_health(port, _YELLOW_SECONDS)
     if health not in ("yellow", "green"):
-        raise jvm.failure(f"its indices did not come back within {_YELLOW_SECONDS} s (health: {health})")
+        what = f"its indices did not come back within {_YELLOW_SECONDS} s (health: {health})"
+        raise jvm.failure(what)
     return node
 
 

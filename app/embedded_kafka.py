@@ -26,7 +26,9 @@ def kafka_command(home: Path, jars: Jars, heap_mib: int) -> JvmCommand:
     ]
     own = [jar for jar in jars.kafka if not jar.name.startswith(_REPLACED)]
     log = home / "logs" / "kafka.log"
-    return JvmCommand("Kafka", [*logging, *own], server_options(home, "kafka", log, heap_mib), log)
+    return JvmCommand(
+        "Kafka", [*logging, *own], server_options(home, "kafka", log, heap_mib), log, killed_with_launcher=True
+    )
 
 
 def kafka_properties(home: Path, port: int, controller_port: int) -> dict[str, str]:

@@ -27,7 +27,7 @@ def network_options(folder: Path) -> list[str]:
 
 
 def proxy_options(proxies: dict[str, str]) -> list[str]:
-    """From the form of `urllib.request.getproxies` to Java's properties; a proxy's user and password are not handed on."""
+    """From the form of `urllib.request.getproxies` to Java's properties; without a proxy's user and password."""
     options = []
     for scheme in ("http", "https"):
         address = urlsplit(proxies.get(scheme, ""))

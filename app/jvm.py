@@ -29,16 +29,21 @@ _END_GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class JvmCommand:
-    """What to run: `jars` is the class path in order, `options` go to Java, all output goes to the file `log`."""
+    """What to run: `jars` is the class path in order, `options` go to Java, all output goes to the file `log`.
+
+    `killed_with_launcher`: also have Linux kill it when the thread that launched it ends. Only for a process that has
+    no other threads when it launches.
+    """
 
     name: str
     jars: Sequence[Path]
     options: Sequence[str]
     log: Path
+    killed_with_launcher: bool = False
 
 
 class Jvm:
-    """One running Java. Launch it from the main thread: on Linux it ends with the thread that launched it."""
+    """One running Java."""
 
     def __init__(self, command: JvmCommand) -> None:
         self.command = command
@@ -51,9 +56,9 @@ class Jvm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # Java takes file names to be in the locale's encoding: in plain C, a folder with an umlaut is not found.
+                # Java takes file names to be in the locale's encoding: in plain C no folder with an umlaut is found.
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
-                preexec_fn=_parent_death_signal(),
+                preexec_fn=_parent_death_signal() if command.killed_with_launcher else None,  # noqa: PLW1509
             )
         self._gateway: JavaGateway | None = None
 
@@ -65,7 +70,8 @@ class Jvm:
             raise StackError(msg)
         port, token = stdout.readline().strip(), stdout.readline().strip()
         if not port.isdigit() or not token:
-            raise self.failure("Java did not start")
+            what = "Java did not start"
+            raise self.failure(what)
         Thread(target=self._copy_output, name=f"{self.command.name}-output", daemon=True).start()
         parameters = GatewayParameters(port=int(port), auth_token=token.decode(), auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=parameters)

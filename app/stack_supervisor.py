@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Thread
@@ -92,38 +92,103 @@ def main(arguments: list[str]) -> int:
             _tell({"busy": True})
             return 1
         try:
-            return _supervise(task, home, stop_pipe)
+            Supervisor(task, stop_pipe).run()
         except (StackError, OSError) as error:
+            _log(str(error))
             _tell({"error": str(error)})
             return 1
+    return 0
 
 
-def _supervise(task: Task, home: Path, stop_pipe: int) -> int:
-    earlier = read_state(home)
-    if earlier:
-        end_leftovers(earlier)
-    servers = _servers(task, home)
-    services = _choose_ports(servers, earlier)
-    jvms: dict[str, Jvm] = {}
-    handles: dict[str, Any] = {}
-    state = StackState("starting", ProcessId.of(os.getpid()), task.owner(), services)
-    try:
+class Supervisor:
+    """One run of the stack, from its leftovers to its end. To be used in the main thread, see app.jvm."""
+
+    def __init__(self, task: Task, stop_pipe: int) -> None:
+        self.task = task
+        self.home = Path(task.home)
+        self.stop_pipe = stop_pipe
+        self.jvms: dict[str, Jvm] = {}
+        self.handles: dict[str, Any] = {}
+        self.services: dict[str, ServiceState] = {}
+
+    def run(self) -> None:
+        """Returns when everything is stopped; StackError where it could not start."""
+        earlier = read_state(self.home)
+        if earlier:
+            end_leftovers(earlier)
+        servers = _servers(self.task, self.home)
+        self.services = _choose_ports(servers, earlier)
+        known = earlier.services if earlier else {}
+        try:
+            self._launch(servers)
+            if self._boot(servers):
+                self._write("ready")
+                _tell({"ready": True})
+                _let_go_of_starter()
+                _log(f"stopping: {self._watch()}")
+        finally:
+            _stop(servers, self.jvms, self.handles)
+            stopped = {name: replace(service, process=None) for name, service in (known | self.services).items()}
+            write_state(self.home, StackState("stopped", services=stopped))
+
+    def _launch(self, servers: dict[str, Server]) -> None:
         for name, server in servers.items():
-            jvms[name] = Jvm(server.command)
-            services[name] = replace(services[name], process=ProcessId.of(jvms[name].process.pid))
-        write_state(home, state)
-        if not _boot(task, home, servers, state, jvms, handles, stop_pipe):
-            return 0
-        write_state(home, replace(state, phase="ready"))
-        _tell({"ready": True})
-        _let_go_of_starter()
-        reason = _watch(task, jvms, stop_pipe)
-        _log(f"stopping: {reason}")
-        return 0
-    finally:
-        _stop(servers, jvms, handles)
-        stopped = {name: replace(service, process=None) for name, service in services.items()}
-        write_state(home, StackState("stopped", None, None, {**(earlier.services if earlier else {}), **stopped}))
+            jvm = self.jvms[name] = Jvm(server.command)
+            self.services[name] = replace(self.services[name], process=ProcessId.of(jvm.process.pid))
+        self._write("starting")
+
+    def _write(self, phase: str) -> None:
+        supervisor = ProcessId.of(os.getpid())
+        write_state(self.home, StackState(phase, supervisor, self.task.owner(), self.services))
+
+    def _boot(self, servers: dict[str, Server]) -> bool:
+        """Start the servers side by side, still listening for a stop; False if that came first."""
+        threads = ThreadPoolExecutor(max(len(servers), 1))
+        futures = {name: threads.submit(self._start, name, server) for name, server in servers.items()}
+        try:
+            while not all(future.done() for future in futures.values()):
+                if self._stop_reason(watching={}):
+                    return False
+                for future in futures.values():
+                    if future.done():
+                        future.result()
+            self.handles.update({name: future.result() for name, future in futures.items()})
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        return True
+
+    def _start(self, name: str, server: Server) -> Any:
+        started, service, jvm = time.monotonic(), self.services[name], self.jvms[name]
+        try:
+            handle = server.start(jvm, self.home, service.port, service.internal_port)
+        except (Py4JError, OSError) as error:
+            what = f"did not start ({_java_message(error)})"
+            raise jvm.failure(what) from error
+        seconds = time.monotonic() - started
+        _tell({"say": f"{server.title} {service.version} is up on {LOOPBACK}:{service.port} after {seconds:.1f} s"})
+        return handle
+
+    def _watch(self) -> str:
+        while True:
+            reason = self._stop_reason(self.jvms)
+            if reason:
+                return reason
+
+    def _stop_reason(self, watching: dict[str, Jvm]) -> str | None:
+        """Why to stop, or None after a short wait."""
+        owner = self.task.owner()
+        inputs = [self.stop_pipe, *([sys.stdin.fileno()] if owner else [])]
+        readable, _, _ = select.select(inputs, [], [], _WATCH_SECONDS)
+        if self.stop_pipe in readable:
+            return "told to"
+        if readable and not os.read(readable[0], 4096):
+            return "its owner let go of it"
+        if owner and not owner.alive():
+            return "its owner ended"
+        for jvm in watching.values():
+            if jvm.process.poll() is not None:
+                return str(jvm.failure(f"ended with code {jvm.process.returncode}"))
+        return None
 
 
 def _servers(task: Task, home: Path) -> dict[str, Server]:
@@ -176,43 +241,6 @@ def end_leftovers(state: StackState) -> None:
     psutil.wait_procs(alive, timeout=_LEFTOVER_SECONDS)
 
 
-def _boot(
-    task: Task,
-    home: Path,
-    servers: dict[str, Server],
-    state: StackState,
-    jvms: dict[str, Jvm],
-    handles: dict[str, Any],
-    stop_pipe: int,
-) -> bool:
-    """Start the servers side by side, still listening for a stop; False if that came first."""
-    started = time.monotonic()
-
-    def start(name: str) -> Any:
-        service = state.services[name]
-        try:
-            handle = servers[name].start(jvms[name], home, service.port, service.internal_port)
-        except (Py4JError, OSError) as error:
-            raise jvms[name].failure(f"did not start ({_java_message(error)})") from error
-        seconds = time.monotonic() - started
-        _tell({"say": f"{servers[name].title} {service.version} on {LOOPBACK}:{service.port} ({seconds:.1f} s)"})
-        return handle
-
-    threads = ThreadPoolExecutor(len(servers) or 1)
-    futures: dict[str, Future[Any]] = {name: threads.submit(start, name) for name in servers}
-    try:
-        while not all(future.done() for future in futures.values()):
-            if _stop_reason(task, {}, stop_pipe):
-                return False
-            for future in futures.values():
-                if future.done():
-                    future.result()
-        handles.update({name: future.result() for name, future in futures.items()})
-        return True
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-
-
 def _java_message(error: Exception) -> str:
     """What Java said, without its stack; py4j prints the whole of it."""
     exception = getattr(error, "java_exception", None)
@@ -220,30 +248,6 @@ def _java_message(error: Exception) -> str:
         if exception is not None:
             return str(exception.toString()).splitlines()[0][:300]
     return type(error).__name__
-
-
-def _watch(task: Task, jvms: dict[str, Jvm], stop_pipe: int) -> str:
-    while True:
-        reason = _stop_reason(task, jvms, stop_pipe)
-        if reason:
-            return reason
-
-
-def _stop_reason(task: Task, jvms: dict[str, Jvm], stop_pipe: int) -> str | None:
-    """Why to stop, or None after a short wait."""
-    owner = task.owner()
-    inputs = [stop_pipe, *([sys.stdin.fileno()] if owner else [])]
-    readable, _, _ = select.select(inputs, [], [], _WATCH_SECONDS)
-    if stop_pipe in readable:
-        return "told to"
-    if readable and not os.read(readable[0], 4096):
-        return "its owner let go of it"
-    if owner and not owner.alive():
-        return "its owner ended"
-    for jvm in jvms.values():
-        if jvm.process.poll() is not None:
-            return str(jvm.failure(f"ended with code {jvm.process.returncode}"))
-    return None
 
 
 def _stop(servers: dict[str, Server], jvms: dict[str, Jvm], handles: dict[str, Any]) -> None:
