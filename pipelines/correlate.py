@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from app.errors import LawBroken
 from models.incidents import STATUS_ORDER, CorrelationParameters, Correlator, Incident, Statement
@@ -70,7 +70,12 @@ class CorrelateProcessor(StatefulProcessor):
         """Open the state: the last complete window, the correlator after it, what waits for its window."""
         self._state = handle.getValueState("correlator", STATE)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(  # type: ignore[override]  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
         """Take in what came, and answer for each window that it completes."""
         buffer, correlator = self._load()
         for frame in rows:
@@ -101,8 +106,8 @@ def value_of(incident: Incident) -> str:
 class StatementBuffer:
     """Statements whose window some shard has not ticked yet.
 
-    `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's last tick; `waiting` the JSON
-    of statements by window, series, episode and status.
+    `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's last tick; `waiting` the
+    JSON of statements by window, series, episode and status.
     """
 
     done: int = BEGINNING
@@ -119,7 +124,7 @@ class StatementBuffer:
         try:
             found = Statement.of(json.loads(value))
         except (ValueError, AttributeError, TypeError) as error:
-            msg = f"novelties: a record is neither a statement nor a tick: {value[:200]!r} ({error}); wanted what detect writes"
+            msg = f"novelties: {value[:200]!r} is neither a statement nor a tick ({error}); wanted what detect writes"
             raise LawBroken(msg) from error
         if found.window_end > self.done:
             self.waiting[found.window_end, found.series, found.id, STATUS_ORDER[found.status]] = value
@@ -130,7 +135,7 @@ class StatementBuffer:
         return min(self.latest.values()) if len(self.latest) >= self.shards else BEGINNING
 
     def take(self) -> Iterator[tuple[int, list[Statement]]]:
-        """Hand on every complete window with statements, oldest first, and the last complete one, so that time goes on."""
+        """Hand on every complete window that has statements, oldest first, and the last one, so that time goes on."""
         limit = self.limit
         if limit <= self.done:
             return

@@ -1,0 +1,204 @@
+"""Index templates and aliases: what documents may hold, and which version is live.
+
+Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `KIND-VERSION`,
+those of the live version `KIND` as well. Index names end in a date, so that old data go by dropping indices; where the
+server has index lifecycles it does so itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elasticsearch import ApiError, Elasticsearch, TransportError
+
+from app.errors import ServiceUnavailable
+
+KINDS = ("scores", "novelties", "incidents", "pipeline")
+PRIORITY = 500
+KEYWORD: dict[str, Any] = {"type": "keyword", "ignore_above": 8191}
+TEXT: dict[str, Any] = {"type": "text"}
+DATE: dict[str, Any] = {"type": "date"}
+LONG: dict[str, Any] = {"type": "long"}
+NUMBER: dict[str, Any] = {"type": "double"}
+# Read with a document, never searched for: no index of its own.
+SHOWN: dict[str, Any] = {"type": "double", "index": False}
+
+
+def an_object(**fields: Any) -> dict[str, Any]:
+    """A field that holds fields."""
+    return {"properties": fields}
+
+
+EXPECTATION = {"value": SHOWN, "typical": SHOWN, "lower": SHOWN, "upper": SHOWN}
+ALERT = an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE, reason=KEYWORD, severity=LONG)
+STATEMENT = {"version": KEYWORD, "kind": KEYWORD, "status": KEYWORD, "window_end": DATE, "score": NUMBER}
+CONTRIBUTIONS = {
+    "type": "nested",
+    **an_object(series=KEYWORD, share=NUMBER, score=NUMBER, kind=KEYWORD, reason={**KEYWORD, "index": False}),
+}
+NAMED = an_object(name=KEYWORD)
+
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "scores": {
+        "@timestamp": DATE,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "host": NAMED,
+        "service": NAMED,
+        "novelty": an_object(
+            version=KEYWORD, series=KEYWORD, kind=KEYWORD, score=NUMBER, metric=KEYWORD, **EXPECTATION
+        ),
+    },
+    "novelties": {
+        "@timestamp": DATE,
+        "event": ALERT,
+        "host": NAMED,
+        "service": NAMED,
+        "log": an_object(level=KEYWORD),
+        "message": TEXT,
+        "novelty": an_object(
+            **STATEMENT,
+            series=KEYWORD,
+            evidence=NUMBER,
+            **EXPECTATION,
+            unit=KEYWORD,
+            metric=KEYWORD,
+            template=KEYWORD,
+            sample={**KEYWORD, "index": False, "doc_values": False},
+        ),
+    },
+    "incidents": {
+        "@timestamp": DATE,
+        "event": ALERT,
+        "host": NAMED,
+        "service": NAMED,
+        "message": TEXT,
+        "novelty": an_object(**STATEMENT, novelties=LONG, template=KEYWORD, contributions=CONTRIBUTIONS),
+    },
+    "pipeline": {
+        "@timestamp": DATE,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
+        "message": TEXT,
+        "pipeline": an_object(
+            version=KEYWORD, topic=KEYWORD, partition={"type": "integer"}, offset=LONG, stage=KEYWORD, size=LONG
+        ),
+    },
+}
+
+
+def ensure_templates(
+    client: Elasticsearch, version: str, *, live: bool, replicas: int = 0, retention_days: int | None = None
+) -> None:
+    """Put the index templates of a version; with `live` new indices get the live aliases too.
+
+    Putting them again changes nothing. `retention_days` needs a server with index lifecycles and is left out elsewhere.
+    Raises ServiceUnavailable if the cluster does not do as told.
+    """
+    try:
+        lifecycles = retention_days is not None and has_lifecycles(client)
+        for kind in KINDS:
+            settings = settings_of(replicas)
+            if lifecycles:
+                client.ilm.put_lifecycle(name=f"kappa-{kind}", policy=policy(retention_days or 0))
+                settings["lifecycle"] = {"name": f"kappa-{kind}"}
+            client.indices.put_index_template(
+                name=f"kappa-{kind}-{version}", create=False, **template(kind, version, live, settings)
+            )
+    except (ApiError, TransportError) as error:
+        what = "put the index templates"
+        raise not_done(what, version, error) from error
+
+
+def template(kind: str, version: str, live: bool, settings: dict[str, Any]) -> dict[str, Any]:
+    """The index template of one kind of document of a version."""
+    aliases: dict[str, Any] = {f"{kind}-{version}": {}}
+    if live:
+        aliases[kind] = {}
+    return {
+        # `live-2` would match the pattern of `live` as well: the longer name has the higher priority.
+        "index_patterns": [f"{kind}-{version}-*"],
+        "priority": PRIORITY + len(version),
+        "template": {
+            "settings": {"index": settings},
+            "mappings": {"dynamic": "strict", "properties": PROPERTIES[kind]},
+            "aliases": aliases,
+        },
+    }
+
+
+def settings_of(replicas: int) -> dict[str, Any]:
+    """Settings of every index."""
+    return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": "1s"}
+
+
+def make_live(client: Elasticsearch, version: str, *, replicas: int = 0, retention_days: int | None = None) -> None:
+    """Let the live aliases point to this version and to no other, in one step for all kinds.
+
+    Raises ServiceUnavailable if the cluster does not do as told.
+    """
+    for other in sorted(versions(client) - {version}):
+        ensure_templates(client, other, live=False, replicas=replicas, retention_days=retention_days)
+    ensure_templates(client, version, live=True, replicas=replicas, retention_days=retention_days)
+    try:
+        actions = [action for kind in KINDS for action in swap(client, kind, version)]
+        if actions:
+            client.indices.update_aliases(actions=actions)
+    except (ApiError, TransportError) as error:
+        what = "point the aliases"
+        raise not_done(what, version, error) from error
+
+
+def swap(client: Elasticsearch, kind: str, version: str) -> list[dict[str, Any]]:
+    """What takes the live alias of a kind from all other versions and gives it to this one."""
+    wanted = holders(client, f"{kind}-{version}")
+    found = holders(client, kind)
+    taken = [{"remove": {"index": name, "alias": kind}} for name in sorted(found - wanted)]
+    return taken + [{"add": {"index": name, "alias": kind}} for name in sorted(wanted - found)]
+
+
+def holders(client: Elasticsearch, alias: str) -> set[str]:
+    """The indices that have an alias."""
+    found = client.options(ignore_status=404).indices.get_alias(name=alias)
+    return set() if found.meta.status == 404 else set(found)
+
+
+def versions(client: Elasticsearch) -> set[str]:
+    """The versions that have index templates. Raises ServiceUnavailable if the cluster does not answer."""
+    try:
+        found = client.indices.get_index_template(name="kappa-*")["index_templates"]
+    except (ApiError, TransportError) as error:
+        what = "list the index templates"
+        raise not_done(what, "*", error) from error
+    names = [t["name"] for t in found]
+    return {n.removeprefix(f"kappa-{kind}-") for n in names for kind in KINDS if n.startswith(f"kappa-{kind}-")}
+
+
+def drop_version(client: Elasticsearch, version: str) -> list[str]:
+    """Delete the templates and indices of a version; answer the indices' names."""
+    try:
+        names = sorted({name for kind in KINDS for name in holders(client, f"{kind}-{version}")})
+        for name in names:
+            client.indices.delete(index=name)
+        for kind in KINDS:
+            client.options(ignore_status=404).indices.delete_index_template(name=f"kappa-{kind}-{version}")
+    except (ApiError, TransportError) as error:
+        what = "drop the indices"
+        raise not_done(what, version, error) from error
+    return names
+
+
+def has_lifecycles(client: Elasticsearch) -> bool:
+    """Whether the server has index lifecycles; the embedded one has none."""
+    answer = client.options(ignore_status=[400, 404, 405]).ilm.get_lifecycle()
+    return answer.meta.status == 200
+
+
+def policy(retention_days: int) -> dict[str, Any]:
+    """Delete an index so many days after it was made."""
+    return {"phases": {"delete": {"min_age": f"{retention_days}d", "actions": {"delete": {}}}}}
+
+
+def not_done(what: str, version: str, error: Exception) -> ServiceUnavailable:
+    """A foreign error as ours, in one line."""
+    lines = str(error).splitlines()
+    first = lines[0] if lines else type(error).__name__
+    return ServiceUnavailable(f"Elasticsearch: cannot {what} of version {version}: {first}; check elasticsearch.url")
