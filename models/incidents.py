@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -223,8 +224,9 @@ def member_of(statement: Statement) -> Member:
 def reason_of(statement: Statement) -> str:
     """The statement's reason, with its host in front unless it names it."""
     reason = statement.reason or f"{statement.series}: {statement.kind}"
-    named = not statement.host or statement.host in reason
-    return reason if named else f"{statement.host}: {reason}"
+    if not statement.host or re.search(rf"(?<![\w.-]){re.escape(statement.host)}(?![\w.-])", reason):
+        return reason
+    return f"{statement.host}: {reason}"
 
 
 @dataclass
