@@ -1,4 +1,4 @@
-"""A labelled fleet: physical hosts, virtual machines and services with realistic telemetry, logs, faults and changes."""
+"""A labelled fleet: physical hosts, virtual machines and services, their telemetry and logs, faults and changes."""
 
 from app.simulator.settings import KINDS, Planned, SimulatorSettings
 from app.simulator.simulation import Batch, Block, Simulation, simulate

@@ -20,7 +20,7 @@ LATENESS_MS = 15_000  # later than this after its event time counts as late
 def delays(rng: np.random.Generator, settings: SimulatorSettings, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Milliseconds between event and arrival.
 
-    Exponential with the mean of the settings; a `slow_share` uniform up to 8 s; a `late_share` uniform from 20 to 300 s.
+    Exponential with the mean of the settings; a `slow_share` uniform up to 8 s; a `late_share` uniform, 20 to 300 s.
     """
     out = np.minimum(rng.exponential(1000 * settings.delay_seconds, shape), SOON_AT_MOST_MS)
     fate = rng.random(shape)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
+    from app.simulator.rhythm import Span
     from app.simulator.settings import SimulatorSettings
 
     Floats = NDArray[np.float64]
@@ -89,25 +90,23 @@ def _unit_choices(unit: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return tuple(i for i, _ in found), tuple(shares.tolist())
 
 
-def render(
-    settings: SimulatorSettings, group: Group, block: int, load: Floats, effects: Effects, middle: Floats
-) -> Lines:
-    """All log lines of a block, as canonical JSON."""
-    rng = generator(settings.seed, "logs", group.index, block)
-    writers = sources(settings, group, load, effects, middle)
+def render(settings: SimulatorSettings, group: Group, span: Span, load: Floats, effects: Effects) -> Lines:
+    """All log lines of a block of time, as canonical JSON."""
+    rng = generator(settings.seed, "logs", group.index, span.number)
+    writers = sources(settings, group, load, effects, span.middle)
     rate = np.array([source.rate for source in writers])
     burst = rng.gamma(OVERDISPERSION, 1 / OVERDISPERSION, rate.shape)
     counts = rng.poisson(rate * burst * settings.interval_seconds)
     cell = np.repeat(np.arange(counts.size), counts.ravel())
     which, step = np.divmod(cell, counts.shape[1])
-    begin = settings.start + 1000 * (middle - settings.interval_seconds / 2)
+    begin = settings.start + 1000 * (span.middle - settings.interval_seconds / 2)
     happened = (begin[step] + rng.random(len(cell)) * 1000 * settings.interval_seconds).astype(np.int64)
     template = _choose(writers, which, rng.random(len(cell)))
     row = np.array([source.row for source in writers])[which]
     arrival = happened + delays(rng, settings, happened.shape)
     event = happened + effects.clock[row, step]
     messages = _messages(template, rng.integers(0, 2**63, (4, len(cell))))
-    return Lines(event, arrival, row, _lines(group, writers, which, template, event, messages))
+    return Lines(event, arrival, row, _lines(group, writers, which, template, event, messages=messages))
 
 
 def _choose(writers: list[Source], which: Longs, chance: Floats) -> Longs:
@@ -138,7 +137,7 @@ def _messages(template: Longs, random: Longs) -> list[str]:
 
 
 def _lines(
-    group: Group, writers: list[Source], which: Longs, template: Longs, event: Longs, messages: list[str]
+    group: Group, writers: list[Source], which: Longs, template: Longs, event: Longs, *, messages: list[str]
 ) -> list[str]:
     hosts = [json.dumps(host) for host in group.hosts]
     heads = [f'Z","host.name":{hosts[s.row]},"service.name":"{s.service}","log.level":"' for s in writers]

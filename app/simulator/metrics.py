@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
+    from app.simulator.rhythm import Span
     from app.simulator.settings import SimulatorSettings
 
     Floats = NDArray[np.float64]
@@ -144,20 +145,20 @@ class Machines:
             physical_counters={name: int(rng.integers(10**10, 10**12)) for name in COUNTERS},
         )
 
-    def advance(self, block: int, middle: Floats, effects: Effects) -> Numbers:
-        """Numbers of one block; `middle` `(T,)` are the middles of its steps in seconds from the start."""
-        seed, steps = self.settings.seed, len(middle)
-        rng = generator(seed, "metrics", self.group.index, block)
+    def advance(self, span: Span, effects: Effects) -> Numbers:
+        """Numbers of one block of time; the blocks before it must have been asked for."""
+        steps = len(span.middle)
+        rng = generator(self.settings.seed, "metrics", self.group.index, span.number)
         noise = self._noise(rng, steps)
-        epoch = self.settings.start / 1000 + middle
-        load = self._load(block, epoch, noise) * effects.load
+        epoch = self.settings.start / 1000 + span.middle
+        load = self._load(span.number, epoch, noise) * effects.load
         running = effects.alive[:-1]
         work = running[self.owner] if len(self.owner) else np.ones((0, steps), dtype=bool)
         busy = self._sum @ (load * work * self.cpu_share[:, None])
         burst = self._bursts(rng, steps)
-        vm = self._vm_gauges(rng, epoch, noise, busy, burst, effects)
+        vm = self._vm_gauges(rng, epoch, noise, busy, burst=burst, e=effects)
         service = self._service_gauges(rng, vm, load, noise, effects)
-        increments = self._increments(rng, noise, busy, burst, service, effects)
+        increments = self._increments(rng, noise, busy, service, burst=burst, e=effects)
         vm |= self._count(increments, effects)
         physical = self._physical(noise, vm, increments, running, effects)
         self._freeze(vm, effects)
@@ -197,7 +198,14 @@ class Machines:
         return size
 
     def _vm_gauges(
-        self, rng: np.random.Generator, epoch: Floats, noise: dict[str, Floats], busy: Floats, burst: Floats, e: Effects
+        self,
+        rng: np.random.Generator,
+        epoch: Floats,
+        noise: dict[str, Floats],
+        busy: Floats,
+        *,
+        burst: Floats,
+        e: Effects,
     ) -> dict[str, Floats]:
         scale = {name: values[:, None] for name, values in self.scale.items()}
         white = rng.standard_normal((3, *busy.shape))
@@ -242,8 +250,8 @@ class Machines:
         }
 
     def _increments(
-        self, rng: np.random.Generator, noise: dict[str, Floats], busy: Floats, burst: Floats,
-        service: dict[str, Floats], e: Effects,
+        self, rng: np.random.Generator, noise: dict[str, Floats], busy: Floats,
+        service: dict[str, Floats], *, burst: Floats, e: Effects,
     ) -> dict[str, NDArray[np.int64]]:  # fmt: skip
         """What each counter grows by in each step, `(V, T)`."""
         interval = self.settings.interval_seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,19 @@ def smoothed(values: Floats, memory: float, last: Floats) -> Floats:
         out[:, step] += memory * before
         before = out[:, step]
     return out
+
+
+@dataclass(frozen=True)
+class Span:
+    """A block of time: its number, and the middles of its steps in seconds from the start, `(T,)`."""
+
+    number: int
+    middle: Floats
+
+
+def span_of(number: int, low: int, high: int, interval_seconds: int) -> Span:
+    """The steps from `low` up to, not including, `high`."""
+    return Span(number, (np.arange(low, high, dtype=np.float64) + 0.5) * float(interval_seconds))
 
 
 def memory_of(seconds: float, interval_seconds: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from app.errors import InputError
-from app.simulator.fleet import SERVICES, Fleet, Vm, build_fleet
+from app.simulator.fleet import Fleet, Vm, build_fleet
 from app.simulator.rhythm import generator
 from app.simulator.settings import CHANGES, FAULTS, SLOW, Planned, SimulatorSettings
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SETTLE = 900.0  # seconds that a host is left alone after an episode
+SETTLE_ASKED = 300.0  # the same where times are asked for
 SETTLE_CHANGE = 1800.0  # and after a lasting change began
 TRIES = 80
 
@@ -80,9 +81,12 @@ def plan(settings: SimulatorSettings) -> Plan:
     """Place the episodes. Raises InputError when one of an explicit schedule fits nowhere."""
     fleet = build_fleet(settings.hosts, settings.seed)
     span = settings.hours * 3600 - settings.clean_seconds
-    booking = _Booking(fleet, generator(settings.seed, "schedule"), min(SETTLE, span / 4))
+    gap = min(SETTLE, span / 4) if settings.schedule is None else SETTLE_ASKED
+    booking = _Booking(fleet, generator(settings.seed, "schedule"), gap)
     if settings.schedule is not None:
-        placed = [_place_asked(settings, booking, planned) for planned in settings.schedule]
+        # Those that need a whole physical host first, while there is one.
+        order = sorted(settings.schedule, key=lambda planned: (planned.kind != "noisy_neighbour", not planned.host))
+        placed = [_place_asked(settings, booking, planned) for planned in order]
     else:
         placed = _place_all(settings, booking, span)
     placed.sort(key=lambda episode: (episode.begin, episode.kind, episode.hosts))
@@ -91,7 +95,7 @@ def plan(settings: SimulatorSettings) -> Plan:
 
 def _place_asked(settings: SimulatorSettings, booking: _Booking, planned: Planned) -> Episode:
     begin, length = _on_grid(planned.start, settings), max(_on_grid(planned.duration, settings), _grid(settings))
-    found = _find(settings, booking, planned.kind, begin, begin + length, planned.host)
+    found = _find(settings, booking, planned.kind, begin, begin + length, host=planned.host)
     if found is None:
         where = planned.host or f"any of {settings.hosts} hosts"
         msg = (
@@ -138,20 +142,22 @@ def _on_grid(seconds: float, settings: SimulatorSettings) -> float:
 
 
 def _find(
-    settings: SimulatorSettings, booking: _Booking, kind: str, begin: float, end: float, host: str = ""
+    settings: SimulatorSettings, booking: _Booking, kind: str, begin: float, end: float, *, host: str = ""
 ) -> Episode | None:
     """An episode of this kind at this time on free hosts, booked; None when there is no room."""
-    free = [
-        vm for vm in booking.candidates(begin, end) if host in ("", vm.name, booking.fleet.group_of[vm.name].physical)
-    ]
-    episode = _shape(settings, booking, kind, begin, end, free)
-    if episode is None:
+    group_of = booking.fleet.group_of
+    free = booking.candidates(begin, end)
+    if host:
+        free.sort(key=lambda vm: (vm.name != host, group_of[vm.name].physical != host))
+    whole = kind == "noisy_neighbour" or (kind == "slow_drift" and host.startswith("ph"))
+    episode = _shape(settings, booking, kind, begin, end, free=free, whole=whole if host else None)
+    if episode is None or (host and host not in (*episode.hosts, *(episode.related if whole else ()))):
         return None
     until = begin + min(SETTLE_CHANGE, 2 * booking.gap) if episode.end is None else end + booking.gap
     hosts = {*episode.hosts, *(episode.related if kind == "noisy_neighbour" else ())}
     for used in episode.hosts:
-        if used == booking.fleet.group_of[used].physical:
-            hosts.update(booking.fleet.group_of[used].hosts)
+        if used == group_of[used].physical:
+            hosts.update(group_of[used].hosts)
     booking.occupy(sorted(hosts), begin, until)
     for window in episode.windows[1:]:
         booking.occupy(episode.hosts, window[0], window[1] + booking.gap)
@@ -159,37 +165,53 @@ def _find(
 
 
 def _shape(
-    settings: SimulatorSettings, booking: _Booking, kind: str, begin: float, end: float, free: list[Vm]
+    settings: SimulatorSettings,
+    booking: _Booking,
+    kind: str,
+    begin: float,
+    end: float,
+    *,
+    free: list[Vm],
+    whole: bool | None = None,
 ) -> Episode | None:
+    """Which hosts and services an episode of this kind has, given the free virtual machines in order of preference.
+
+    `whole` says whether a drift is one of the physical host; None leaves that to chance.
+    """
     variant = float(booking.rng.random())
     if not free:
         return None
-    group_of = booking.fleet.group_of
     vm = free[0]
-    physical = group_of[vm.name].physical
+    physical = booking.fleet.group_of[vm.name].physical
     draft = Episode(kind, begin, end, (vm.name,), (physical,), vm.services[:1], variant)
-    match kind:
-        case "noisy_neighbour":
-            return _whole_group(booking, draft, begin, end, free)
-        case "slow_drift" if variant < 0.4:
-            drifting = _whole_group(booking, draft, begin, end, free)
-            return drifting and replace(drifting, hosts=(drifting.related[0],), related=drifting.hosts, services=())
-        case "deployment":
-            names = _instances_of(vm.services[0], free)[:3]
-            return replace(draft, end=None, hosts=names, related=_physical(booking, names))
-        case "traffic_moved":
-            names = next((names for s in SERVICES if len(names := _mains_of(s.name, free)) > 1), (vm.name,))[:2]
-            service = booking.fleet.vm(names[0]).services[:1]
-            return replace(draft, end=None, hosts=names, related=_physical(booking, names), services=service)
-        case "nightly_job":
-            names = tuple(vm.name for vm in free[:2])
-            windows = _runs(settings, begin)
-            services = ("backup",)
-            related = _physical(booking, names)
-            return replace(draft, end=None, hosts=names, related=related, services=services, windows=windows)
-        case "machines_added":
-            return replace(draft, end=None, hosts=(), related=(), services=())
+    if kind in CHANGES:
+        return _change(settings, booking, draft, free)
+    if kind == "noisy_neighbour":
+        return _whole_group(booking, draft, begin, end, free)
+    if kind == "slow_drift" and (variant < 0.4 if whole is None else whole):
+        found = _whole_group(booking, draft, begin, end, free)
+        return found and replace(found, hosts=found.related, related=found.hosts, services=())
     return draft
+
+
+def _change(settings: SimulatorSettings, booking: _Booking, draft: Episode, free: list[Vm]) -> Episode:
+    services = free[0].services[:1]
+    windows: tuple[tuple[float, float], ...] = ()
+    match draft.kind:
+        case "deployment":
+            names = tuple(sorted(_instances_of(services[0], free)[:3]))
+        case "traffic_moved":
+            mains = dict.fromkeys(vm.services[0] for vm in free)
+            pairs = (names for service in mains if len(names := _mains_of(service, free)) > 1)
+            names = next(pairs, (free[0].name,))[:2]
+            services = booking.fleet.vm(names[0]).services[:1]
+        case "nightly_job":
+            names, services = tuple(vm.name for vm in free[:2]), ("backup",)
+            windows = _runs(settings, draft.begin, (draft.end or draft.begin) - draft.begin)
+        case _:  # machines_added: they get their names once all episodes are placed
+            names, services = (), ()
+    related = _physical(booking, names)
+    return replace(draft, end=None, hosts=names, related=related, services=services, windows=windows)
 
 
 def _whole_group(booking: _Booking, draft: Episode, begin: float, end: float, free: list[Vm]) -> Episode | None:
@@ -204,23 +226,22 @@ def _whole_group(booking: _Booking, draft: Episode, begin: float, end: float, fr
 
 
 def _instances_of(service: str, free: list[Vm]) -> tuple[str, ...]:
-    return tuple(sorted(vm.name for vm in free if service in vm.services))
+    return tuple(vm.name for vm in free if service in vm.services)
 
 
 def _mains_of(service: str, free: list[Vm]) -> tuple[str, ...]:
-    return tuple(sorted(vm.name for vm in free if vm.services[0] == service))
+    return tuple(vm.name for vm in free if vm.services[0] == service)
 
 
 def _physical(booking: _Booking, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(booking.fleet.group_of[name].physical for name in names))
 
 
-def _runs(settings: SimulatorSettings, begin: float) -> tuple[tuple[float, float], ...]:
+def _runs(settings: SimulatorSettings, begin: float, length: float) -> tuple[tuple[float, float], ...]:
     """Runs of the nightly job: every 24 hours where there is time for two, else hourly, so that it recurs at all."""
     total = settings.steps * settings.interval_seconds
     left = total - begin
     period = 86_400.0 if left > 30 * 3600 else 3600.0 if left > 4200 else 1800.0
-    length = max(_on_grid(period / 6 if period < 86_400 else 1800.0, settings), _grid(settings))
     first, runs = begin, []
     while first < total:
         runs.append((first, min(first + length, total)))

@@ -1,19 +1,21 @@
-"""The simulation as a whole: groups generate blocks of time, possibly in several processes, and one merge orders them."""
+"""The simulation as a whole: groups generate chapters of time, in one process or several; one merge orders them."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.errors import StackError
 from app.simulator import logs, telemetry
 from app.simulator.disorder import LATE_MOST_MS, LATENESS_MS
 from app.simulator.faults import CLOCK_ERROR_MS, effects_of
 from app.simulator.metrics import Machines
+from app.simulator.rhythm import span_of
 from app.simulator.schedule import Plan, plan
 from app.simulator.truth import truth_records
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.simulator.fleet import Fleet, Group
+    from app.simulator.fleet import Fleet
     from app.simulator.logs import Lines
     from app.simulator.settings import SimulatorSettings
 
@@ -142,7 +144,7 @@ class Simulation:
         self.counts.late += sum(part.late for part in parts)
         self.counts.wrong_clock += sum(part.wrong_clock for part in parts)
 
-    def _chapters(self, first: int) -> Iterator[tuple[int, list[Chapter]]]:
+    def _chapters(self, first: int) -> Generator[tuple[int, list[Chapter]]]:
         """For each chapter the time (epoch ms) before which all arrivals are known, and every group's events."""
         groups = [group.index for group in self.fleet.groups]
         if self.processes == 1:
@@ -173,9 +175,9 @@ class _Merge:
     def add(self, parts: list[Part]) -> None:
         arrival = np.concatenate([self._arrival, *(part.arrival for part in parts)])
         order = np.argsort(arrival, kind="stable")
-        values = self._values
+        values = list(self._values)
         for part in parts:
-            values = values + part.values if values is self._values else _extended(values, part.values)
+            values.extend(part.values)
         self._arrival = arrival[order]
         self._host = np.concatenate([self._host, *(part.host for part in parts)])[order]
         self._values = [values[i] for i in order.tolist()]
@@ -189,11 +191,6 @@ class _Merge:
         )
         self._arrival, self._host, self._values = self._arrival[high:], self._host[high:], self._values[high:]
         return batch
-
-
-def _extended(values: list[bytes], more: list[bytes]) -> list[bytes]:
-    values.extend(more)
-    return values
 
 
 def chapter_steps(settings: SimulatorSettings) -> int:
@@ -211,15 +208,15 @@ def run_group(settings: SimulatorSettings, index: int, first: int) -> Iterator[C
     offset = sum(len(g.hosts) for g in fleet.groups[:index])
     steps = chapter_steps(settings)
     for chapter, low in enumerate(range(0, settings.steps, steps)):
-        middle = (np.arange(low, min(low + steps, settings.steps)) + 0.5) * settings.interval_seconds
-        effects = effects_of(group, episodes, middle, settings.interval_seconds, settings.fault_strength)
-        numbers = machines.advance(chapter, middle, effects)
-        until = settings.start + 1000 * (middle[-1] + settings.interval_seconds) + LATE_MOST_MS
+        span = span_of(chapter, low, min(low + steps, settings.steps), settings.interval_seconds)
+        effects = effects_of(group, episodes, span.middle, settings.interval_seconds, settings.fault_strength)
+        numbers = machines.advance(span, effects)
+        until = settings.start + 1000 * (span.middle[-1] + settings.interval_seconds) + LATE_MOST_MS
         if until < first:
             yield dict.fromkeys(TOPICS, _NOTHING)
             continue
-        metric_lines = telemetry.render(settings, group, chapter, numbers, effects, middle)
-        log_lines = logs.render(settings, group, chapter, numbers.load, effects, middle)
+        metric_lines = telemetry.render(settings, group, span, numbers, effects)
+        log_lines = logs.render(settings, group, span, numbers.load, effects)
         yield {"telemetry": _part(metric_lines, offset), "logs": _part(log_lines, offset)}
 
 
@@ -250,7 +247,7 @@ def _from_workers(settings: SimulatorSettings, shares: list[list[int]], first: i
         workers.append(worker)
     try:
         while True:
-            answers = [receiver.recv() for receiver in receivers]
+            answers = [_next(receiver) for receiver in receivers]
             if answers[0] is None:
                 return
             found = {
@@ -264,6 +261,14 @@ def _from_workers(settings: SimulatorSettings, shares: list[list[int]], first: i
             receiver.close()
             worker.terminate()
             worker.join()
+
+
+def _next(receiver: Connection) -> Any:
+    try:
+        return receiver.recv()
+    except EOFError as error:
+        msg = "simulate: a worker process ended early, it may have run out of memory; try fewer hosts or one process"
+        raise StackError(msg) from error
 
 
 def _work(settings: SimulatorSettings, share: list[int], first: int, sender: Connection) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
     from app.simulator.metrics import Numbers
+    from app.simulator.rhythm import Span
     from app.simulator.settings import SimulatorSettings
 
     Floats = NDArray[np.float64]
@@ -39,21 +40,20 @@ def scrape_phase(settings: SimulatorSettings, group: Group) -> Floats:
     virtual = [profile(settings.seed, vm.index).scrape for vm in group.vms]
     physical = float(generator(settings.seed, "physical scrape", group.index).random())
     room = 1000 * settings.interval_seconds - JITTER_MS
-    return np.floor(np.array([*virtual, physical]) * room)
+    phases: Floats = np.floor(np.array([*virtual, physical]) * room)
+    return phases
 
 
-def render(
-    settings: SimulatorSettings, group: Group, block: int, numbers: Numbers, effects: Effects, middle: Floats
-) -> Lines:
-    """All metric events of a block."""
-    rng = generator(settings.seed, "telemetry", group.index, block)
-    begin = settings.start + 1000 * (middle - settings.interval_seconds / 2)
-    jitter = rng.integers(0, JITTER_MS, (len(group.hosts), len(middle)))
+def render(settings: SimulatorSettings, group: Group, span: Span, numbers: Numbers, effects: Effects) -> Lines:
+    """All metric events of a block of time."""
+    rng = generator(settings.seed, "telemetry", group.index, span.number)
+    begin = settings.start + 1000 * (span.middle - settings.interval_seconds / 2)
+    jitter = rng.integers(0, JITTER_MS, (len(group.hosts), len(span.middle)))
     scraped = (begin + scrape_phase(settings, group)[:, None] + jitter).astype(np.int64)
     parts = []
     for row, rows_of in enumerate(_rows(group, numbers)):
         alive = np.flatnonzero(effects.alive[row])
-        delay = _scrape_delays(rng, settings, (len(rows_of), len(middle)))
+        delay = _scrape_delays(rng, settings, (len(rows_of), len(span.middle)))
         arrival = (scraped[row] + delay)[:, alive]
         event = (scraped[row] + effects.clock[row])[alive]
         times = np.datetime_as_string(event.astype("datetime64[ms]")).tolist()

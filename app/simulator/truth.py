@@ -51,9 +51,15 @@ _TOUCHED: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str
     "noisy_neighbour": ((STEAL, LOAD), (LATENCY,), (), "a neighbour on the physical host steals processor time"),
     "slow_drift": ((), (LATENCY,), (), "a metric drifts away slowly"),
     "machines_added": (tuple(_VM), tuple(_SERVICE), ALL_LEVELS, "new machines join the fleet"),
-    "deployment": ((CPU, LOAD, MEMORY), (LATENCY,), ("debug", "info"), "a release: new messages, higher latency and memory for good"),
-    "traffic_moved": ((CPU, LOAD, DISK_IO, RECEIVE, TRANSMIT, MEMORY), (RATE, LATENCY), ("info",), "load moves from the first host to the second for good"),
-    "nightly_job": ((CPU, LOAD, DISK_IO, RECEIVE, TRANSMIT, PROCESSES), (), ("info",), "a recurring backup job is introduced"),
+    "deployment": (
+        (CPU, LOAD, MEMORY), (LATENCY,), ("debug", "info"), "a release: other messages, higher latency and memory",
+    ),
+    "traffic_moved": (
+        (CPU, LOAD, DISK_IO, RECEIVE, TRANSMIT, MEMORY), (RATE, LATENCY), ("info",), "load moves to another host",
+    ),
+    "nightly_job": (
+        (CPU, LOAD, DISK_IO, RECEIVE, TRANSMIT, PROCESSES), (), ("info",), "a recurring backup job is introduced",
+    ),
     "wrong_clock": ((), (), (), "the clock of the host is five minutes ahead"),
 }  # fmt: skip
 

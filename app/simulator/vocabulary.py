@@ -1,4 +1,4 @@
-"""What services and systems say in their logs: templates with typed parameters, their levels and how common they are."""
+"""What services and systems say in their logs: templates with typed parameters, levels, and how common they are."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -52,7 +52,7 @@ def write(
     return truth
 
 
-def _append(block: Block, files: dict[str, BinaryIO], arrivals: dict[str, list[NDArray[np.int64]]]) -> None:
+def _append(block: Block, files: Mapping[str, BinaryIO], arrivals: dict[str, list[NDArray[np.int64]]]) -> None:
     for topic, batch in block.topics.items():
         arrivals[topic].append(batch.arrival)
         if batch.values:

@@ -1,0 +1,302 @@
+"""The collector's laws: canonical readings; through rotation no line is lost or doubled; lines are read as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.collector import Heartbeats, Machine, collect, encoded, iso, observed
+from app.errors import ServiceUnavailable, SettingsError
+from app.log_tail import LONGEST_LINE, Tail, level_of, log_event
+from app.producer import heartbeat
+
+NOW = 1_767_600_000_123  # 2026-01-05T08:00:00.123Z
+NOBODY = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 300, "request_timeout_ms": 200}
+
+
+def texts(tail: Tail, most: int = 5_000) -> list[str]:
+    return [line for _, line in tail.read(most)]
+
+
+def append(path: Path, data: str | bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data if isinstance(data, bytes) else data.encode())
+
+
+# --- readings
+
+
+def test_the_first_reading_comes_at_once_and_later_ones_have_processor_shares_that_sum_to_all() -> None:
+    machine = Machine()
+    assert not [r for r in machine.read() if r.name.startswith("system.cpu")]
+    before = sum(os.times()[:2])
+    while sum(os.times()[:2]) - before < 0.1:  # the kernel counts processor time in hundredths of a second
+        pass
+    readings = machine.read()
+    modes = [r.value for r in readings if r.name == "system.cpu.time.percent"]
+    (total,) = [r.value for r in readings if r.name == "system.cpu.utilization"]
+    assert sum(modes) == pytest.approx(100, abs=0.1)
+    assert 0 < total <= 100
+
+
+def test_readings_cover_the_machine_and_say_what_is_cumulative() -> None:
+    readings = {reading.name: reading for reading in Machine().read()}
+    for name in ("memory.used", "swap.used.percent", "load.1m", "disk.used.percent", "processes.count", "uptime"):
+        assert f"system.{name}" in readings
+    assert readings["system.uptime"].counter
+    assert not readings["system.memory.used"].counter
+    assert readings["system.memory.used"].value <= psutil.virtual_memory().total
+    assert {r.counter for name, r in readings.items() if name.endswith((".read.bytes", ".receive.bytes"))} <= {True}
+
+
+def test_no_two_readings_of_a_moment_are_the_same_series() -> None:
+    named = [(r.name, *sorted(r.labels.items())) for r in Machine().read()]
+    assert len(named) == len(set(named))
+
+
+def test_an_event_is_canonical() -> None:
+    machine = Machine()
+    events = [reading.event("here", NOW) for reading in machine.read()]
+    for event in events:
+        assert list(event)[:4] == ["@timestamp", "host.name", "metric.name", "metric.value"]
+        assert event["@timestamp"] == "2026-01-05T08:00:00.123Z"
+        assert set(event) <= {"@timestamp", "host.name", "metric.name", "metric.value", "labels", "metric.type"}
+        assert isinstance(event["metric.value"], int | float)
+        assert json.loads(encoded(event)) == event
+    assert {event.get("metric.type", "counter") for event in events} == {"counter"}
+
+
+def test_readings_come_every_interval_and_missed_ones_are_not_made_up_for(tmp_path: Path) -> None:
+    now = 0
+    read_at = []
+    turns = observed(Machine(), Tail([str(tmp_path / "a.log")]), "h", 10, lambda: now)
+    for moment in (0, 5_000, 9_999, 10_000, 12_000, 95_000, 96_000, 99_999, 100_000):
+        now = moment
+        while (turn := next(turns))[0] == "telemetry":
+            assert {event["@timestamp"] for event in turn[1]} == {iso(moment)}
+            read_at.append(moment)
+    assert read_at == [0, 10_000, 95_000, 100_000]
+
+
+# --- tailing
+
+
+def test_what_was_there_is_skipped_and_what_comes_is_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, "old\n")
+    tail = Tail([str(log)])
+    assert texts(tail) == []
+    append(log, "new 1\nnew 2\n")
+    assert texts(tail) == ["new 1", "new 2"]
+    assert texts(tail) == []
+    assert texts(Tail([str(log)], from_start=True)) == ["old", "new 1", "new 2"]
+
+
+def test_a_file_that_comes_later_is_read_from_its_beginning(tmp_path: Path) -> None:
+    tail = Tail([str(tmp_path / "*.log"), str(tmp_path / "sub" / "b.log")])
+    assert texts(tail) == []
+    append(tmp_path / "a.log", "first\n")
+    (tmp_path / "sub").mkdir()
+    append(tmp_path / "sub" / "b.log", "second\n")
+    append(tmp_path / "c.txt", "not wanted\n")
+    assert sorted(texts(tail)) == ["first", "second"]
+
+
+def test_a_half_written_line_waits_for_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    tail = Tail([str(log)], from_start=True)
+    append(log, "whole\nha")
+    assert texts(tail) == ["whole"]
+    append(log, "lf\r\n\n  \n")
+    assert texts(tail) == ["half"]
+
+
+@pytest.mark.parametrize("pattern", ["a.log", "a.log*"])
+def test_rotation_by_renaming_loses_and_doubles_nothing(tmp_path: Path, pattern: str) -> None:
+    log = tmp_path / "a.log"
+    tail = Tail([str(tmp_path / pattern)], from_start=True)
+    append(log, "1\n")
+    assert texts(tail) == ["1"]
+    append(log, "2\nlast without end")
+    log.rename(tmp_path / "a.log.1")
+    append(log, "3\n")
+    append(tmp_path / "a.log.1", "\n")
+    assert sorted(texts(tail)) == ["2", "3", "last without end"]
+    append(log, "4\n")
+    assert texts(tail) == ["4"]
+
+
+def test_a_line_cut_off_by_deletion_is_given_when_the_file_is_gone(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    tail = Tail([str(log)], from_start=True)
+    append(log, "1\nunfinished")
+    assert texts(tail) == ["1"]
+    log.unlink()
+    assert texts(tail) == ["unfinished"]
+    append(log, "again\n")
+    assert texts(tail) == ["again"]
+
+
+def test_a_truncated_file_is_read_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    tail = Tail([str(log)], from_start=True)
+    append(log, "a long line before\nand a part")
+    assert texts(tail) == ["a long line before"]
+    log.write_text("short\n", encoding="utf-8")
+    assert texts(tail) == ["short"]
+
+
+def test_invalid_bytes_are_replaced_and_endless_lines_are_cut(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    tail = Tail([str(log)], from_start=True)
+    append(log, b"caf\xe9 \xff\n" + b"x" * (5 * LONGEST_LINE) + b"\nafter\n")
+    found = texts(tail)
+    assert found[0] == "caf\ufffd \ufffd"
+    assert len(found[1]) <= LONGEST_LINE
+    assert set(found[1]) == {"x"}
+    assert found[2:] == ["after"]
+
+
+def test_no_more_lines_are_taken_than_there_is_room_for_and_the_rest_waits(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    lines = [f"line {i} {'.' * 500}" for i in range(4000)]
+    append(log, "\n".join(lines) + "\n")
+    tail = Tail([str(log)], from_start=True)
+    first = texts(tail, most=100)
+    assert 100 <= len(first) < 1000
+    rest = [line for _ in range(50) for line in texts(tail, most=100)]
+    assert first + rest == lines
+
+
+def test_what_cannot_be_opened_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")
+    append(tmp_path / "a.log", "fine\n")
+    tail = Tail([str(tmp_path / "a.log"), str(tmp_path / "*.log")], from_start=True)
+    assert texts(tail) == ["fine"]
+    assert list(tail.unreadable) == [str(tmp_path / "loop.log")]
+
+
+@given(
+    lines=st.lists(st.text(st.characters(exclude_characters="\n\r\x00", codec="utf-8"), max_size=12), max_size=12),
+    cuts=st.lists(st.integers(0, 200), max_size=5),
+)
+def test_however_a_file_is_written_its_lines_are_read(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], cuts: list[int]
+) -> None:
+    log = tmp_path_factory.mktemp("cuts") / "a.log"
+    data = "".join(line + "\n" for line in lines).encode()
+    tail = Tail([str(log)], from_start=True)
+    found: list[str] = []
+    edges = sorted({0, len(data), *(min(c, len(data)) for c in cuts)})
+    for low, high in pairwise(edges):
+        append(log, data[low:high])
+        found += texts(tail)
+    tail.close()
+    assert found == [line for line in lines if line.strip()]
+
+
+# --- what a line says
+
+
+def event_of(line: str, path: str = "/logs/app.log") -> tuple[str, str, str, str]:
+    event = log_event(line, path, "h", NOW, UTC)
+    assert list(event) == ["@timestamp", "host.name", "service.name", "log.level", "message"]
+    return event["@timestamp"], event["service.name"], event["log.level"], event["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("just text", ("2026-01-05T08:00:00.123Z", "app", "info", "just text")),
+        ("WARN slow disk", ("2026-01-05T08:00:00.123Z", "app", "warn", "WARN slow disk")),
+        (
+            "<11>1 2026-01-05T07:59:58.5Z host postgres 42 ID1 [a b=\"c\"] out of space",
+            ("2026-01-05T07:59:58.500Z", "postgres", "error", "out of space"),
+        ),
+        (
+            "<30>Jan  5 07:59:57 host sshd[77]: session opened",
+            ("2026-01-05T07:59:57.000Z", "sshd", "info", "session opened"),
+        ),
+        (
+            "Dec 31 23:59:59 host cron: error: it failed",
+            ("2025-12-31T23:59:59.000Z", "cron", "error", "error: it failed"),
+        ),
+        (
+            "2026-01-05 07:59:56,250 ERROR boom",
+            ("2026-01-05T07:59:56.250Z", "app", "error", "ERROR boom"),
+        ),
+        (
+            "2026-01-05T09:59:56+02:00 host kernel[0]: hello",
+            ("2026-01-05T07:59:56.000Z", "kernel", "info", "hello"),
+        ),
+        ("2026-99-99T00:00:00Z no such day", ("2026-01-05T08:00:00.123Z", "app", "info", "no such day")),
+    ],
+)  # fmt: skip
+def test_time_service_and_level_are_read_where_the_line_has_them(line: str, wanted: tuple[str, str, str, str]) -> None:
+    assert event_of(line) == wanted
+
+
+@pytest.mark.parametrize(
+    ("message", "level"),
+    [
+        ("finished without an error", "info"),
+        ("[error] it failed", "error"),
+        ("level=warning msg=x", "warn"),
+        ('{"level": "debug"}', "info"),
+        ("CRITICAL meltdown", "fatal"),
+        ("warning: low", "warn"),
+        ("INFORMATION desk", "info"),
+    ],
+)
+def test_a_level_is_a_word_that_stands_for_one(message: str, level: str) -> None:
+    assert level_of(message) == level
+
+
+def test_times_without_a_zone_are_in_the_given_zone() -> None:
+    east = timezone(timedelta(hours=2))
+    assert log_event("2026-01-05 10:00:00 x", "a", "h", NOW, east)["@timestamp"] == "2026-01-05T08:00:00.000Z"
+
+
+@given(st.text(max_size=300))
+def test_any_line_becomes_an_event(line: str) -> None:
+    event = log_event(line, "/x/y.log", "h", NOW, UTC)
+    assert datetime.fromisoformat(event["@timestamp"]).tzinfo is not None
+    assert event["log.level"] in {"trace", "debug", "info", "warn", "error", "fatal"}
+    assert event["service.name"]
+
+
+@given(st.integers(0, 4_102_444_800_000))
+def test_iso_times_keep_their_milliseconds(at: int) -> None:
+    assert round(datetime.fromisoformat(iso(at)).timestamp() * 1000) == at
+    assert json.loads(heartbeat(at)) == {"heartbeat": True, "@timestamp": iso(at)}
+
+
+# --- without a broker
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda: collect(NOBODY, {"telemetry": "telemetry", "logs": "logs"}, Event()),
+        lambda: Heartbeats(NOBODY, ["telemetry"]).start(),
+    ],
+)
+def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(start: Callable[[], object]) -> None:
+    with pytest.raises(ServiceUnavailable, match=r"127\.0\.0\.1:1.*kappa up") as caught:
+        start()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_interval_of_no_length_is_refused() -> None:
+    with pytest.raises(SettingsError, match="interval is 0"):
+        collect(NOBODY, {}, Event(), interval=0)
