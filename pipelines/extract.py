@@ -45,10 +45,15 @@ def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law) -> DataFrame
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
     `series` that starts with `!` and the raw bytes as `payload`.
     """
-    points = admitted(telemetry_points(telemetry), ["series", "value"], law)
-    lines = log_lines(logs).withColumn("series", template_series())
+    points = admitted(telemetry_points(with_raw_bytes(telemetry)), ["series", "value"], law)
+    lines = log_lines(with_raw_bytes(logs)).withColumn("series", template_series())
     lines = admitted(lines, ["series", "template", "message"], law)
     return point_statistics(points, law).unionByName(line_statistics(lines, law))
+
+
+def with_raw_bytes(raw: DataFrame) -> DataFrame:
+    """Keep the record as it came beside what is read from it."""
+    return raw.withColumn("raw_bytes", F.col("value"))
 
 
 def template_series() -> Column:
@@ -89,7 +94,7 @@ def admitted(records: DataFrame, keep: list[str], law: Law) -> DataFrame:
     return records.withColumn("why", why).select(
         time.alias("event_time", metadata=mark),
         F.when(refused, record).otherwise(F.col("series")).alias("series"),
-        F.when(refused, F.coalesce("value_bytes", F.lit(b""))).alias("payload"),
+        F.when(refused, F.coalesce("raw_bytes", F.lit("").cast("binary"))).alias("payload"),
         *kept,
         "offset",
         "partition",

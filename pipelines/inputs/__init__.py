@@ -84,7 +84,8 @@ def log_lines(raw: DataFrame) -> DataFrame:
 
 
 def _columns(raw: DataFrame) -> list[Column]:
-    return [F.col(f"`{name}`") for name in raw.columns]
+    # the raw bytes make room for the point's value; who wants to keep them passes them under another name
+    return [F.col(f"`{name}`") for name in raw.columns if name != "value"]
 
 
 def _parsed(raw: DataFrame, flat: str) -> DataFrame:

@@ -1,0 +1,146 @@
+"""correlate: complete windows in order, whatever the batches."""
+
+import json
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from app.errors import LawBroken
+from models.incidents import CorrelationParameters
+from pipelines.correlate import CorrelateProcessor, StatementBuffer
+
+SHARDS = 3
+T = 1_700_000_000_000
+
+
+def at(window: int) -> int:
+    return T + 10_000 * window
+
+
+def statement(host: str, window: int, status: str = "open", start: int | None = None) -> dict[str, Any]:
+    start = window if start is None else start
+    return {
+        "id": f"{host}{start}",
+        "version": "live",
+        "series": f"gauge/{host}/web/{host}-latency",
+        "kind": "anomaly",
+        "status": status,
+        "start": at(start),
+        "window_end": at(window),
+        "score": 20.0,
+        "evidence": 30.0,
+        "reason": "slow",
+        "host": host,
+        "service": "web",
+        "metric": f"{host}-latency",
+        "level": "",
+        "template": None,
+    }
+
+
+def tick(window: int, shard: int) -> dict[str, Any]:
+    return {"tick": at(window), "shard": shard, "shards": SHARDS}
+
+
+def ticks(window: int) -> list[dict[str, Any]]:
+    return [tick(window, shard) for shard in range(SHARDS)]
+
+
+def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """As `statements` gives them."""
+    rows = [
+        {
+            "everything": 0,
+            "tick": r.get("tick"),
+            "shard": r.get("shard"),
+            "shards": r.get("shards"),
+            "window_end": r.get("window_end"),
+            "value": None if "tick" in r else json.dumps(r),
+        }
+        for r in records
+    ]
+    return pd.DataFrame(rows, columns=["everything", "tick", "shard", "shards", "window_end", "value"])
+
+
+class Job:
+    """The processor on batches of records."""
+
+    def __init__(self) -> None:
+        self.tester = TwsTester(CorrelateProcessor(CorrelationParameters()))
+
+    def batch(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        answers = self.tester.testInPandas(0, frame(records))
+        return [json.loads(value) for value in answers["value"]] if len(answers) else []
+
+
+STORY = [statement("a", 1), statement("b", 2), statement("a", 4, "close", 1), statement("b", 5, "close", 2)]
+
+
+def whole_story() -> list[dict[str, Any]]:
+    """Statements and ticks as detect writes them: a window's tick after its statements."""
+    found: list[dict[str, Any]] = []
+    for window in range(14):
+        found += [s for s in STORY if s["window_end"] == at(window)]
+        found += ticks(window)
+    return found
+
+
+def brief(incidents: Iterable[dict[str, Any]]) -> list[tuple[str, list[str], int]]:
+    return [(i["status"], i["hosts"], (i["window_end"] - T) // 10_000) for i in incidents]
+
+
+def test_a_window_waits_until_every_shard_has_ticked_it() -> None:
+    job = Job()
+    assert job.batch([statement("a", 1), tick(1, 0), tick(1, 1)]) == []
+    assert brief(job.batch([tick(1, 2)])) == [("open", ["a"], 1)]
+
+
+def test_batches_of_any_size_give_the_same_incidents() -> None:
+    story = whole_story()
+    wanted = Job().batch(story)
+    assert brief(wanted) == [("open", ["a"], 1), ("open", ["b"], 2), ("close", ["a"], 10), ("close", ["b"], 11)]
+    for size in (1, 2, 7, 20):
+        job = Job()
+        assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
+
+
+def test_ticks_of_each_window_or_of_the_last_only_give_the_same_incidents() -> None:
+    sparse = [r for r in whole_story() if "tick" not in r or r["tick"] == at(13)]
+    assert Job().batch(sparse) == Job().batch(whole_story())
+
+
+def test_repeats_are_ignored() -> None:
+    story = whole_story()
+    job = Job()
+    first = job.batch(story[:30] + story[:30])
+    assert first + job.batch(story[20:]) + job.batch(story) == Job().batch(story)
+
+
+def test_order_within_a_batch_changes_nothing() -> None:
+    story = whole_story()
+    shuffled = random.Random(1).sample(story, len(story))
+    assert Job().batch(shuffled) == Job().batch(story)
+
+
+def test_a_record_that_is_neither_statement_nor_tick_stops_the_job() -> None:
+    with pytest.raises(LawBroken, match="neither"):
+        Job().batch([{"id": "a"}])
+
+
+def test_the_state_holds_the_last_complete_window_and_the_correlator_after_it() -> None:
+    job = Job()
+    job.batch([statement("a", 1), *ticks(1), statement("b", 2)])
+    done, model, waiting = job.tester.peekValueState("correlator", 0) or (None, b"", b"")
+    assert done == at(1)
+    assert json.loads(model)["last"] == at(1)
+    assert StatementBuffer.load(waiting).dump() == waiting
+    assert len(json.loads(waiting)["waiting"]) == 1
+
+
+def test_a_buffer_of_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format"):
+        StatementBuffer.load(b'{"format": 99}')

@@ -1,0 +1,302 @@
+"""Records of the log as documents: what a document says, and that equal records give equal documents."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from app.elasticsearch_schema import KINDS as TEMPLATE_KINDS
+from app.elasticsearch_schema import PROPERTIES
+from pipelines.bulk import with_lines
+from pipelines.documents import KINDS, documents, newest
+
+pytestmark = pytest.mark.spark
+
+NIGHT = 1_795_305_595_000  # 2026-11-21T23:59:55Z
+APPENDED = datetime(2026, 11, 22, 0, 0, 7, tzinfo=UTC)
+TOPICS = {name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters")}
+KAFKA = (
+    "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+SCORE = {
+    "series": "gauge/vm%2F1/web/system.disk.io{device=%2Fsda}",
+    "window_end": NIGHT,
+    "score": 15.25,
+    "value": 93.1,
+    "typical": 30.0,
+    "lower": 21.4,
+    "upper": 38.0,
+    "kind": "anomaly",
+}
+NOVELTY = {
+    "id": "0a1b",
+    "version": "live",
+    "series": "template/vm-1/web/ERROR/4f",
+    "kind": "new",
+    "status": "close",
+    "start": NIGHT,
+    "window_end": NIGHT + 10_000,
+    "score": 15.9,
+    "evidence": 21.5,
+    "value": 3.0,
+    "typical": 0.0,
+    "lower": 0.0,
+    "upper": 0.5,
+    "unit": "lines",
+    "reason": 'never seen: "lost <*>"',
+    "template": "lost <*>",
+    "sample": "lost 17",
+    "host": "vm-1",
+    "service": "web",
+    "metric": "",
+    "level": "ERROR",
+}
+INCIDENT = {
+    "id": "ff00",
+    "version": "live",
+    "status": "open",
+    "kind": "anomaly",
+    "start": NIGHT,
+    "end": None,
+    "window_end": NIGHT,
+    "score": 15.9,
+    "hosts": ["vm-1", "vm-2"],
+    "services": ["web"],
+    "templates": ["lost <*>"],
+    "series": [{"series": "logs/vm-1/web/ERROR", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
+    "novelties": 1,
+    "reason": "many",
+}
+
+
+def records(spark: SparkSession, rows: Iterable[tuple[str, Any]], headers: dict[str, str] | None = None) -> DataFrame:
+    """Records as Kafka gives them: topic and value, which is JSON unless it is bytes."""
+    given = None if headers is None else [(name, text.encode()) for name, text in headers.items()]
+    found = [
+        (topic, 1, n, APPENDED, None, v if isinstance(v, bytes) else json.dumps(v).encode(), given)
+        for n, (topic, v) in enumerate(rows)
+    ]
+    return spark.createDataFrame(found, KAFKA)
+
+
+def indexed(spark: SparkSession, *rows: tuple[str, Any], headers: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """Documents with their index, id and version."""
+    found = documents(records(spark, rows, headers), "live", TOPICS).collect()
+    return [{**row.asDict(), "document": json.loads(row["document"])} for row in found]
+
+
+def fields_of(properties: dict[str, Any], prefix: str = "") -> set[str]:
+    """The full names of a mapping's fields."""
+    found: set[str] = set()
+    for name, mapping in properties.items():
+        inner = mapping.get("properties")
+        found |= fields_of(inner, f"{prefix}{name}.") if inner else {prefix + name}
+    return found
+
+
+def names_in(value: Any, prefix: str = "") -> set[str]:
+    """The full names of a document's fields."""
+    if isinstance(value, list):
+        return {name for v in value for name in names_in(v, prefix)}
+    if isinstance(value, dict):
+        return {name for k, v in value.items() for name in names_in(v, f"{prefix}.{k}" if prefix else k)}
+    return {prefix}
+
+
+def test_a_score_is_a_metric_of_its_host_at_the_end_of_its_window(spark: SparkSession) -> None:
+    (found,) = indexed(spark, ("scores", SCORE))
+    assert found["index"] == "scores-live-2026.11.21"
+    assert found["version"] is None
+    assert found["document"] == {
+        "@timestamp": "2026-11-21T23:59:55.000Z",
+        "event": {"kind": "metric", "dataset": "kappa.scores"},
+        "host": {"name": "vm/1"},
+        "service": {"name": "web"},
+        "novelty": {
+            "version": "live",
+            "series": SCORE["series"],
+            "kind": "anomaly",
+            "score": 15.25,
+            "value": 93.1,
+            "typical": 30.0,
+            "lower": 21.4,
+            "upper": 38.0,
+            "metric": "system.disk.io{device=/sda}",
+        },
+    }
+
+
+def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None:
+    (found,) = indexed(spark, ("novelties", NOVELTY))
+    assert (found["index"], found["id"]) == ("novelties-live-2026.11.21", "0a1b")
+    assert found["document"] == {
+        "@timestamp": "2026-11-21T23:59:55.000Z",
+        "event": {
+            "kind": "alert",
+            "dataset": "kappa.novelties",
+            "start": "2026-11-21T23:59:55.000Z",
+            "end": "2026-11-22T00:00:05.000Z",
+            "reason": 'never seen: "lost <*>"',
+            "severity": 15,
+        },
+        "host": {"name": "vm-1"},
+        "service": {"name": "web"},
+        "log": {"level": "ERROR"},
+        "message": 'never seen: "lost <*>"',
+        "novelty": {
+            "version": "live",
+            "kind": "new",
+            "status": "close",
+            "window_end": "2026-11-22T00:00:05.000Z",
+            "score": 15.9,
+            "series": "template/vm-1/web/ERROR/4f",
+            "evidence": 21.5,
+            "value": 3.0,
+            "typical": 0.0,
+            "lower": 0.0,
+            "upper": 0.5,
+            "unit": "lines",
+            "template": "lost <*>",
+            "sample": "lost 17",
+        },
+    }
+
+
+def test_an_incident_names_all_its_hosts_and_what_contributes(spark: SparkSession) -> None:
+    (found,) = indexed(spark, ("incidents", INCIDENT))
+    assert (found["index"], found["id"]) == ("incidents-live-2026.11.21", "ff00")
+    document = found["document"]
+    assert document["host"] == {"name": ["vm-1", "vm-2"]}
+    assert document["novelty"]["contributions"] == INCIDENT["series"]
+    assert document["novelty"]["template"] == ["lost <*>"]
+    assert "end" not in document["event"]
+
+
+def test_the_end_of_an_incident_is_that_of_its_last_episode(spark: SparkSession) -> None:
+    (found,) = indexed(
+        spark, ("incidents", {**INCIDENT, "status": "close", "end": NIGHT, "window_end": NIGHT + 60_000})
+    )
+    assert found["document"]["event"]["end"] == "2026-11-21T23:59:55.000Z"
+
+
+def test_all_statements_of_an_episode_are_one_document_whose_version_grows(spark: SparkSession) -> None:
+    later = NIGHT + 10_000
+    statements = [("open", NIGHT), ("update", NIGHT), ("close", NIGHT), ("update", later), ("close", later)]
+    found = indexed(spark, *(("novelties", {**NOVELTY, "status": s, "window_end": w}) for s, w in statements))
+    assert {(d["index"], d["id"]) for d in found} == {("novelties-live-2026.11.21", "0a1b")}
+    versions = [d["version"] for d in found]
+    assert versions == sorted(set(versions))
+
+
+def test_the_newest_statement_of_a_batch_is_kept(spark: SparkSession) -> None:
+    rows = [("novelties", {**NOVELTY, "window_end": NIGHT + 10_000 * w, "score": float(w)}) for w in (1, 3, 2)]
+    kept = newest(documents(records(spark, [*rows, ("scores", SCORE), ("scores", SCORE)]), "live", TOPICS)).collect()
+    scores = sorted(json.loads(row["document"])["novelty"]["score"] for row in kept)
+    assert scores == [3.0, 15.25]
+
+
+def test_a_score_has_the_same_id_every_time_and_no_other_has_it(spark: SparkSession) -> None:
+    others = [
+        {**SCORE, "window_end": NIGHT + 10_000},
+        {**SCORE, "series": "gauge/b/web/m"},
+        {**SCORE, "kind": "normal"},
+    ]
+    ids = [d["id"] for d in indexed(spark, *(("scores", s) for s in (SCORE, SCORE, *others)))]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 4
+
+
+def test_versions_have_documents_of_their_own(spark: SparkSession) -> None:
+    (row,) = documents(records(spark, [("scores", SCORE)]), "trial", TOPICS).collect()
+    (live,) = indexed(spark, ("scores", SCORE))
+    assert row["index"] == "scores-trial-2026.11.21"
+    assert row["id"] != live["id"]
+
+
+@pytest.mark.parametrize("missing", [None, "NaN", "Infinity"])
+def test_a_number_that_is_none_is_left_out(spark: SparkSession, missing: Any) -> None:
+    (found,) = indexed(spark, ("scores", {**SCORE, "score": missing}))
+    assert "score" not in found["document"]["novelty"]
+
+
+def test_ticks_are_no_documents(spark: SparkSession) -> None:
+    assert indexed(spark, ("novelties", {"tick": NIGHT, "shard": 1, "shards": 64})) == []
+
+
+HEADERS = {
+    "kappa.reason": "not JSON",
+    "kappa.topic": "telemetry",
+    "kappa.partition": "1",
+    "kappa.offset": "42",
+    "kappa.timestamp": str(NIGHT),
+    "kappa.stage": "extract",
+}
+
+
+def test_a_dead_letter_is_a_document_without_its_raw_bytes(spark: SparkSession) -> None:
+    raw = b"\x00\xff{\n" + "ä".encode() + b"x" * 2_000
+    (found,) = indexed(spark, ("dead-letters", raw), headers=HEADERS)
+    assert (found["index"], found["version"]) == ("pipeline-live-2026.11.21", None)
+    document = found["document"]
+    message = document.pop("message")
+    assert message.startswith("?\ufffd{?äxxx")
+    assert len(message) == 512
+    assert document == {
+        "@timestamp": "2026-11-21T23:59:55.000Z",
+        "event": {"kind": "pipeline_error", "dataset": "kappa.dead-letters", "reason": "not JSON"},
+        "pipeline": {
+            "version": "live",
+            "topic": "telemetry",
+            "partition": 1,
+            "offset": 42,
+            "stage": "extract",
+            "size": 2_006,
+        },
+    }
+
+
+def test_a_late_record_that_was_written_twice_is_one_document(spark: SparkSession) -> None:
+    found = indexed(spark, ("late", b"{}"), ("late", b"{}"), headers=HEADERS)
+    assert len({d["id"] for d in found}) == 1
+    assert {d["document"]["event"]["dataset"] for d in found} == {"kappa.late"}
+
+
+def test_a_dead_letter_without_headers_is_named_for_itself(spark: SparkSession) -> None:
+    found = indexed(spark, ("dead-letters", b"a"), ("dead-letters", b"b"))
+    assert [d["document"]["pipeline"]["offset"] for d in found] == [0, 1]
+    assert found[0]["index"] == "pipeline-live-2026.11.22"
+
+
+@pytest.mark.parametrize(
+    ("topic", "value"), [("scores", b"not json"), ("novelties", b'{"id": "a"}'), ("incidents", b"")]
+)
+def test_what_is_no_record_of_its_topic_has_a_problem_and_keeps_its_bytes(
+    spark: SparkSession, topic: str, value: bytes
+) -> None:
+    (row,) = documents(records(spark, [(topic, value)]), "live", TOPICS).collect()
+    assert row["problem"] == "not a record of this topic"
+    assert row["document"] == value.decode()
+    assert row["id"]
+
+
+def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession) -> None:
+    assert KINDS == TEMPLATE_KINDS
+    rows = [("scores", SCORE), ("novelties", {**NOVELTY, "metric": "m"}), ("incidents", {**INCIDENT, "end": NIGHT})]
+    for found in [*indexed(spark, *rows), *indexed(spark, ("late", b"x"), headers=HEADERS)]:
+        kind = found["index"].split("-")[0]
+        assert names_in(found["document"]) == fields_of(PROPERTIES[kind])
+
+
+def test_a_line_is_an_action_and_a_document_on_a_line_each(spark: SparkSession) -> None:
+    found = documents(records(spark, [("novelties", NOVELTY), ("scores", SCORE)]), "live", TOPICS)
+    lines = sorted(row["line"] for row in with_lines(found).collect())
+    for line, action in zip(lines, ("create", "index"), strict=True):
+        first, second = line.removesuffix("\n").split("\n")
+        assert list(json.loads(first)) == [action]
+        assert "novelty" in json.loads(second)
+    assert '"version_type":"external_gte"' in lines[1]
