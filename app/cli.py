@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -141,6 +142,160 @@ def topics_create(config: Config = None, as_json: Json = False) -> None:
         print_json(made)
         return
     table("topics", ["topic", ""], [[name, what] for name, what in made.items()])
+
+
+def own_stack(settings: Settings) -> stack.Stack:
+    """The embedded stack of the settings."""
+    ports = settings.stack
+    return stack.Stack(settings.home, ports.kafka_port, ports.elasticsearch_port)
+
+
+@app.command()
+def up(config: Config = None, as_json: Json = False) -> None:
+    """Start the embedded Kafka and Elasticsearch, and leave them running."""
+    settings = load(config)
+    found = stack.up(own_stack(settings), report=report)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    out.print(f"Kafka at {found.kafka}, Elasticsearch at {found.elasticsearch}; `kappa down` stops them", highlight=False)
+
+
+@app.command()
+def down(config: Config = None, as_json: Json = False) -> None:
+    """Stop the embedded Kafka and Elasticsearch. Their data stay."""
+    was_running = stack.down(load(config).home, report=report)
+    if as_json:
+        print_json({"stopped": was_running})
+        return
+    out.print("stopped" if was_running else "nothing was running")
+
+
+@app.command()
+def status(config: Config = None, as_json: Json = False) -> None:
+    """What of the embedded stack runs, where, and whether it answers."""
+    found = stack.status(load(config).home)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    services = {"kafka": found.kafka, "elasticsearch": found.elasticsearch}
+    rows = [
+        [name, s.address, s.version, "healthy" if s.healthy else "running" if s.running else "stopped", megabytes(s)]
+        for name, s in services.items()
+        if s is not None
+    ]
+    table(f"embedded stack in {found.home}: {found.phase}", ["server", "address", "version", "", "data"], rows)
+
+
+def megabytes(service: stack.ServiceStatus) -> str:
+    """The size of a server's data."""
+    return f"{service.data_bytes / 2**20:.1f} MiB"
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="extract, detect, correlate, index, or all")],
+    config: Config = None,
+    origin: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
+    origins: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
+    heartbeats: Annotated[bool, typer.Option(help="Append a heartbeat a second to every input partition.")] = True,
+) -> None:
+    """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
+    from app.run import chosen, run_until_stopped
+
+    if not 0 <= origin < origins:
+        msg = f"--origin is {origin}; wanted 0 to {origins - 1}, one of --origins {origins}"
+        raise InputError(msg)
+    wanted = chosen(names)
+    settings = connected(load(config))
+    with stopped_by_signals() as stopping:
+        run_until_stopped(settings, wanted, stopping, origin, origins, heartbeats and "extract" in wanted, report)
+
+
+@app.command()
+def collect(
+    files: Annotated[list[str] | None, typer.Option("--file", "-f", help="Log files to follow; patterns are fine.")] = None,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between readings.")] = 10.0,
+    host: Annotated[str | None, typer.Option(help="The host's name. Default: this machine's.")] = None,
+    from_start: Annotated[bool, typer.Option(help="Read files from their start, not only what comes.")] = False,
+    config: Config = None,
+) -> None:
+    """Send this machine's metrics, and the lines of log files, to Kafka until stopped."""
+    from app import collector, topics
+
+    settings = connected(load(config))
+    names = {kind: settings.topic(kind) for kind in topics.INPUTS}
+    with stopped_by_signals() as stopping:
+        report(f"collecting every {interval:g} s; Ctrl-C stops")
+        sent = collector.collect(
+            topics.client_options(settings),
+            names,
+            stopping,
+            interval=interval,
+            files=files or [],
+            host=host,
+            from_start=from_start,
+        )
+    out.print(f"sent {sent.telemetry} measurements and {sent.logs} log lines")
+
+
+@app.command()
+def simulate(
+    hosts: Annotated[int, typer.Option(help="Machines, physical and virtual.")] = 20,
+    hours: Annotated[float, typer.Option(help="Length of the simulation.")] = 4.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 1,
+    to_kafka: Annotated[bool, typer.Option("--to-kafka", help="Send it to the input topics.")] = False,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="Write it into this folder.")] = None,
+    start: Annotated[str | None, typer.Option(help="First moment, ISO 8601. Default: 2026-01-05T00:00:00Z.")] = None,
+    scenario: Annotated[str, typer.Option(help="standard, faults, changes or clean.")] = "standard",
+    truth: Annotated[Path | None, typer.Option(help="Where to write the truth with --to-kafka.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace what is in the folder.")] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """A labelled fleet: telemetry and logs with faults and changes of state, and the truth about them."""
+    from app import simulation_commands
+
+    if to_kafka == (out_dir is not None):
+        msg = "simulate: give either --to-kafka or --out DIR"
+        raise typer.BadParameter(msg)
+    settings = simulation_commands.settings_of(hosts, hours, seed, scenario, start)
+    if out_dir is not None:
+        made = simulation_commands.to_folder(settings, out_dir, overwrite, err)
+    else:
+        made = simulation_commands.to_log(settings, connected(load(config)), truth, err)
+    if as_json:
+        print_json(made)
+        return
+    out.print(made["summary"], highlight=False, soft_wrap=True)
+
+
+@app.command()
+def demo(
+    minutes: Annotated[float, typer.Option(min=3, max=120, help="How long it takes, from start to table.")] = 5.0,
+    seed: Annotated[int, typer.Option(help="Which fleet.")] = 1,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """The whole of it: Kafka, Elasticsearch, a simulated fleet with faults, all jobs, and what they found."""
+    from app.demo import run_demo
+
+    with stopped_by_signals() as stopping:
+        result = run_demo(load(config), minutes, seed, stopping, as_json, err if as_json else out)
+    if as_json:
+        print_json(result)
+
+
+@app.command()
+def dashboard(
+    config: Config = None,
+    port: Annotated[int, typer.Option(help="Port to listen on, at 127.0.0.1.")] = 8501,
+) -> None:
+    """The monitoring pages, in the browser."""
+    from app.dashboard import serve
+
+    with stopped_by_signals() as stopping:
+        serve(connected(load(config)), port, stopping, report)
 
 
 if __name__ == "__main__":

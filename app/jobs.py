@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.settings import Settings
-from pipelines import correlate, detect, extract
+from pipelines import correlate, detect, extract, index
+from pipelines.bulk import Elastic, Outcome, Stopping
 from pipelines.runner import Input, Job, Kafka
 
 NAMES = ("extract", "detect", "correlate", "index")
@@ -84,14 +85,34 @@ def correlate_job(settings: Settings) -> Job:
     )
 
 
-def index_job(settings: Settings) -> Job:
+def elastic_of(settings: Settings) -> Elastic:
+    """How to reach the Elasticsearch of the settings."""
+    own = settings.elasticsearch
+    return Elastic(
+        url=own.url or "",
+        username=own.username,
+        password=own.password.get_secret_value() if own.password else None,
+        api_key=own.api_key.get_secret_value() if own.api_key else None,
+        ca_certs=str(own.ca_certs) if own.ca_certs else None,
+    )
+
+
+def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outcome], None] | None = None) -> Job:
     """novelties, incidents, late, dead-letters (and scores, where switched on) -> Elasticsearch."""
-    raise NotImplementedError
-
-
-BUILDERS: dict[str, Callable[[Settings], Job]] = {
-    "extract": extract_job,
-    "detect": detect_job,
-    "correlate": correlate_job,
-    "index": index_job,
-}
+    topics = topics_of(settings)
+    kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
+    return Job(
+        name="index",
+        inputs=(Input(tuple(topics[kind] for kind in kinds)),),
+        transform=lambda raw: raw,
+        sink=index.sink(
+            settings.version,
+            topics,
+            elastic_of(settings),
+            kafka_of(settings),
+            stopping=stopping,
+            on_outcome=on_outcome,
+        ),
+        checkpoint=str(settings.checkpoint("index")),
+        max_records_per_batch=settings.spark.max_records_per_batch,
+    )

@@ -6,16 +6,18 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from app import jobs, topics
+from app.collector import Heartbeats
+from app.elasticsearch_schema import ensure_templates
 from app.errors import InputError
 from app.health import Health, HealthServer
 from app.settings import Settings
 from app.spark import session
-from pipelines.runner import Progress, Runner
+from pipelines.runner import Job, Progress, Runner
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -55,6 +57,29 @@ def pin_configuration(settings: Settings) -> Path:
     return file
 
 
+def prepare(settings: Settings, names: Sequence[str]) -> None:
+    """See to what jobs need: the configuration of before, topics, index templates."""
+    pin_configuration(settings)
+    topics.create(settings)
+    if "index" in names:
+        client = jobs.elastic_of(settings).connect()
+        live = settings.version == "live"
+        ensure_templates(client, settings.version, live=live, replicas=settings.elasticsearch.replicas)
+        client.close()
+
+
+def make_job(settings: Settings, name: str, origin: int, origins: int, stopping: threading.Event) -> Job:
+    """A job by its name."""
+    match name:
+        case "extract":
+            return jobs.extract_job(settings, origin, origins)
+        case "detect":
+            return jobs.detect_job(settings)
+        case "correlate":
+            return jobs.correlate_job(settings)
+    return jobs.index_job(settings, stopping.wait)
+
+
 @contextmanager
 def running(
     settings: Settings,
@@ -64,8 +89,9 @@ def running(
     on_progress: Callable[[str, Progress], None] | None = None,
 ) -> Iterator[tuple[Runner, Health]]:
     """Jobs that run while the block does, and are stopped after their batch when it ends."""
-    pin_configuration(settings)
-    topics.create(settings)
+    names = chosen(names)
+    prepare(settings, names)
+    stopping = threading.Event()
     health = Health(settings.health.stale_seconds)
 
     def heard(name: str, progress: Progress) -> None:
@@ -76,31 +102,35 @@ def running(
     spark = session(settings)
     runner = Runner(spark, jobs.kafka_of(settings), settings.law, settings.spark.trigger_seconds, heard)
     try:
-        for name in chosen(names):
-            job = jobs.extract_job(settings, origin, origins) if name == "extract" else jobs.BUILDERS[name](settings)
+        for name in names:
+            job = make_job(settings, name, origin, origins, stopping)
             health.expect(job.name)
             runner.start(job)
         yield runner, health
     finally:
+        stopping.set()
         runner.stop()
 
 
-def run(
+def run_until_stopped(
     settings: Settings,
     names: Sequence[str],
     stopping: threading.Event,
     origin: int = 0,
     origins: int = 1,
+    heartbeats: bool = True,
     report: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Run jobs until told to stop. Raises what ends one of them."""
-    with running(settings, names, origin, origins) as (runner, health):
-        if settings.health.port is None:
-            runner.wait(stopping)
-            return
-        with HealthServer(health, settings.health.host, settings.health.port) as server:
+    inputs = [settings.topic(kind) for kind in topics.INPUTS]
+    with running(settings, names, origin, origins) as (runner, health), ExitStack() as beside:
+        if heartbeats:
+            beside.enter_context(Heartbeats(topics.client_options(settings), inputs))
+        if settings.health.port is not None:
+            server = beside.enter_context(HealthServer(health, settings.health.host, settings.health.port))
             report(f"metrics and health at {server.address}/metrics and {server.address}/healthz")
-            runner.wait(stopping)
+        report(f"running {', '.join(names)}; SIGTERM or Ctrl-C stops after the batch in hand")
+        runner.wait(stopping)
 
 
 def configuration(settings: Settings) -> dict[str, Any]:

@@ -53,6 +53,8 @@ def options(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        # Each batch asks for the same few hundred generated classes; with the default of 100 they are compiled every time.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.scheduler.mode": "FAIR",
         # A shard's model is in the worker that used it last: keep workers.
         "spark.python.worker.reuse": "true",

@@ -7,6 +7,8 @@ shuffle, so they run on streams as on tables, and no record makes them raise: wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -31,28 +33,32 @@ _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "
 def telemetry_points(raw: DataFrame) -> DataFrame:
     """Add `event_time`, `series`, `host`, `value`, `reason`: a row per point of every record.
 
-    `reason` is null where the point is good; else it says why not, and the others are null. A record with points that
-    cannot be read has one such row beside its good ones. A heartbeat is one row of series `heartbeat` at its append time.
+    The record's bytes are renamed to `raw_value`, because `value` is the number. `reason` is null where the point is good;
+    else it says why not, and the others are null. A record with points that cannot be read has one such row beside its good
+    ones. A heartbeat is one row of series and host `heartbeat` at its append time.
     """
-    text, shape = F.col("__text"), F.col("__shape")
     read = _parsed(raw, canonical.FLAT_POINT)
-    read = read.withColumn("__time", canonical.quick_time(F.col("__flat.@timestamp")))
-    read = read.withColumn("__series", canonical.quick_series(text, F.col("__flat"), F.col("__time")))
-    slow = F.col("__series").isNull()
-    read = read.withColumn("__shape", F.when(slow, _shape(text)))
-    rows = _rows(
-        checked_points(_points(text, shape)), {"series": F.lit(HEARTBEAT), "host": F.lit(HEARTBEAT)}, _POINT_ROW
-    )
-    read = read.withColumn("__rows", F.when(slow, rows))
+    flat = F.col("__flat")
+    quick = canonical.quick_series(F.col("raw_value").cast("string"), flat, F.col("__time"))
+    read = read.withColumn("__quick", quick)
+    rows = _rows(lambda text, shape: checked_points(_points(text, shape)), {"series": F.lit(HEARTBEAT)}, _POINT_ROW)
     kept = _columns(raw)
-    read = read.select(*kept, "__series", "__time", "__flat", F.explode_outer("__rows").alias("__row"))
-    row, flat, quick = F.col("__row"), F.col("__flat"), F.col("__series").isNotNull()
+    read = read.select(
+        *kept,
+        F.when(F.col("__quick").isNotNull(), F.col("__time")).alias("__time"),
+        canonical.with_labels(F.col("__quick"), flat["labels"]).alias("__quick"),
+        flat["host.name"].alias("__host"),
+        flat["metric.value"].alias("__value"),
+        F.when(F.col("__quick").isNull(), rows).alias("__rows"),
+    )
+    read = read.withColumn("__row", F.explode_outer("__rows"))
+    row, is_quick = F.col("__row"), F.col("__quick").isNotNull()
     return read.select(
         *kept,
-        F.when(quick, F.col("__time")).otherwise(row["event_time"]).alias("event_time"),
-        F.when(quick, F.col("__series")).otherwise(row["series"]).alias("series"),
-        F.when(quick, flat["host.name"]).otherwise(row["host"]).alias("host"),
-        F.when(quick, flat["metric.value"]).otherwise(row["value"]).alias("value"),
+        F.coalesce("__time", row["event_time"]).alias("event_time"),
+        F.coalesce("__quick", row["series"]).alias("series"),
+        F.when(is_quick, F.col("__host")).otherwise(row["host"]).alias("host"),
+        F.when(is_quick, F.col("__value")).otherwise(row["value"]).alias("value"),
         row["reason"].alias("reason"),
     )
 
@@ -60,21 +66,16 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
 def log_lines(raw: DataFrame) -> DataFrame:
     """Add `event_time`, `host`, `service`, `level`, `message`, `template`, `reason`: a row per log line of every record.
 
-    `reason` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time, without a template.
+    `raw_value` and `reason` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
-    text, shape, flat = F.col("__text"), F.col("__shape"), F.col("__flat")
     read = _parsed(raw, canonical.FLAT_LINE)
-    read = read.withColumn("__time", canonical.quick_time(F.col("__flat.@timestamp")))
-    read = read.withColumn("__quick", canonical.quick_line(text, flat, F.col("__time")))
-    slow = F.col("__quick").isNull()
-    read = read.withColumn("__shape", F.when(slow, _shape(text)))
-    lines = _lines(text, shape, F.col("timestamp"))
-    rows = _rows(checked_lines(lines), {"host": F.lit(HEARTBEAT)}, _LINE_ROW)
-    read = read.withColumn("__rows", F.when(slow, rows))
+    quick = canonical.quick_line(F.col("raw_value").cast("string"), F.col("__flat"), F.col("__time"))
+    read = read.withColumn("__quick", quick)
+    rows = _rows(lambda text, shape: checked_lines(_lines(text, shape, F.col("timestamp"))), {}, _LINE_ROW)
     kept = _columns(raw)
-    read = read.select(*kept, "__quick", F.explode_outer("__rows").alias("__row"))
-    quick, row = F.col("__quick"), F.col("__row")
-    read = read.withColumn("__line", F.when(quick.isNotNull(), quick).otherwise(row))
+    read = read.select(*kept, "__quick", F.when(F.col("__quick").isNull(), rows).alias("__rows"))
+    read = read.withColumn("__row", F.explode_outer("__rows"))
+    read = read.withColumn("__line", F.coalesce("__quick", "__row"))
     return read.select(
         *kept,
         *(F.col("__line")[name].alias(name) for name in _LINE_ROW),
@@ -84,23 +85,19 @@ def log_lines(raw: DataFrame) -> DataFrame:
 
 
 def _columns(raw: DataFrame) -> list[Column]:
-    # the raw bytes make room for the point's value; who wants to keep them passes them under another name
-    return [F.col(f"`{name}`") for name in raw.columns if name != "value"]
+    return [F.col("raw_value" if name == "value" else f"`{name}`") for name in raw.columns]
 
 
 def _parsed(raw: DataFrame, flat: str) -> DataFrame:
-    """Add `__text`, null where it is not UTF-8, and `__flat`, null where it is not exactly one JSON object."""
-    text = F.col("value").cast("string")
-    read = raw.withColumn("__text", F.when(F.is_valid_utf8(text), text)).withColumn(
-        "__many", _one(F.col("__text"), flat)
-    )
-    return read.withColumn("__flat", F.get("__many", F.lit(0))).drop("__many")
+    """Add `__flat`, the members of a flat record, and `__time`, its event time; null where they are not there."""
+    renamed = raw.withColumnRenamed("value", "raw_value")
+    read = renamed.withColumn("__flat", F.from_json(F.col("raw_value").cast("string"), flat))
+    return read.withColumn("__time", canonical.quick_time(F.col("__flat")["@timestamp"]))
 
 
 def _one(text: Column, record: str) -> Column:
-    # inside an array, because from_json reads one value and ignores what follows; a second value would be dropped silently
-    many = F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{record}>")
-    return many
+    # inside an array, because from_json reads one value and ignores what follows: a second one would vanish silently
+    return F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{record}>")
 
 
 def _shape(text: Column) -> Column:
@@ -139,26 +136,33 @@ def _lines(text: Column, shape: Column, arrival: Column) -> Column:
     return form.cast(f"array<{LINE}>")
 
 
-def _rows(checked: Column, heartbeat: dict[str, Column], schema: dict[str, str]) -> Column:
-    """The rows of a record that is not plainly good: at least one."""
+def _rows(read: Callable[[Column, Column], Column], heartbeat: dict[str, Column], schema: dict[str, str]) -> Column:
+    """The rows of a record that is not plainly good: at least one. `read` makes them of a record's text and `SHAPE`."""
 
     def row(reason: Column, **known: Column) -> Column:
         fields = [known.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in schema.items()]
         return F.array(F.struct(*fields, reason.cast("string").alias("reason")))
 
-    beat = row(F.lit(None), event_time=F.col("timestamp"), **heartbeat)
-    some = let(
-        good_and_one_bad(checked),
-        lambda rows: F.when(F.size(rows) > 0, rows).otherwise(row(_record_problem(F.col("__text"), F.col("__shape")))),
+    def of_shape(text: Column, shape: Column) -> Column:
+        beat = row(F.lit(None), event_time=F.col("timestamp"), host=F.lit(HEARTBEAT), **heartbeat)
+        some = let(
+            good_and_one_bad(read(text, shape)),
+            lambda rows: F.when(F.size(rows) > 0, rows).otherwise(row(_record_problem(text, shape))),
+        )
+        return F.when(shape["heartbeat"] == "true", beat).otherwise(some)
+
+    bytes_ = F.col("raw_value").cast("string")
+    return let(
+        F.when(F.is_valid_utf8(bytes_), bytes_),
+        lambda text: let(_shape(text), lambda shape: of_shape(text, shape)),
     )
-    return F.when(F.col("__shape.heartbeat") == "true", beat).otherwise(some)
 
 
 def _record_problem(text: Column, shape: Column) -> Column:
     """Why a record has neither points nor lines."""
     values = F.json_array_length(F.concat(F.lit("["), text, F.lit("]")))
     return (
-        F.when(F.coalesce(F.octet_length("value"), F.lit(0)) == 0, "empty value")
+        F.when(F.coalesce(F.octet_length("raw_value"), F.lit(0)) == 0, "empty value")
         .when(text.isNull(), "not UTF-8")
         .when(shape.isNotNull(), "nothing to read in a record of a known form")
         .when(values.isNull(), "not JSON")

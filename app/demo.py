@@ -1,0 +1,428 @@
+"""`kappa demo`: the whole chain on this machine, with faults whose truth is known.
+
+A fleet of simulated machines writes its last hours into the log at full speed, with the record timestamps of its own
+time, then goes on live; this machine's own telemetry and logs join in. The slow faults and the changes of state lie in
+the history, abrupt faults in the live minutes. What the jobs find is printed as it comes, then held against the truth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from rich.console import Console
+from rich.table import Table as View
+
+from app import dashboard, jobs, stack, topics
+from app.collector import collect
+from app.errors import KappaError
+from app.health import Health
+from app.run import running
+from app.settings import Settings
+from app.simulator import Planned, Simulation, SimulatorSettings, simulate
+from app.simulator.publish import Target, live
+from app.simulator.truth import Table, match
+from pipelines.runner import Runner
+
+HOSTS = 20
+HISTORY_HOURS = 4.0
+INTERVAL = 10
+# Seconds after going live, and how long.
+LIVE_FAULTS = (
+    ("cpu_contention", 20, 90),
+    ("error_burst", 30, 80),
+    ("new_message", 40, 60),
+    ("host_silent", 50, 70),
+)
+# Share of the history at which they begin, and seconds. The first half is clean.
+PAST_EPISODES = (
+    ("machines_added", 0.52, 0),
+    ("memory_leak", 0.54, 1500),
+    ("deployment", 0.58, 0),
+    ("network_delay", 0.60, 300),
+    ("disk_filling", 0.62, 1800),
+    ("traffic_moved", 0.66, 0),
+    ("packet_loss", 0.69, 300),
+    ("slow_drift", 0.70, 2400),
+    ("log_silence", 0.76, 300),
+    ("wrong_clock", 0.78, 120),
+    ("nightly_job", 0.80, 0),
+    ("stuck_metric", 0.84, 600),
+    ("noisy_neighbour", 0.88, 300),
+)
+DRAIN_SECONDS = 45
+
+
+@dataclass
+class Findings:
+    """What has been read back from the topics so far."""
+
+    statements: list[dict[str, Any]] = field(default_factory=list)
+    incidents: list[dict[str, Any]] = field(default_factory=list)
+    ticked: int = 0
+    late: int = 0
+    dead_letters: int = 0
+
+
+def demo_settings(settings: Settings) -> Settings:
+    """The user's settings with what a demonstration needs: its own folder, history in the log, a small fleet."""
+    home = settings.home / "demo"
+    return settings.model_copy(
+        update={
+            "home": home,
+            # History and the live minutes share partitions; their producers' clocks may interleave by a moment.
+            "law": dataclasses.replace(settings.law, shards=8, disorder_seconds=2),
+            "topics": settings.topics.model_copy(
+                update={"timestamps": "create", "telemetry_partitions": 2, "logs_partitions": 2, "partitions": 2}
+            ),
+            "spark": settings.spark.model_copy(update={"master": "local[2]", "max_records_per_batch": 150_000}),
+        }
+    )
+
+
+def run_demo(
+    settings: Settings, minutes: float, seed: int, stopping: threading.Event, quiet: bool, console: Console
+) -> dict[str, Any]:
+    """Bring everything up, run it for about `minutes`, answer the table. Leaves nothing running."""
+    deadline = time.monotonic() + 60 * minutes
+    own = demo_settings(settings)
+    jars = settings.jars
+    say = reporter(console)
+    # Only what an earlier demonstration left, in the folder that is the demonstration's own.
+    shutil.rmtree(own.home, ignore_errors=True)
+    with ExitStack() as beside:
+        say("starting Kafka and Elasticsearch")
+        servers = beside.enter_context(stack.running_stack(stack.Stack(own.home, jars=jars), say))
+        own = own.model_copy(
+            update={
+                "kafka": own.kafka.model_copy(update={"bootstrap_servers": servers.kafka}),
+                "elasticsearch": own.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
+            }
+        )
+        topics.create(own)
+        say(f"Kafka at {servers.kafka}, Elasticsearch at {servers.elasticsearch}; starting the jobs")
+        simulation = simulate(fleet_settings(seed, minutes))
+        feeder = beside.enter_context(Feeder(own, simulation, stopping))
+        say(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
+        beside.enter_context(linked_jars(jars, own.home))
+        with running(own, ("all",)) as (runner, health):
+            pages = beside.enter_context(dashboard.running(own, say))
+            say(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
+            findings = watch(own, runner, feeder, stopping, deadline, say)
+            table = judge(simulation, findings, own)
+            documents = count_documents(own)
+            result = as_json(table, findings, simulation, runner, health, documents)
+    if not quiet:
+        show(console, table, result)
+    return result
+
+
+@contextmanager
+def linked_jars(jars: Path, home: Path) -> Iterator[None]:
+    """Let the demonstration's folder use the jars that are there already."""
+    link = home / "jars"
+    if not link.exists():
+        link.symlink_to(jars.resolve(), target_is_directory=True)
+    yield
+
+
+def fleet_settings(seed: int, minutes: float) -> SimulatorSettings:
+    """A fleet whose history ends now."""
+    now = int(time.time()) // INTERVAL * INTERVAL
+    past = int(HISTORY_HOURS * 3600)
+    schedule = [Planned(kind, round(share * past / INTERVAL) * INTERVAL, max(60, s)) for kind, share, s in PAST_EPISODES]
+    # Going live waits for the jobs to be warm, about a minute after now.
+    begin = past + 75
+    schedule += [Planned(kind, begin + after, seconds) for kind, after, seconds in LIVE_FAULTS]
+    return SimulatorSettings(
+        hosts=HOSTS,
+        hours=(past + 60 * minutes + 60) / 3600,
+        seed=seed,
+        start=1000 * (now - past),
+        interval_seconds=INTERVAL,
+        schedule=tuple(schedule),
+    )
+
+
+class Feeder:
+    """Sends the simulation and this machine's own events, each in a thread."""
+
+    def __init__(self, settings: Settings, simulation: Simulation, stopping: threading.Event) -> None:
+        self._settings, self._simulation, self._outer = settings, simulation, stopping
+        self._stop = threading.Event()
+        self._target = Target(
+            topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS}
+        )
+        self._threads: list[threading.Thread] = []
+        self.failure: Exception | None = None
+        self.caught_up = threading.Event()
+        self.events = 0
+
+    def __enter__(self) -> Feeder:
+        self._begin(self._feed)
+        return self
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except KappaError as error:
+                self.failure = error
+
+        thread = threading.Thread(target=guarded, name=work.__name__, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _feed(self) -> None:
+        settings = self._simulation.settings
+        live(
+            self._simulation,
+            self._target,
+            self._stop,
+            begin=settings.start,
+            timestamps="event",
+            heartbeats=True,
+            on_progress=self._progress,
+        )
+
+    def _progress(self, events: int, expected: int) -> None:
+        self.events = events
+        history = self._simulation.settings.start + HISTORY_HOURS * 3_600_000
+        if not self.caught_up.is_set() and events >= expected * history_share(self._simulation, history):
+            self.caught_up.set()
+            self._begin(self._collect)
+
+    def _collect(self) -> None:
+        collect(
+            self._target.options,
+            self._target.topics,
+            self._stop,
+            interval=INTERVAL,
+            files=[str(path) for path in own_logs()],
+            host=f"{socket.gethostname()}-this-machine",
+        )
+
+    def stop(self) -> None:
+        """Stop sending."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=20)
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+
+def history_share(simulation: Simulation, history: float) -> float:
+    """Which share of the simulation is history."""
+    return (history - simulation.settings.start) / (simulation.end - simulation.settings.start)
+
+
+def own_logs() -> list[Path]:
+    """Log files of this machine that this user may read."""
+    candidates = [Path("/var/log/syslog"), Path("/var/log/messages"), Path("/var/log/system.log")]
+    return [path for path in candidates if path.is_file()]
+
+
+def reporter(console: Console) -> Callable[[str], None]:
+    """Lines with the seconds since the start."""
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        console.print(f"[{time.monotonic() - began:5.0f} s] {line}", markup=False, highlight=False, soft_wrap=True)
+
+    return say
+
+
+class Reader:
+    """Reads this version's outcome topics from their beginning, over and over."""
+
+    KINDS = ("novelties", "incidents", "late", "dead-letters")
+
+    def __init__(self, settings: Settings) -> None:
+        self._kinds = {settings.topic(kind): kind for kind in self.KINDS}
+        self._consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+        parts = [TopicPartition(topic, p) for topic in self._kinds for p in range(settings.topics.partitions)]
+        self._consumer.assign(parts)
+
+    def poll(self, findings: Findings) -> list[dict[str, Any]]:
+        """Take in what has come; answer the incidents among it."""
+        fresh: list[dict[str, Any]] = []
+        for part, records in self._consumer.poll(timeout_ms=500, max_records=5000).items():
+            kind = self._kinds[part.topic]
+            if kind == "late":
+                findings.late += len(records)
+            elif kind == "dead-letters":
+                findings.dead_letters += len(records)
+            elif kind == "incidents":
+                fresh += [json.loads(record.value) for record in records]
+            else:
+                take_statements(findings, [json.loads(record.value) for record in records])
+        findings.incidents += fresh
+        return fresh
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+
+def take_statements(findings: Findings, found: list[dict[str, Any]]) -> None:
+    for record in found:
+        if "tick" in record:
+            findings.ticked = max(findings.ticked, record["tick"])
+        else:
+            findings.statements.append(record)
+
+
+def watch(
+    settings: Settings,
+    runner: Runner,
+    feeder: Feeder,
+    stopping: threading.Event,
+    deadline: float,
+    say: Callable[[str], None],
+) -> Findings:
+    """Print incidents as they come, until the time is over and what was sent has been judged."""
+    findings, reader = Findings(), Reader(settings)
+    told = live_told = False
+    try:
+        while not stopping.is_set() and time.monotonic() < deadline - DRAIN_SECONDS:
+            for incident in reader.poll(findings):
+                tell(incident, say)
+            check(runner, feeder)
+            if feeder.caught_up.is_set() and not told:
+                told = True
+                say(f"history is in the log ({feeder.events} events); the fleet is live, and so is this machine")
+            if not live_told and findings.ticked > 1000 * (time.time() - 60):
+                live_told = True
+                say("the jobs have caught up with the clock")
+        feeder.stop()
+        last = int(time.time() * 1000) - 1000 * settings.law.watermark_delay_seconds
+        say("stopped feeding; finishing the windows that are open")
+        while not stopping.is_set() and findings.ticked < last - 1000 * INTERVAL and time.monotonic() < deadline:
+            for incident in reader.poll(findings):
+                tell(incident, say)
+            check(runner, feeder)
+        reader.poll(findings)
+        return findings
+    finally:
+        reader.close()
+
+
+def check(runner: Runner, feeder: Feeder) -> None:
+    """Raise what has ended a job or the feeding."""
+    for query in runner.queries.values():
+        runner.check(query)
+    if feeder.failure is not None:
+        raise feeder.failure
+
+
+def tell(incident: Mapping[str, Any], say: Callable[[str], None]) -> None:
+    """One line about an incident that opens, changes its kind or closes."""
+    if incident["status"] == "update":
+        return
+    at = datetime.fromtimestamp(incident["window_end"] / 1000, tz=UTC).strftime("%H:%M:%SZ")
+    where = ", ".join(incident["hosts"][:3]) + (" ..." if len(incident["hosts"]) > 3 else "")
+    sign = "NEW" if incident["status"] == "open" else "end"
+    say(f"{sign} {at} {incident['kind']:8} {where}: {incident['reason']}")
+
+
+def judge(simulation: Simulation, findings: Findings, settings: Settings) -> Table:
+    """Hold what was found against the truth: faults and changes by novelties, false alarms by incidents."""
+    fleet = set(simulation.fleet.hosts)
+    delay = 1000 * settings.law.watermark_delay_seconds
+    heard = [
+        {**s, "detected_at": s["window_end"] + delay}
+        for s in unique(findings.statements, ("id", "window_end", "status"))
+        if s["status"] != "close" or s["kind"] == "change"
+    ]
+    opened = [
+        {**i, "detected_at": i["window_end"] + delay}
+        for i in unique(findings.incidents, ("id", "window_end", "status"))
+        if i["status"] == "open" and fleet & set(i["hosts"])
+    ]
+    found = match(simulation.truth, [s for s in heard if s["host"] in fleet])
+    alarms = match(simulation.truth, opened)
+    return dataclasses.replace(found, false_alarms=alarms.false_alarms, false=alarms.false)
+
+
+def unique(records: list[dict[str, Any]], fields: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Records once each: topics may hold one twice after a restart."""
+    return list({tuple(record[name] for name in fields): record for record in records}.values())
+
+
+def count_documents(settings: Settings) -> int:
+    """Documents that can be searched now."""
+    client = jobs.elastic_of(settings).connect()
+    try:
+        indices = ",".join(f"{kind}-{settings.version}-*" for kind in ("novelties", "incidents", "pipeline", "scores"))
+        client.indices.refresh(index=indices, allow_no_indices=True)
+        return int(client.count(index=indices, allow_no_indices=True)["count"])
+    finally:
+        client.close()
+
+
+def as_json(
+    table: Table, findings: Findings, simulation: Simulation, runner: Runner, health: Health, documents: int
+) -> dict[str, Any]:
+    """The one object of `--json`."""
+    counts = simulation.counts.events
+    return {
+        "faults": table.faults,
+        "found": table.found,
+        "missed": [f"{r.kind} on {', '.join(r.hosts)}" for r in table.records if r.category == "fault" and not r.found],
+        "changes": table.changes,
+        "changes_announced": table.changes_announced,
+        "false_alarms": table.false_alarms,
+        "median_seconds_to_detect": table.median_seconds_to_detect,
+        "events": sum(counts.values()),
+        "late": findings.late,
+        "dead_letters": findings.dead_letters,
+        "dropped_by_watermark": runner.dropped_by_watermark,
+        "documents": documents,
+        "hosts": len(simulation.fleet.hosts),
+        "incidents": len({i["id"] for i in findings.incidents}),
+        "false": [f"{', '.join(i['hosts'])}: {i['reason']}" for i in table.false],
+        "healthy": health.summary()["healthy"],
+    }
+
+
+def show(console: Console, table: Table, result: Mapping[str, Any]) -> None:
+    """The table for people."""
+    view = View(title="what was injected, and what was found", title_justify="left")
+    for column in ("what", "kind", "where", "found", "seconds to detect"):
+        view.add_column(column)
+    for record in table.records:
+        if record.category == "data":
+            continue
+        good = record.announced if record.category == "change" else record.found
+        word = ("announced as a change" if record.category == "change" else "found") if good else "MISSED"
+        seconds = "" if record.seconds is None else f"{record.seconds:.0f}"
+        style = "green" if good else "red"
+        where = ", ".join(record.hosts[:3]) + (f" and {len(record.hosts) - 3} more" if len(record.hosts) > 3 else "")
+        view.add_row(record.category, record.kind, where, f"[{style}]{word}[/]", seconds)
+    console.print(view)
+    median = result["median_seconds_to_detect"]
+    console.print(
+        f"faults found {result['found']} of {result['faults']}, changes announced {result['changes_announced']} of "
+        f"{result['changes']}, false alarms {result['false_alarms']} on {result['hosts']} machines, "
+        f"median time to detect {'-' if median is None else f'{median:.0f} s'} (event time, lateness included)",
+        highlight=False,
+    )
+    console.print(
+        f"{result['events']} events, {result['late']} late, {result['dead_letters']} dead letters, "
+        f"{result['dropped_by_watermark']} dropped by the watermark, {result['documents']} documents in Elasticsearch",
+        highlight=False,
+    )
+    for line in result["false"]:
+        console.print(f"false alarm: {line}", markup=False, highlight=False)
