@@ -102,7 +102,7 @@ class Simulation:
     def expected_events(self) -> int:
         """About how many events there will be."""
         s = self.settings
-        return int(len(self.fleet.hosts) * s.steps * (14 + s.logs_per_second * s.interval_seconds))
+        return int(len(self.fleet.hosts) * s.steps * (13 + 0.8 * s.logs_per_second * s.interval_seconds))
 
     def _processes(self, wanted: int | None) -> int:
         most = len(self.fleet.groups)

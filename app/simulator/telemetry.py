@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.simulator.disorder import delays
+from app.simulator.disorder import LATENESS_MS, delays
 from app.simulator.fleet import profile
 from app.simulator.logs import Lines
 from app.simulator.metrics import PHYSICAL_METRICS, SERVICE_METRICS, VM_METRICS, Metric
@@ -81,10 +82,10 @@ def _rows(group: Group, numbers: Numbers) -> list[list[tuple[str, Metric, Floats
 
 
 def _scrape_delays(rng: np.random.Generator, settings: SimulatorSettings, shape: tuple[int, int]) -> Longs:
-    """A scrape travels together, `(M, T)`; but a single event of it may be late on its own."""
+    """A scrape travels together, `(M, T)`, but for the events of it that are late."""
     own = delays(rng, settings, shape)
-    together = delays(rng, settings, (1, shape[1]))
-    return np.where((own > 15_000) | (together > 15_000), own, together)
+    together = delays(rng, replace(settings, late_share=0.0), (1, shape[1]))
+    return np.where(own > LATENESS_MS, own, together)
 
 
 def _lines(host: str, service: str, metric: Metric, times: list[str], values: Floats) -> list[str]:

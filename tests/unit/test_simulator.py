@@ -122,7 +122,7 @@ def test_the_wanted_share_of_events_is_late_and_nothing_arrives_before_it_happen
     )
     assert lags.min() > 0
     late = lags > 15_000
-    assert late.mean() == pytest.approx(0.03, abs=0.012)  # scrapes as a whole, and single events
+    assert late.mean() == pytest.approx(0.02, abs=0.002)
     assert lags[late].min() >= 20_000
     assert lags[late].max() <= 300_001
     assert simulation.counts.late == int(late.sum())
