@@ -128,7 +128,7 @@ def _not_mended(folder: Path, wrong: list[str], trouble: str) -> StackError:
         what = f"{present[0]} is not the one that {MANIFEST.name} names, even when fetched again: ask who serves it"
     else:
         what = f"{len(wrong)} jars could not be fetched, the first {wrong[0]}: {trouble or 'Ivy gave no reason'}"
-    return StackError(f"jars in {folder}: {what}; a mirror can be named by an Ivy settings file (ivy_settings)")
+    return StackError(f"jars in {folder}: {what}; an Ivy settings file may name a mirror")
 
 
 def _fetch(folder: Path, confs: list[str], report: Report, ivy_settings: Path | None) -> str:

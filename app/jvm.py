@@ -7,6 +7,7 @@ kills it outright when the thread that launched it is gone, which helps where Ja
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import IO, Any
 
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway
@@ -24,6 +25,7 @@ from app.java import server_java
 
 PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _SET_PARENT_DEATH_SIGNAL = 1
+_NAMES_AN_ERROR = re.compile(r"Exception|[a-z]Error|\bERROR\b|\bFATAL\b")
 _END_GRACE_SECONDS = 5.0
 
 
@@ -68,12 +70,15 @@ class Jvm:
         if stdout is None:  # for the type checker: Popen was given a pipe
             msg = f"{self.command.name} has no output"
             raise StackError(msg)
-        port, token = stdout.readline().strip(), stdout.readline().strip()
-        if not port.isdigit() or not token:
+        port, token = stdout.readline(), stdout.readline()
+        if not port.strip().isdigit() or not token.strip():
+            # Java says on its output, not among its errors, why it cannot start.
+            with self.command.log.open("ab") as log:
+                log.write(port + token + stdout.read())
             what = "Java did not start"
             raise self.failure(what)
         Thread(target=self._copy_output, name=f"{self.command.name}-output", daemon=True).start()
-        parameters = GatewayParameters(port=int(port), auth_token=token.decode(), auto_convert=True)
+        parameters = GatewayParameters(port=int(port), auth_token=token.strip().decode(), auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=parameters)
         return self._gateway.jvm
 
@@ -84,15 +89,14 @@ class Jvm:
 
     def end(self) -> None:
         """Close its input, wait a little, then kill: returns when the process is gone."""
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    pipe.close()
+        _close(self.process.stdin)
         try:
             self.process.wait(_END_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        # Only now: a thread that still reads holds the pipe's lock until its end.
+        _close(self.process.stdout)
         if self._gateway is not None:
             self._gateway.close()
 
@@ -101,6 +105,12 @@ class Jvm:
         with self.command.log.open("ab", buffering=0) as log, contextlib.suppress(OSError, ValueError):
             for line in self.process.stdout or ():
                 log.write(line)
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        with contextlib.suppress(OSError, ValueError):
+            pipe.close()
 
 
 def pyspark_jar(pattern: str) -> Path:
@@ -123,7 +133,7 @@ def last_meaningful_line(log: Path, start: int = 0) -> str:
         return ""
     lines = content[start if start <= len(content) else 0 :][-65536:].decode(errors="replace").splitlines()
     said = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... "))]
-    named = [line for line in said if "Exception" in line or "Error" in line or "ERROR" in line or "FATAL" in line]
+    named = [line for line in said if _NAMES_AN_ERROR.search(line)]
     return (named or said or [""])[-1][:300]
 
 

@@ -9,6 +9,7 @@ child of the owner may hold the pipe open). Servers end with this process, see a
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -40,6 +41,7 @@ from app.stack_state import ProcessId, ServiceState, StackState, read_state, wri
 
 _LOCK_WAIT_SECONDS = 3.0
 _WATCH_SECONDS = 0.5
+_START_SECONDS = 180.0  # 6 s on an idle machine, 35 s on one with many times its load
 _STOP_SECONDS = 20.0
 _LEFTOVER_SECONDS = 5.0
 
@@ -86,6 +88,8 @@ class Server:
 def main(arguments: list[str]) -> int:
     """Run until told to stop, until the owner ends, or until a server ends by itself."""
     task = Task(**json.loads(arguments[0]))
+    # A Java that ends is noticed and said in a line; py4j would add a stack for each of its connections.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     home = Path(task.home)
     with _stop_signals() as stop_pipe, file_lock(home / "stack.lock", _LOCK_WAIT_SECONDS) as held:
         if not held:
@@ -143,15 +147,19 @@ class Supervisor:
 
     def _boot(self, servers: dict[str, Server]) -> bool:
         """Start the servers side by side, still listening for a stop; False if that came first."""
+        deadline = time.monotonic() + _START_SECONDS
         threads = ThreadPoolExecutor(max(len(servers), 1))
         futures = {name: threads.submit(self._start, name, server) for name, server in servers.items()}
         try:
             while not all(future.done() for future in futures.values()):
                 if self._stop_reason(watching={}):
                     return False
-                for future in futures.values():
+                for name, future in futures.items():
                     if future.done():
                         future.result()
+                    elif time.monotonic() > deadline:
+                        what = f"not up after {_START_SECONDS:.0f} s"
+                        raise self.jvms[name].failure(what)
             self.handles.update({name: future.result() for name, future in futures.items()})
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -196,18 +204,24 @@ def _servers(task: Task, home: Path) -> dict[str, Server]:
     (home / "logs").mkdir(parents=True, exist_ok=True)
     servers = {}
     if task.kafka:
-        command = kafka_command(home, jars, task.kafka_heap_mib)
-        version = kafka_version(jars)
-        servers["kafka"] = Server("Kafka", "kafka_port", version, task.kafka_port, command, start_kafka, stop_kafka)
+        servers["kafka"] = Server(
+            title="Kafka",
+            setting="stack.kafka_port",
+            version=kafka_version(jars),
+            asked_port=task.kafka_port,
+            command=kafka_command(home, jars, task.kafka_heap_mib),
+            start=start_kafka,
+            stop=stop_kafka,
+        )
     if task.elasticsearch:
         servers["elasticsearch"] = Server(
-            "Elasticsearch",
-            "elasticsearch_port",
-            elasticsearch_version(jars),
-            task.elasticsearch_port,
-            elasticsearch_command(home, jars, task.elasticsearch_heap_mib),
-            start_elasticsearch,
-            stop_elasticsearch,
+            title="Elasticsearch",
+            setting="stack.elasticsearch_port",
+            version=elasticsearch_version(jars),
+            asked_port=task.elasticsearch_port,
+            command=elasticsearch_command(home, jars, task.elasticsearch_heap_mib),
+            start=start_elasticsearch,
+            stop=stop_elasticsearch,
         )
     return servers
 

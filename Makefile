@@ -1,0 +1,59 @@
+# make setup    the environment .venv and every jar (the first time some minutes, then under a second)
+# make demo     the whole product on this machine, with a simulated fleet
+# make test     what CI runs: lint, types, layers, tests
+# make bench    throughput, latency, accuracy: tables and JSON
+# make lint     lint, types and layers alone;  make format  write the format
+# make clean    remove what can be made again; data stay
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/kappa-setup
+# By content, not by time: a fresh checkout gives every file a new time.
+INPUTS := pyproject.toml constraints.txt app/jars.toml app/ivy.xml
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench lint format clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+setup:
+	@wanted=$$(cat $(INPUTS) | cksum); \
+	if [ "$$(cat $(STAMP) 2>/dev/null)" = "$$wanted" ] && [ -x $(BIN)/python ]; then \
+		$(BIN)/python -m app.jars; \
+	else \
+		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+			echo "setup: $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing), wanted Python 3.11 or newer:" \
+				"make setup PYTHON=/path/to/python3" >&2; exit 1; }; \
+		$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+			echo "setup: $(PYTHON) lacks the module venv: install it (Debian: python3-venv)" >&2; exit 1; }; \
+		echo "setup: installing Python packages into $(VENV) (1.5 GB on disk, some minutes)" && \
+		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' && \
+		$(BIN)/python -m app.jars && \
+		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
+	fi
+
+demo: setup
+	@$(BIN)/kappa demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
