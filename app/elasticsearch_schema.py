@@ -164,11 +164,12 @@ def holders(client: Elasticsearch, alias: str) -> set[str]:
 def versions(client: Elasticsearch) -> set[str]:
     """The versions that have index templates. Raises ServiceUnavailable if the cluster does not answer."""
     try:
-        found = client.indices.get_index_template(name="kappa-*")["index_templates"]
+        # A server answers 404 when there are none.
+        answer = client.options(ignore_status=404).indices.get_index_template(name="kappa-*")
     except (ApiError, TransportError) as error:
         what = "list the index templates"
         raise not_done(what, "*", error) from error
-    names = [t["name"] for t in found]
+    names = [t["name"] for t in answer.body.get("index_templates", [])]
     return {n.removeprefix(f"kappa-{kind}-") for n in names for kind in KINDS if n.startswith(f"kappa-{kind}-")}
 
 

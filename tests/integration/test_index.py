@@ -1,0 +1,366 @@
+"""index: a real Kafka before it, a real Elasticsearch behind it, sometimes one that is away or overloaded."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elasticsearch import Elasticsearch
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+from proxies import HalfOverload, Overload, TooLarge, proxy
+from pyspark.sql import DataFrame, SparkSession
+
+from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, make_live, versions
+from app.errors import ServiceUnavailable
+from app.ports import free_port
+from app.stack import Addresses
+from pipelines.bulk import BulkParameters, Elastic, Outcome, write_all
+from pipelines.index import sink
+from pipelines.runner import Input, Job, Kafka, start
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+NIGHT = 1_795_305_590_000  # 2026-11-21
+DAY = "2026.11.21"
+LINES = (
+    "index string, id string, version long, document string, problem string, topic string, partition int, offset long, "
+    "timestamp timestamp"
+)
+QUICK = BulkParameters(patience_seconds=0.5, first_delay_seconds=0.05, longest_delay_seconds=0.2, report_seconds=0.2)
+
+
+@pytest.fixture
+def url(stack: Addresses) -> str:
+    assert stack.elasticsearch is not None
+    return stack.elasticsearch
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Elasticsearch]:
+    with Elasticsearch(url) as found:
+        yield found
+
+
+@pytest.fixture
+def version(client: Elasticsearch, unique: str) -> Iterator[str]:
+    """A version with templates, which is dropped after the test."""
+    ensure_templates(client, unique, live=False)
+    yield unique
+    drop_version(client, unique)
+
+
+def score(version: str, n: int, **more: Any) -> tuple[Any, ...]:
+    """A score document as `documents` gives it."""
+    document = {"@timestamp": NIGHT, "novelty": {"version": version, "series": f"s{n}", "score": 1.0}, **more}
+    return f"scores-{version}-{DAY}", f"s{n}", None, json.dumps(document), None, "scores", 0, n, None
+
+
+def frame(spark: SparkSession, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+    return spark.createDataFrame(list(rows), LINES)
+
+
+def never(seconds: float) -> bool:
+    """Nobody says stop: only waits."""
+    return threading.Event().wait(seconds)
+
+
+def written(client: Elasticsearch, version: str, kind: str) -> dict[str, dict[str, Any]]:
+    """All documents of a version by id."""
+    client.indices.refresh(index=f"{kind}-{version}")
+    hits = client.search(index=f"{kind}-{version}", size=1_000)["hits"]["hits"]
+    return {hit["_id"]: hit["_source"] for hit in hits}
+
+
+def test_an_unknown_field_is_refused_and_the_rest_is_written(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    rows = [score(version, 0), score(version, 1, surplus=1), score(version, 2)]
+    outcome = write_all(frame(spark, rows), Elastic(url), QUICK, never)
+    assert outcome.written == 2
+    (refused,) = outcome.refused
+    assert (refused.topic, refused.offset) == ("scores", 1)
+    assert "surplus" in refused.reason
+    assert json.loads(refused.document)["surplus"] == 1
+    assert set(written(client, version, "scores")) == {"s0", "s2"}
+
+
+def test_a_row_with_a_problem_is_refused_unsent(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    broken = (None, "x", None, "not json", "not a record of this topic", "scores", 0, 7, None)
+    outcome = write_all(frame(spark, [score(version, 0), broken, score(version, 1)]), Elastic(url), QUICK, never)
+    assert [(r.document, r.reason) for r in outcome.refused] == [("not json", "not a record of this topic")]
+    assert set(written(client, version, "scores")) == {"s0", "s1"}
+
+
+def test_the_same_batch_twice_gives_the_same_documents(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    rows = frame(spark, [score(version, n) for n in range(20)])
+    first = write_all(rows, Elastic(url), QUICK, never)
+    before = written(client, version, "scores")
+    second = write_all(rows, Elastic(url), QUICK, never)
+    assert (first.written, first.settled) == (20, 0)
+    assert (second.written, second.settled) == (0, 20)
+    assert written(client, version, "scores") == before
+
+
+def test_an_older_version_never_replaces_a_newer_one(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    def novelty(number: int, score: float) -> DataFrame:
+        document = json.dumps({"@timestamp": NIGHT, "novelty": {"score": score}})
+        row = (f"novelties-{version}-{DAY}", "n", number, document, None, "novelties", 0, 0, None)
+        return frame(spark, [row])
+
+    found = []
+    for number, value in ((8, 1.0), (16, 2.0), (8, 1.0), (16, 2.0)):
+        outcome = write_all(novelty(number, value), Elastic(url), QUICK, never)
+        found.append((outcome.written, outcome.settled, written(client, version, "novelties")["n"]["novelty"]["score"]))
+    assert found == [(1, 0, 1.0), (1, 0, 2.0), (0, 1, 2.0), (1, 0, 2.0)]
+
+
+def test_an_overloaded_server_gets_everything_in_the_end(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    rows = frame(spark, [score(version, n) for n in range(40)]).coalesce(1)
+    with proxy(url, Overload(2)) as busy:
+        outcome = write_all(rows, Elastic(busy), QUICK, never)
+    assert (outcome.written, outcome.settled, outcome.retries) == (40, 0, 2)
+    assert len(written(client, version, "scores")) == 40
+
+
+def test_only_the_documents_that_an_overload_refused_are_sent_again(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    rows = frame(spark, [score(version, n) for n in range(40)]).coalesce(1)
+    with proxy(url, HalfOverload(2)) as busy:
+        outcome = write_all(rows, Elastic(busy), QUICK, never)
+    # Sent again, a document would be there already.
+    assert (outcome.written, outcome.settled, outcome.retries) == (40, 0, 2)
+    assert len(written(client, version, "scores")) == 40
+
+
+def test_requests_that_are_too_large_are_halved_and_a_document_that_is_too_large_is_refused(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    rows = [*(score(version, n) for n in range(40)), score(version, 40, message="x" * 5_000)]
+    rule = TooLarge(2_000)
+    with proxy(url, rule) as small:
+        outcome = write_all(frame(spark, rows).coalesce(1), Elastic(small), QUICK, never)
+    assert outcome.written == 40
+    assert [r.offset for r in outcome.refused] == [40]
+    assert rule.refusals > 2
+    assert len(written(client, version, "scores")) == 40
+
+
+def test_while_the_server_is_away_the_batch_waits_and_nothing_is_lost(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    port = free_port(0)
+    rows = frame(spark, [score(version, n) for n in range(40)])
+    outcomes: list[Outcome] = []
+    waits = threading.Semaphore(0)
+
+    def stopping(seconds: float) -> bool:
+        waits.release()
+        return never(seconds)
+
+    elastic = Elastic(f"http://127.0.0.1:{port}")
+    job = threading.Thread(target=lambda: outcomes.append(write_all(rows, elastic, QUICK, stopping)))
+    job.start()
+    # It has found nobody there, and waits for the second time.
+    assert waits.acquire(timeout=60)
+    assert waits.acquire(timeout=60)
+    assert not outcomes
+    with proxy(url, port=port):
+        job.join(60)
+    assert [(o.written, o.refused) for o in outcomes] == [(40, [])]
+    assert len(written(client, version, "scores")) == 40
+
+
+def test_told_to_stop_while_the_server_is_away_the_batch_fails(spark: SparkSession) -> None:
+    stop = threading.Event()
+    stop.set()
+    elastic = Elastic(f"http://127.0.0.1:{free_port(0)}")
+    with pytest.raises(ServiceUnavailable, match="told to stop"):
+        write_all(frame(spark, [score("v", 0)]), elastic, QUICK, stop.wait)
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "hidden" not in repr(Elastic("http://x", "me", password="hidden", api_key="hidden"))
+
+
+def novelty(n: int, **more: Any) -> dict[str, Any]:
+    return {
+        "id": f"{n:020x}",
+        "series": f"gauge/vm-{n}/web/latency",
+        "kind": "anomaly",
+        "status": "open",
+        "start": NIGHT,
+        "window_end": NIGHT,
+        "score": 15.0,
+        "evidence": 20.0,
+        "reason": "slow",
+        "host": f"vm-{n}",
+        "service": "web",
+        "metric": "latency",
+        **more,
+    }
+
+
+@dataclass
+class Deployment:
+    """A version with topics of its own, and the job that indexes it."""
+
+    spark: SparkSession
+    kafka: str
+    url: str
+    version: str
+
+    @property
+    def topics(self) -> dict[str, str]:
+        return {kind: f"{kind}.{self.version}" for kind in ("scores", "novelties", "incidents", "late", "dead-letters")}
+
+    def publish(self, kind: str, values: Iterable[bytes], headers: list[tuple[str, bytes]] | None = None) -> None:
+        producer = KafkaProducer(bootstrap_servers=self.kafka)
+        for value in values:
+            producer.send(self.topics[kind], value, headers=headers)
+        producer.flush()
+        producer.close()
+
+    def dead_letters(self, number: int) -> list[Any]:
+        """The first records of the topic."""
+        consumer = KafkaConsumer(
+            self.topics["dead-letters"],
+            bootstrap_servers=self.kafka,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+        )
+        try:
+            return list(islice(consumer, number))
+        finally:
+            consumer.close()
+
+    def index(self, checkpoint: Path) -> None:
+        """Run the job over all that is in its topics now."""
+        kafka = Kafka(self.kafka)
+        write = sink(self.version, self.topics, Elastic(self.url), kafka, stopping=never, parameters=QUICK)
+        job = Job("index", (Input(tuple(self.topics.values())),), lambda raw: raw, str(checkpoint), write)
+        start(self.spark, kafka, job, {"availableNow": True}).awaitTermination()
+
+
+@pytest.fixture
+def deployment(spark: SparkSession, stack: Addresses, url: str, version: str) -> Deployment:
+    """A deployment whose topics are there and empty."""
+    assert stack.kafka is not None
+    found = Deployment(spark, stack.kafka, url, version)
+    admin = KafkaAdminClient(bootstrap_servers=stack.kafka)
+    admin.create_topics([NewTopic(name, 2, 1) for name in found.topics.values()])
+    admin.close()
+    return found
+
+
+def test_the_job_indexes_the_log_and_a_refused_document_becomes_a_dead_letter(
+    deployment: Deployment, client: Elasticsearch, tmp_path: Path
+) -> None:
+    year_10000 = 253_402_300_800_000  # no date that Elasticsearch reads
+    tick = {"tick": NIGHT, "shard": 0, "shards": 8}
+    values = [novelty(0), novelty(1, start=year_10000), tick, novelty(2), novelty(0, status="close")]
+    deployment.publish("novelties", [json.dumps(v).encode() for v in values])
+    deployment.publish("incidents", [b"junk"])
+    deployment.publish("late", [b"{}"], [("kappa.topic", b"telemetry"), ("kappa.offset", b"42")])
+
+    deployment.index(tmp_path / "checkpoint")
+
+    found = written(client, deployment.version, "novelties")
+    assert {k: v["novelty"]["status"] for k, v in found.items()} == {f"{0:020x}": "close", f"{2:020x}": "open"}
+    (late,) = written(client, deployment.version, "pipeline").values()
+    assert (late["pipeline"]["topic"], late["pipeline"]["offset"]) == ("telemetry", 42)
+    dead = {bytes(r.value): {k: v.decode() for k, v in r.headers} for r in deployment.dead_letters(2)}
+    junk = dead.pop(b"junk")
+    assert (junk["kappa.reason"], junk["kappa.topic"]) == ("not a record of this topic", deployment.topics["incidents"])
+    ((document, headers),) = dead.items()
+    assert json.loads(document)["host"] == {"name": "vm-1"}
+    assert "document_parsing_exception" in headers["kappa.reason"]
+    assert headers["kappa.stage"] == "index"
+
+    # The dead letters are indexed in turn, and make no more of them.
+    deployment.index(tmp_path / "checkpoint")
+    documents = written(client, deployment.version, "pipeline").values()
+    assert sorted(d["event"]["dataset"] for d in documents) == [
+        "kappa.dead-letters",
+        "kappa.dead-letters",
+        "kappa.late",
+    ]
+
+
+def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
+    deployment: Deployment, client: Elasticsearch, tmp_path: Path
+) -> None:
+    ends = ((0, "open"), (10_000, "close"))
+    statements = [novelty(n, status=status, window_end=NIGHT + later) for n in range(5) for later, status in ends]
+    deployment.publish("novelties", [json.dumps(v).encode() for v in statements])
+    deployment.index(tmp_path / "first")
+    before = written(client, deployment.version, "novelties")
+    assert [d["novelty"]["status"] for d in before.values()] == ["close"] * 5
+    deployment.index(tmp_path / "second")
+    assert written(client, deployment.version, "novelties") == before
+
+
+def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
+    spark: SparkSession, url: str, client: Elasticsearch, unique: str
+) -> None:
+    old, new = f"{unique}-a", f"{unique}-b"
+    try:
+        for version in (old, new):
+            ensure_templates(client, version, live=False)
+            write_all(frame(spark, [score(version, 0)]), Elastic(url), QUICK, never)
+        make_live(client, old)
+        assert set(client.indices.get_alias(name="scores")) == {f"scores-{old}-{DAY}"}
+        make_live(client, new)
+        assert set(client.indices.get_alias(name="scores")) == {f"scores-{new}-{DAY}"}
+        for version in (old, new):
+            client.index(index=f"scores-{version}-2026.11.22", document={"@timestamp": NIGHT})
+        assert set(client.indices.get_alias(name="scores")) == {f"scores-{new}-{DAY}", f"scores-{new}-2026.11.22"}
+        assert {old, new} <= versions(client)
+    finally:
+        dropped = drop_version(client, old) + drop_version(client, new)
+    assert len(dropped) == 4
+    assert not {old, new} & versions(client)
+
+
+def test_a_version_whose_name_begins_like_another_has_its_own_templates(client: Elasticsearch, unique: str) -> None:
+    short, long = unique, f"{unique}-2"
+    try:
+        for version in (short, long):
+            ensure_templates(client, version, live=False)
+            client.index(index=f"novelties-{version}-{DAY}", document={"@timestamp": NIGHT})
+        assert set(client.indices.get_alias(name=f"novelties-{short}")) == {f"novelties-{short}-{DAY}"}
+        assert set(client.indices.get_alias(name=f"novelties-{long}")) == {f"novelties-{long}-{DAY}"}
+    finally:
+        drop_version(client, short)
+        drop_version(client, long)
+
+
+def test_templates_do_without_lifecycles_where_the_server_has_none(client: Elasticsearch, unique: str) -> None:
+    assert not has_lifecycles(client)
+    ensure_templates(client, unique, live=False, retention_days=7)
+    ensure_templates(client, unique, live=False, retention_days=7)
+    assert unique in versions(client)
+    drop_version(client, unique)
+
+
+def test_a_server_that_is_away_is_an_error_of_one_line() -> None:
+    with Elasticsearch(f"http://127.0.0.1:{free_port(0)}", max_retries=0) as nobody:
+        for does in (lambda: ensure_templates(nobody, "v", live=False), lambda: make_live(nobody, "v")):
+            with pytest.raises(ServiceUnavailable) as error:
+                does()
+            assert "\n" not in str(error.value)
