@@ -1,0 +1,99 @@
+"""correlate on Kafka: a job that is stopped and started again says the same as one that was not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from app.stack import Addresses
+from models.incidents import CorrelationParameters
+from pipelines.correlate import correlate
+from pipelines.runner import Input, Job, Kafka, start
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+T = 1_795_305_590_000
+SHARDS = 2
+
+
+def statement(host: str, window: int, status: str) -> dict[str, Any]:
+    return {
+        "id": host,
+        "version": "live",
+        "series": f"gauge/{host}/{host}/latency",
+        "kind": "anomaly",
+        "status": status,
+        "start": T,
+        "window_end": T + window * 10_000,
+        "score": 20.0,
+        "evidence": None,
+        "reason": "slow",
+        "host": host,
+        "service": host,
+        "metric": "latency",
+    }
+
+
+def window(number: int) -> list[dict[str, Any]]:
+    """What detect writes for a window: statements of two hosts in the first and fourth, then each shard's tick."""
+    status = {0: "open", 3: "close"}.get(number)
+    said = [statement(host, number, status) for host in ("a", "b")] if status else []
+    return said + [{"tick": T + number * 10_000, "shard": shard, "shards": SHARDS} for shard in range(SHARDS)]
+
+
+def publish(kafka: str, topic: str, records: Iterable[dict[str, Any]]) -> None:
+    producer = KafkaProducer(bootstrap_servers=kafka)
+    for record in records:
+        producer.send(topic, json.dumps(record).encode(), partition=0)
+    producer.flush()
+    producer.close()
+
+
+def everything(kafka: str, topic: str) -> list[tuple[str, dict[str, Any]]]:
+    """Keys and values of all records that the topic has now."""
+    consumer = KafkaConsumer(bootstrap_servers=kafka, auto_offset_reset="earliest")
+    partition = TopicPartition(topic, 0)
+    consumer.assign([partition])
+    end, found = consumer.end_offsets([partition])[partition], []
+    while consumer.position(partition) < end:
+        for records in consumer.poll(1_000).values():
+            found += [(r.key.decode(), json.loads(r.value)) for r in records]
+    consumer.close()
+    return found
+
+
+def test_stopped_and_started_again_the_job_says_the_same(
+    spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path
+) -> None:
+    assert stack.kafka is not None
+    kafka = stack.kafka
+    novelties, incidents = f"novelties.{unique}", f"incidents.{unique}"
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    names = [novelties, incidents, f"{incidents}.whole"]
+    admin.create_topics([NewTopic(name, 1, 1) for name in names])
+    admin.close()
+
+    def run(output: str) -> None:
+        parameters = CorrelationParameters()
+        job = Job(
+            "correlate", (Input((novelties,)),), lambda raw: correlate(raw, parameters, output), str(tmp_path / output)
+        )
+        start(spark, Kafka(kafka), job, {"availableNow": True}).awaitTermination()
+
+    for numbers in (range(2), range(2, 5), range(5, 12)):
+        publish(kafka, novelties, [r for number in numbers for r in window(number)])
+        run(incidents)
+    run(f"{incidents}.whole")
+
+    found = everything(kafka, incidents)
+    assert [value["status"] for _, value in found] == ["open", "open", "close", "close"]
+    assert sorted(value["hosts"] for _, value in found) == [["a"], ["a"], ["b"], ["b"]]
+    assert all(key == value["id"] for key, value in found)
+    assert everything(kafka, f"{incidents}.whole") == found
