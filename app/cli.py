@@ -147,7 +147,7 @@ def topics_create(config: Config = None, as_json: Json = False) -> None:
 def own_stack(settings: Settings) -> stack.Stack:
     """The embedded stack of the settings."""
     ports = settings.stack
-    return stack.Stack(settings.home, ports.kafka_port, ports.elasticsearch_port)
+    return stack.Stack(settings.home, ports.kafka_port, ports.elasticsearch_port, jars=settings.jars)
 
 
 @app.command()
@@ -158,7 +158,9 @@ def up(config: Config = None, as_json: Json = False) -> None:
     if as_json:
         print_json(dataclasses.asdict(found))
         return
-    out.print(f"Kafka at {found.kafka}, Elasticsearch at {found.elasticsearch}; `kappa down` stops them", highlight=False)
+    out.print(
+        f"Kafka at {found.kafka}, Elasticsearch at {found.elasticsearch}; `kappa down` stops them", highlight=False
+    )
 
 
 @app.command()
@@ -214,7 +216,9 @@ def run(
 
 @app.command()
 def collect(
-    files: Annotated[list[str] | None, typer.Option("--file", "-f", help="Log files to follow; patterns are fine.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--file", "-f", help="Log files to follow; patterns are fine.")
+    ] = None,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between readings.")] = 10.0,
     host: Annotated[str | None, typer.Option(help="The host's name. Default: this machine's.")] = None,
     from_start: Annotated[bool, typer.Option(help="Read files from their start, not only what comes.")] = False,

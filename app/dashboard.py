@@ -75,6 +75,7 @@ def start(settings: Settings, port: int) -> subprocess.Popen[bytes]:
         "server.headless": "true",
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": "false",
+        "client.toolbarMode": "viewer",
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", "streamlit", "run", str(PAGE), *flags]

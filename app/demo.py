@@ -13,8 +13,8 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,6 +81,7 @@ def demo_settings(settings: Settings) -> Settings:
     return settings.model_copy(
         update={
             "home": home,
+            "jar_folder": settings.jars,
             # History and the live minutes share partitions; their producers' clocks may interleave by a moment.
             "law": dataclasses.replace(settings.law, shards=8, disorder_seconds=2),
             "topics": settings.topics.model_copy(
@@ -97,13 +98,12 @@ def run_demo(
     """Bring everything up, run it for about `minutes`, answer the table. Leaves nothing running."""
     deadline = time.monotonic() + 60 * minutes
     own = demo_settings(settings)
-    jars = settings.jars
     say = reporter(console)
     # Only what an earlier demonstration left, in the folder that is the demonstration's own.
     shutil.rmtree(own.home, ignore_errors=True)
     with ExitStack() as beside:
         say("starting Kafka and Elasticsearch")
-        servers = beside.enter_context(stack.running_stack(stack.Stack(own.home, jars=jars), say))
+        servers = beside.enter_context(stack.running_stack(stack.Stack(own.home, jars=own.jars), say))
         own = own.model_copy(
             update={
                 "kafka": own.kafka.model_copy(update={"bootstrap_servers": servers.kafka}),
@@ -115,7 +115,6 @@ def run_demo(
         simulation = simulate(fleet_settings(seed, minutes))
         feeder = beside.enter_context(Feeder(own, simulation, stopping))
         say(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
-        beside.enter_context(linked_jars(jars, own.home))
         with running(own, ("all",)) as (runner, health):
             pages = beside.enter_context(dashboard.running(own, say))
             say(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
@@ -128,20 +127,13 @@ def run_demo(
     return result
 
 
-@contextmanager
-def linked_jars(jars: Path, home: Path) -> Iterator[None]:
-    """Let the demonstration's folder use the jars that are there already."""
-    link = home / "jars"
-    if not link.exists():
-        link.symlink_to(jars.resolve(), target_is_directory=True)
-    yield
-
-
 def fleet_settings(seed: int, minutes: float) -> SimulatorSettings:
     """A fleet whose history ends now."""
     now = int(time.time()) // INTERVAL * INTERVAL
     past = int(HISTORY_HOURS * 3600)
-    schedule = [Planned(kind, round(share * past / INTERVAL) * INTERVAL, max(60, s)) for kind, share, s in PAST_EPISODES]
+    schedule = [
+        Planned(kind, round(share * past / INTERVAL) * INTERVAL, max(60, s)) for kind, share, s in PAST_EPISODES
+    ]
     # Going live waits for the jobs to be warm, about a minute after now.
     begin = past + 75
     schedule += [Planned(kind, begin + after, seconds) for kind, after, seconds in LIVE_FAULTS]
@@ -161,9 +153,7 @@ class Feeder:
     def __init__(self, settings: Settings, simulation: Simulation, stopping: threading.Event) -> None:
         self._settings, self._simulation, self._outer = settings, simulation, stopping
         self._stop = threading.Event()
-        self._target = Target(
-            topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS}
-        )
+        self._target = Target(topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
         self._threads: list[threading.Thread] = []
         self.failure: Exception | None = None
         self.caught_up = threading.Event()

@@ -1,11 +1,11 @@
 """Every error that this project raises on purpose.
 
-    KappaError                what went wrong, where, got, wanted, what to do: one line
-    ├── SettingsError         a setting is unknown, missing or out of range
-    ├── InputError            a file, an argument or a record is not what it should be
-    ├── StackError            the embedded broker or Elasticsearch did not do as told
-    ├── ServiceUnavailable    Kafka or Elasticsearch cannot be reached
-    └── LawBroken             a result can no longer be a pure function of the log: the job stops
+KappaError                what went wrong, where, got, wanted, what to do: one line
+├── SettingsError         a setting is unknown, missing or out of range
+├── InputError            a file, an argument or a record is not what it should be
+├── StackError            the embedded broker or Elasticsearch did not do as told
+├── ServiceUnavailable    Kafka or Elasticsearch cannot be reached
+└── LawBroken             a result can no longer be a pure function of the log: the job stops
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from app.settings import Settings
@@ -23,8 +24,7 @@ def kafka_of(settings: Settings) -> Kafka:
         password = own.sasl_password.get_secret_value() if own.sasl_password else ""
         options["sasl.mechanism"] = own.sasl_mechanism
         options["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module} required "
-            f'username="{own.sasl_username}" password="{password}";'
+            f'org.apache.kafka.common.security.{module} required username="{own.sasl_username}" password="{password}";'
         )
     if own.ssl_cafile:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
@@ -63,7 +63,8 @@ def own_share(partitions: int, origin: int, origins: int) -> tuple[int, ...]:
 def detect_job(settings: Settings) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topics_of(settings), settings.topics.partitions
-    processor = detect.DetectProcessor(settings.detection, settings.version, settings.law.shards)
+    parameters = dataclasses.replace(settings.detection, window_seconds=float(settings.law.window_seconds))
+    processor = detect.DetectProcessor(parameters, settings.version, settings.law.shards)
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],)),),

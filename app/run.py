@@ -37,10 +37,15 @@ def pin_configuration(settings: Settings) -> Path:
     that no replay can give again.
     """
     file = settings.home / "checkpoints" / settings.version / "configuration.json"
-    now = json.loads(json.dumps(dataclasses.asdict(settings.law) | {
-        "detection": dataclasses.asdict(settings.detection),
-        "correlation": dataclasses.asdict(settings.correlation),
-    }))
+    now = json.loads(
+        json.dumps(
+            dataclasses.asdict(settings.law)
+            | {
+                "detection": dataclasses.asdict(settings.detection),
+                "correlation": dataclasses.asdict(settings.correlation),
+            }
+        )
+    )
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(now, indent=2, sort_keys=True) + "\n")

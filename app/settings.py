@@ -117,6 +117,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="KAPPA_", env_nested_delimiter="__")
 
     home: Path = Field(default_factory=default_home)
+    jar_folder: Path | None = None
     version: str = Field(default="live", pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$")
     law: Law = Law()
     detection: Parameters = Parameters()
@@ -145,7 +146,7 @@ class Settings(BaseSettings):
     @property
     def jars(self) -> Path:
         """Where the jars lie that this project has fetched."""
-        return self.home / "jars"
+        return self.jar_folder or self.home / "jars"
 
     def topic(self, kind: str) -> str:
         """The name of a topic of this version: telemetry, logs, statistics, scores, ..."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from app.jars import ensure_jars
 from app.java import spark_java_home
 from app.settings import Settings
+from app.stack import silent
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def session(settings: Settings, name: str = "kappa") -> SparkSession:
+def session(settings: Settings, name: str = "kappa", report: Callable[[str], None] = silent) -> SparkSession:
     """Start Spark, or give the session that this process has already."""
+    ensure_jars(settings.jars, report)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -25,9 +30,29 @@ def session(settings: Settings, name: str = "kappa") -> SparkSession:
     builder = SparkSession.builder.appName(name).master(settings.spark.master)
     for key, value in (options(settings) | settings.spark.extra).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with stderr_into(settings.home / "logs" / "spark.log"):
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def stderr_into(file: Path) -> Iterator[None]:
+    """Let processes that are started now write their stderr into a file: Spark's JVM and, through it, Python workers.
+
+    Both greet on stderr whatever the log level, which is what a person or a pipe reads.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    own = os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(own, 2)
+        os.close(own)
 
 
 def options(settings: Settings) -> dict[str, str]:

@@ -30,10 +30,9 @@ def wanted(settings: Settings) -> list[Topic]:
     own = settings.topics
     stamped = "LogAppendTime" if own.timestamps == "append" else "CreateTime"
     common = {"compression.type": own.compression, "max.message.bytes": "2097152", "cleanup.policy": "delete"}
-    inputs = common | {
-        "message.timestamp.type": stamped,
-        "retention.ms": str(own.input_retention_hours * HOUR_MS),
-    }
+    # Retention goes by the records' timestamps: history would be deleted as soon as it is written.
+    kept = own.input_retention_hours * HOUR_MS if own.timestamps == "append" else -1
+    inputs = common | {"message.timestamp.type": stamped, "retention.ms": str(kept)}
     # Records of the pipeline's own topics are as old as the log is read back: retention goes by when they were written.
     outputs = common | {
         "message.timestamp.type": "LogAppendTime",
@@ -83,7 +82,9 @@ def create(settings: Settings) -> dict[str, str]:
     client = admin(settings)
     try:
         topics = wanted(settings)
-        existing = {t["name"]: len(t["partitions"]) for t in client.describe_topics([t.name for t in topics]) if t["partitions"]}
+        existing = {
+            t["name"]: len(t["partitions"]) for t in client.describe_topics([t.name for t in topics]) if t["partitions"]
+        }
         result: dict[str, str] = {}
         for topic in topics:
             found = existing.get(topic.name)
@@ -123,7 +124,9 @@ def stamp(settings: Settings, how: str) -> None:
     try:
         client.alter_configs(
             [
-                ConfigResource(ConfigResourceType.TOPIC, settings.topic(kind), configs={"message.timestamp.type": value})
+                ConfigResource(
+                    ConfigResourceType.TOPIC, settings.topic(kind), configs={"message.timestamp.type": value}
+                )
                 for kind in INPUTS
             ]
         )

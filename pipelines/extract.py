@@ -45,15 +45,10 @@ def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law) -> DataFrame
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
     `series` that starts with `!` and the raw bytes as `payload`.
     """
-    points = admitted(telemetry_points(with_raw_bytes(telemetry)), ["series", "value"], law)
-    lines = log_lines(with_raw_bytes(logs)).withColumn("series", template_series())
+    points = admitted(telemetry_points(telemetry), ["series", "value"], law)
+    lines = log_lines(logs).withColumn("series", template_series())
     lines = admitted(lines, ["series", "template", "message"], law)
     return point_statistics(points, law).unionByName(line_statistics(lines, law))
-
-
-def with_raw_bytes(raw: DataFrame) -> DataFrame:
-    """Keep the record as it came beside what is read from it."""
-    return raw.withColumn("raw_bytes", F.col("value"))
 
 
 def template_series() -> Column:
@@ -94,7 +89,7 @@ def admitted(records: DataFrame, keep: list[str], law: Law) -> DataFrame:
     return records.withColumn("why", why).select(
         time.alias("event_time", metadata=mark),
         F.when(refused, record).otherwise(F.col("series")).alias("series"),
-        F.when(refused, F.coalesce("raw_bytes", F.lit("").cast("binary"))).alias("payload"),
+        F.when(refused, F.coalesce("raw_value", F.lit("").cast("binary"))).alias("payload"),
         *kept,
         "offset",
         "partition",
@@ -105,13 +100,17 @@ def point_statistics(points: DataFrame, law: Law) -> DataFrame:
     """Exact statistics per series and window: n, mean, M2, min, max and the last value."""
     level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(F.col("value"))
     value = F.col("value")
-    sums = points.withColumn("level", level).groupBy(window(law), "series", "payload").agg(
-        F.count(F.lit(1)).alias("n"),
-        *exact_sum(F.col("level"), SUM_SCALES, "s"),
-        *exact_sum(F.col("level") * F.col("level"), SQUARE_SCALES, "q"),
-        F.min(value).alias("min"),
-        F.max(value).alias("max"),
-        F.max_by(value, arrival_order(law)).alias("last"),
+    sums = (
+        points.withColumn("level", level)
+        .groupBy(window(law), "series", "payload")
+        .agg(
+            F.count(F.lit(1)).alias("n"),
+            *exact_sum(F.col("level"), SUM_SCALES, "s"),
+            *exact_sum(F.col("level") * F.col("level"), SQUARE_SCALES, "q"),
+            F.min(value).alias("min"),
+            F.max(value).alias("max"),
+            F.max_by(value, arrival_order(law)).alias("last"),
+        )
     )
     total, squares, n = put_together(SUM_SCALES, "s"), put_together(SQUARE_SCALES, "q"), F.col("n")
     m2 = F.when(n > 1, F.greatest(squares - total * total / n, F.lit(0.0))).otherwise(F.lit(0.0))
@@ -284,7 +283,9 @@ def header(name: str, value: Column) -> Column:
     return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
 
 
-def sink(law: Law, topics: dict[str, str], partitions: int, kafka: Kafka, origin: int = 0, origins: int = 1) -> BatchSink:
+def sink(
+    law: Law, topics: dict[str, str], partitions: int, kafka: Kafka, origin: int = 0, origins: int = 1
+) -> BatchSink:
     """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
 
     def write(closed: DataFrame, batch_id: int) -> None:

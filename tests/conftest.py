@@ -1,7 +1,27 @@
-"""What holds for all tests."""
+"""What holds for all tests, and the one Spark session that they share."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
+
+from app.settings import PROJECT, Settings
 
 # Times belong in `make bench`: a busy machine must not fail a property.
 settings.register_profile("kappa", deadline=None)
 settings.load_profile("kappa")
+
+JARS = PROJECT / ".kappa" / "jars"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The product's own session, with the Kafka connector, in a folder of its own."""
+    from app.spark import session
+
+    started = session(Settings(home=tmp_path_factory.mktemp("home"), jar_folder=JARS))
+    yield started
+    started.stop()

@@ -1,0 +1,64 @@
+"""`make bench`: measures in one run, prints a table, writes JSON with the machine's description."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import latency, throughput
+from benchmarks.deployment import deployment, machine
+
+RESULTS = Path(__file__).parent / "results"
+
+# figure -> (what it says, what was promised)
+WANTED = {
+    "plain_events_per_second": ("reading the topic without parsing, events/s", ""),
+    "extract_events_per_second": ("extract, topic to topic, events/s", ""),
+    "extract_to_plain": ("extract / plain reading", ">= 0.35"),
+    "detect_rows_per_second": ("detect, series windows/s", ">= 150,000"),
+    "state_bytes_per_gauge": ("state of a gauge, bytes", "< 300"),
+    "index_documents_per_second": ("index, documents/s", ""),
+    "latency_median_seconds": ("window closed -> searchable, median s", "< 5"),
+    "latency_p99_seconds": ("window closed -> searchable, p99 s", "< 10"),
+}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--series", type=int, default=10_000)
+    parser.add_argument("--many", type=int, default=500_000, help="series for detect")
+    parser.add_argument("--rate", type=int, default=20_000, help="events/s live")
+    parser.add_argument("--seconds", type=float, default=120.0, help="live, after a minute's warm-up")
+    parser.add_argument("--only", choices=["throughput", "latency"], default=None)
+    chosen = parser.parse_args()
+    about = machine()
+    figures: dict[str, float] = {}
+    with deployment() as (settings, spark):
+        if chosen.only != "latency":
+            figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
+        if chosen.only != "throughput":
+            figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
+    RESULTS.mkdir(exist_ok=True)
+    at = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    file = RESULTS / f"{at}.json"
+    file.write_text(json.dumps({"machine": about, "arguments": vars(chosen), "figures": figures}, indent=2) + "\n")
+    view = Table(title=f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB", title_justify="left")
+    for column in ("measured", "figure", "wanted"):
+        view.add_column(column)
+    for name, (what, wanted) in WANTED.items():
+        if name in figures:
+            value = figures[name]
+            view.add_row(what, f"{value:,.2f}" if value < 1000 else f"{value:,.0f}", wanted)
+    Console().print(view)
+    Console().print(f"written to {file}")
+
+
+if __name__ == "__main__":
+    main()

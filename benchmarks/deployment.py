@@ -1,0 +1,130 @@
+"""A deployment of its own for measurements: a folder, a stack, a session, and topics that are made by Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app import topics
+from app.elasticsearch_schema import ensure_templates
+from app.jobs import elastic_of, kafka_of
+from app.producer import heartbeat
+from app.settings import Settings, load
+from app.spark import session
+from app.stack import Stack, running_stack
+from pipelines.runner import PRODUCER
+
+PARTITIONS = 4
+HOSTS = 1_000
+
+
+def say(line: str) -> None:
+    """Progress on stderr; stdout is for tables."""
+    os.write(2, f"{line}\n".encode())
+
+
+@contextmanager
+def deployment() -> Iterator[tuple[Settings, SparkSession]]:
+    """A running stack and a session, in a folder that is wiped first."""
+    base = load()
+    home = base.home / "bench"
+    shutil.rmtree(home, ignore_errors=True)
+    with running_stack(Stack(home, jars=base.jars, elasticsearch_heap_mib=1024, kafka_heap_mib=1024), say) as servers:
+        settings = base.model_copy(
+            update={
+                "home": home,
+                "jar_folder": base.jars,
+                # Everything is written within minutes and read as it comes: nothing of it is late.
+                "law": dataclasses.replace(base.law, lateness_seconds=3_600, skew_seconds=3_600),
+                "topics": base.topics.model_copy(
+                    update={
+                        "timestamps": "create",
+                        "telemetry_partitions": PARTITIONS,
+                        "logs_partitions": 1,
+                        "partitions": PARTITIONS,
+                    }
+                ),
+                "spark": base.spark.model_copy(
+                    update={"master": "local[2]", "driver_memory": "6g", "max_records_per_batch": 1_000_000}
+                ),
+                "kafka": base.kafka.model_copy(update={"bootstrap_servers": servers.kafka}),
+                "elasticsearch": base.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
+            }
+        )
+        spark = session(settings)
+        topics.create(settings)
+        client = elastic_of(settings).connect()
+        ensure_templates(client, settings.version, live=True)
+        client.close()
+        try:
+            yield settings, spark
+        finally:
+            spark.stop()
+
+
+def write(settings: Settings, records: DataFrame) -> None:
+    """Append rows `topic, key, value` (and `partition`) to the log."""
+    records.write.format("kafka").options(**kafka_of(settings).prefixed(), **PRODUCER).save()
+
+
+def telemetry(spark: SparkSession, settings: Settings, events: int, series: int, span_seconds: int = 60) -> None:
+    """Fill the topic `telemetry` with canonical events of `series` series, evenly over `span_seconds` from now."""
+    start = int(time.time() * 1000)
+    number = F.col("id") % series
+    at = F.timestamp_millis(F.lit(start) + F.floor(F.col("id") * (1000 * span_seconds) / events))
+    host = F.concat(F.lit("host-"), number % HOSTS)
+    event = F.struct(
+        F.date_format(at, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("@timestamp"),
+        host.alias("host.name"),
+        F.concat(F.lit("system.cpu.core"), F.floor(number / HOSTS).cast("string")).alias("metric.name"),
+        F.round(50 + 10 * F.sin(F.col("id") / 1e4) + F.randn(1), 4).alias("metric.value"),
+    )
+    rows = spark.range(0, events, 1, PARTITIONS).select(
+        F.lit(settings.topic("telemetry")).alias("topic"),
+        host.cast("binary").alias("key"),
+        F.to_json(event).cast("binary").alias("value"),
+    )
+    write(settings, rows)
+
+
+def close_windows(settings: Settings) -> None:
+    """A heartbeat from far ahead in every input partition, so that all that was written is closed."""
+    ahead = int(time.time() * 1000) + 3 * 3_600_000
+    producer = KafkaProducer(**topics.client_options(settings))
+    for kind in topics.INPUTS:
+        for partition in producer.partitions_for(settings.topic(kind)) or ():
+            producer.send(
+                settings.topic(kind), heartbeat(ahead), key=b"heartbeat", partition=partition, timestamp_ms=ahead
+            )
+    producer.flush()
+    producer.close()
+
+
+def machine() -> dict[str, Any]:
+    """What was measured on."""
+    info = Path("/proc/cpuinfo")
+    models = (
+        [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        if (info.exists())
+        else []
+    )
+    return {
+        "cpu": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load_before": os.getloadavg()[0],
+    }

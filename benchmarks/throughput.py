@@ -1,0 +1,167 @@
+"""Events a second of each job, and their ratio to reading the topic plainly, in one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app import jobs
+from app.settings import Settings
+from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, say, telemetry, write
+from models.detector import Parameters, ShardDetector
+from models.windows import Windows
+from pipelines import extract
+from pipelines.runner import Input, Job, Runner
+
+RUNS = 3
+
+
+def timed(spark: SparkSession, settings: Settings, job: Job) -> float:
+    """Seconds that a job takes over all that is in its inputs. Raises LawBroken for a dropped row."""
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    began = time.monotonic()
+    try:
+        runner.run_to_end(job)
+    finally:
+        runner.stop()
+    return time.monotonic() - began
+
+
+def numbered(settings: Settings, version: int) -> Settings:
+    """The same deployment with checkpoints of its own, so that a job begins anew."""
+    return settings.model_copy(update={"home": settings.home / f"run-{version}", "jar_folder": settings.jars})
+
+
+def plain_job(settings: Settings, number: int) -> Job:
+    """Read telemetry without looking at it, partition by partition as `extract` does."""
+    source = Input((settings.topic("telemetry"),), tuple(range(PARTITIONS)), settings.law.watermark_delay_seconds)
+    return Job(
+        name=f"plain-{number}",
+        inputs=(source,),
+        transform=lambda raw: raw,
+        sink=lambda rows, batch: rows.write.format("noop").mode("overwrite").save(),
+        checkpoint=str(numbered(settings, number).checkpoint("plain")),
+        max_records_per_batch=settings.spark.max_records_per_batch,
+    )
+
+
+def extraction(spark: SparkSession, settings: Settings, events: int, series: int) -> dict[str, float]:
+    """`extract` against plain reading, in turns; medians."""
+    say(f"writing {events:,} events of {series:,} series")
+    telemetry(spark, settings, events, series)
+    close_windows(settings)
+    plain, extracted = [], []
+    timed(spark, settings, plain_job(settings, 100))
+    for number in range(RUNS):
+        plain.append(events / timed(spark, settings, plain_job(settings, number)))
+        own = numbered(settings, number)
+        extracted.append(events / timed(spark, settings, jobs.extract_job(own)))
+        say(f"plain reading {plain[-1]:,.0f}/s, extract {extracted[-1]:,.0f}/s")
+    return {
+        "plain_events_per_second": statistics.median(plain),
+        "extract_events_per_second": statistics.median(extracted),
+        "extract_to_plain": statistics.median(e / p for e, p in zip(extracted, plain, strict=True)),
+    }
+
+
+def closed(spark: SparkSession, series: int, window_end: int) -> DataFrame:
+    """Statistics of one window of `series` gauges, as `extract` makes them."""
+    number, noise = F.col("id"), F.randn(window_end // 1000)
+    host = F.concat(F.lit("host-"), (number % (10 * HOSTS)).cast("string"))
+    name = F.concat(F.lit("gauge/"), host, F.lit("/app/metric."), F.floor(number / (10 * HOSTS)).cast("string"))
+    nothing = F.lit(None).cast("string")
+    mean = F.round(50 + noise, 4)
+    return spark.range(0, series, 1, 2).select(
+        name.alias("series"),
+        F.lit(window_end).alias("window_end"),
+        F.lit(1).cast("long").alias("n"),
+        mean.alias("mean"),
+        F.lit(0.0).alias("m2"),
+        mean.alias("min"),
+        mean.alias("max"),
+        mean.alias("last"),
+        nothing.alias("template"),
+        nothing.alias("sample"),
+        nothing.cast("binary").alias("payload"),
+    )
+
+
+def detection(spark: SparkSession, settings: Settings, series: int, windows: int) -> dict[str, float]:
+    """`detect` with many series: rows a second once all of them are known."""
+    topics = jobs.topics_of(settings) | {"statistics": "statistics-many"}
+    jobs_topics = {"topics": settings.topics.model_copy(update={"prefix": "many-"})}
+    own = settings.model_copy(update=jobs_topics)
+    from app import topics as topics_module
+
+    topics_module.create(own)
+    topics = jobs.topics_of(own)
+    first = 1_800_000_000_000
+
+    def produce(start: int, count: int) -> None:
+        for w in range(start, start + count):
+            end = first + w * 10_000
+            write(own, extract.records(closed(spark, series, end), [end], own.law, topics, PARTITIONS))
+
+    say(f"detect: the first windows of {series:,} series")
+    produce(0, 2)
+    job = dataclasses.replace(jobs.detect_job(own), max_records_per_batch=series + 1_000)
+    timed(spark, own, job)
+    say(f"detect: {windows} more windows")
+    produce(2, windows)
+    seconds = timed(spark, own, job)
+    return {"detect_rows_per_second": windows * series / seconds, "state_bytes_per_gauge": state_bytes()}
+
+
+def state_bytes(series: int = 8_000) -> float:
+    """Bytes of state a gauge, names included, as they are written."""
+    rng = np.random.default_rng(1)
+    names = np.array(
+        sorted(f"gauge/host-{i % 160}/app/metric.{i // 160:04d}.with.a.name" for i in range(series)), dtype=object
+    )
+    detector = ShardDetector(Parameters())
+    nothing = np.full(series, None, dtype=object)
+    for w in range(30):
+        x = 50 + rng.standard_normal(series)
+        rows = Windows(names, np.ones(series, np.int64), x, np.zeros(series), x, x, x, nothing, nothing)
+        detector.step(1_800_000_000_000 + 10_000 * w, rows)
+    return sum(len(part) for part in detector.dump().values()) / series
+
+
+def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:
+    """`index` over the scores that `detect` has written."""
+    own = settings.model_copy(
+        update={
+            "topics": settings.topics.model_copy(update={"prefix": "small-"}),
+            "index": settings.index.model_copy(update={"scores": True}),
+        }
+    )
+    from app import topics as topics_module
+
+    topics_module.create(own)
+    topics, windows, series = jobs.topics_of(own), 6, 20_000
+    first = 1_800_000_000_000
+    for w in range(windows):
+        end = first + w * 10_000
+        write(own, extract.records(closed(spark, series, end), [end], own.law, topics, PARTITIONS))
+    timed(spark, own, jobs.detect_job(own))
+    job = jobs.index_job(own, threading.Event().wait)
+    seconds = timed(spark, own, job)
+    return {"index_documents_per_second": windows * series / seconds}
+
+
+def measure(spark: SparkSession, settings: Settings, events: int, series: int, many: int) -> dict[str, Any]:
+    """All of it."""
+    figures: dict[str, Any] = {}
+    figures |= extraction(spark, settings, events, series)
+    figures |= indexing(spark, settings)
+    figures |= detection(spark, settings, many, 4)
+    say(json.dumps(figures))
+    return figures

@@ -1,0 +1,200 @@
+"""Results are a pure function of the log: whatever the batches, the backlogs and the crashes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from pyspark.sql import SparkSession
+
+from app import jobs, topics
+from app.run import prepare
+from app.settings import PROJECT, Settings, load
+from app.simulator import Planned, SimulatorSettings, simulate
+from app.simulator.publish import Target, to_kafka
+from app.stack import Addresses
+from pipelines.runner import Runner
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+
+JARS = PROJECT / ".kappa" / "jars"
+KILLS = 3
+MINUTES = 24
+
+
+def settings_file(folder: Path, stack: Addresses, prefix: str, version: str, batch: int) -> Path:
+    file = folder / f"{version}.toml"
+    file.write_text(
+        f"""
+home = "{folder / version}"
+jar_folder = "{JARS}"
+version = "{version}"
+[law]
+shards = 4
+[topics]
+prefix = "{prefix}-"
+timestamps = "create"
+telemetry_partitions = 3
+logs_partitions = 2
+partitions = 2
+[kafka]
+bootstrap_servers = "{stack.kafka}"
+[elasticsearch]
+url = "{stack.elasticsearch}"
+[index]
+scores = true
+[spark]
+master = "local[2]"
+driver_memory = "1g"
+max_records_per_batch = {batch}
+trigger_seconds = 0.1
+"""
+    )
+    return file
+
+
+def feed(settings: Settings) -> int:
+    """A small fleet with disorder, late records, a wrong clock and faults; answers how many events."""
+    plan = [
+        ("cpu_contention", 900, 120),
+        ("log_silence", 960, 180),
+        ("host_silent", 1080, 120),
+        ("wrong_clock", 720, 60),
+    ]
+    simulation = simulate(
+        SimulatorSettings(
+            hosts=5,
+            hours=MINUTES / 60,
+            seed=7,
+            late_share=0.005,
+            schedule=tuple(Planned(kind, start, seconds) for kind, start, seconds in plan),
+        )
+    )
+    names = {kind: settings.topic(kind) for kind in topics.INPUTS}
+    sent = to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
+    return sent.events
+
+
+def run_to_end(spark: SparkSession, settings: Settings) -> int:
+    """All jobs, one after the other, over what the log holds. Answers rows dropped by the watermark."""
+    prepare(settings, jobs.NAMES)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    try:
+        for job in (
+            jobs.extract_job(settings),
+            jobs.detect_job(settings),
+            jobs.correlate_job(settings),
+            jobs.index_job(settings, threading.Event().wait),
+        ):
+            runner.run_to_end(job)
+        return runner.dropped_by_watermark
+    finally:
+        runner.stop()
+
+
+def records(settings: Settings, kind: str) -> list[tuple[bytes | None, bytes, tuple[Any, ...]]]:
+    """Everything that a topic holds now: key, value, headers."""
+    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
+    consumer.assign(parts)
+    ends = consumer.end_offsets(parts)
+    found = []
+    while any(consumer.position(part) < ends[part] for part in parts):
+        for batch in consumer.poll(timeout_ms=500).values():
+            found += [(r.key, r.value, tuple(tuple(h) for h in r.headers or ())) for r in batch]
+    consumer.close()
+    return found
+
+
+def ticks(settings: Settings, kind: str) -> set[tuple[int, int]]:
+    found = (json.loads(value) for _, value, _ in records(settings, kind))
+    return {(record["tick"], record["shard"]) for record in found if "tick" in record}
+
+
+def documents(settings: Settings) -> Counter[str]:
+    """All documents of a version, without its name."""
+    client = jobs.elastic_of(settings).connect()
+    pattern = ",".join(f"{kind}-{settings.version}-*" for kind in ("scores", "novelties", "incidents", "pipeline"))
+    client.indices.refresh(index=pattern)
+    found: Counter[str] = Counter()
+    after: list[Any] | None = None
+    while True:
+        page = client.search(
+            index=pattern, size=5000, sort=["_index", "_doc"], search_after=after, track_total_hits=False
+        )["hits"]["hits"]
+        if not page:
+            return found
+        after = page[-1]["sort"]
+        for hit in page:
+            text = json.dumps(without_version(hit["_source"], settings.version), sort_keys=True)
+            found[hit["_index"].split("-")[0] + text] += 1
+
+
+def without_version(source: Any, version: str) -> Any:
+    """A document without what names its version: ids and index names are made from it."""
+    if isinstance(source, dict):
+        return {
+            k: without_version(v, version) for k, v in source.items() if v != version and k not in ("id", "incident_id")
+        }
+    return source
+
+
+def start(file: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "app.cli", "run", "all", "--config", str(file), "--no-heartbeats"]
+    log = (file.parent / "run.log").open("ab")
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)
+
+
+def wait_for(condition: Any, seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {seconds:.0f} s in vain for {what}")
+        threading.Event().wait(0.5)
+
+
+def test_crashes_batches_and_backlogs_change_nothing(
+    stack: Addresses, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    whole = load(settings_file(tmp_path, stack, unique, "live", 50_000))
+    topics.create(whole)
+    assert feed(whole) > 10_000
+    assert run_to_end(spark, whole) == 0
+    expected = {kind: set(records(whole, kind)) for kind in ("scores", "late", "dead-letters")}
+    last = ticks(whole, "novelties")
+    assert len(expected["scores"]) > 10_000
+    assert expected["late"] and expected["dead-letters"]
+
+    file = settings_file(tmp_path, stack, unique, "again", 900)
+    again = load(file)
+    moments = random.Random(20260105)
+    topics.create(again)
+    for kill in range(KILLS):
+        process = start(file)
+        progressed = len(records(again, "statistics"))
+        wait_for(lambda n=progressed: len(records(again, "statistics")) > n, 120, "statistics to grow")
+        threading.Event().wait(moments.uniform(0.0, 6.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert kill < KILLS
+    process = start(file)
+    try:
+        wait_for(lambda: ticks(again, "novelties") >= last, 300, "the last tick")
+        wait_for(lambda: documents(again).total() >= documents(whole).total(), 120, "all documents")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=90) == 0
+
+    for kind, wanted in expected.items():
+        assert set(records(again, kind)) == wanted, f"{kind} differ"
+    assert documents(again) == documents(whole)
