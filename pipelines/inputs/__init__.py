@@ -13,18 +13,27 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.inputs import canonical, ecs, otlp, prometheus, syslog, telegraf
-from pipelines.inputs.fields import HEARTBEAT, LINE, POINT, checked_lines, checked_points, good_and_one_bad, let
+from pipelines.inputs.fields import HEARTBEAT, LABELS, checked_lines, checked_points, good_and_one_bad, let
 from pipelines.masking import template_of
 
 __all__ = ["log_lines", "telemetry_points"]
 
-# the members of a record that tell the forms apart; what is an object or array stays JSON text
-_TEXTS = (
-    "@timestamp host.name service.name metric.name metric.value metric.type log.level log.file.path event.dataset "
-    "timestamp host service metric labels log message event agent metricset ecs "
-    "name value tags fields metrics resourceMetrics resourceLogs heartbeat"
-).split()
-SHAPE = "struct<" + ",".join(f"`{name}`:string" for name in _TEXTS) + ">"
+# the members of a record that tell the forms apart, and most of what is read of them
+_COMMON = (
+    "`@timestamp`:string,`host.name`:string,host:struct<name:string,hostname:string>,"
+    "`service.name`:string,service:struct<name:string,type:string>,agent:struct<hostname:string,type:string>,"
+    "`event.dataset`:string,event:struct<dataset:string,module:string,original:string>,heartbeat:string"
+)
+POINT_SHAPE = (
+    f"struct<{_COMMON},`metric.name`:string,`metric.value`:string,`metric.type`:string,"
+    f"metric:struct<name:string,value:string,type:string>,labels:{LABELS},metricset:string,ecs:string,"
+    f"timestamp:string,name:string,value:string,tags:{LABELS},fields:{telegraf.FIELDS},"
+    f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS}>"
+)
+LINE_SHAPE = (
+    f"struct<{_COMMON},message:string,`log.level`:string,`log.file.path`:string,"
+    f"log:struct<level:string,file:struct<path:string>>,resourceLogs:{otlp.LOGS}>"
+)
 
 _POINT_ROW = {"event_time": "timestamp", "series": "string", "host": "string", "value": "double"}
 _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "level": "string", "message": "string"}
@@ -34,31 +43,36 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
     """Add `event_time`, `series`, `host`, `value`, `reason`: a row per point of every record.
 
     The record's bytes are renamed to `raw_value`, because `value` is the number. `reason` is null where the point is good;
-    else it says why not, and the others are null. A record with points that cannot be read has one such row beside its good
+    else it says why not, and `series` is null. A record with points that cannot be read has one such row beside its good
     ones. A heartbeat is one row of series and host `heartbeat` at its append time.
     """
     read = _parsed(raw, canonical.FLAT_POINT)
-    flat = F.col("__flat")
-    quick = canonical.quick_series(F.col("raw_value").cast("string"), flat, F.col("__time"))
-    read = read.withColumn("__quick", quick)
-    rows = _rows(lambda text, shape: checked_points(_points(text, shape)), {"series": F.lit(HEARTBEAT)}, _POINT_ROW)
-    kept = _columns(raw)
-    read = read.select(
-        *kept,
-        F.when(F.col("__quick").isNotNull(), F.col("__time")).alias("__time"),
-        canonical.with_labels(F.col("__quick"), flat["labels"]).alias("__quick"),
-        flat["host.name"].alias("__host"),
-        flat["metric.value"].alias("__value"),
-        F.when(F.col("__quick").isNull(), rows).alias("__rows"),
+    flat, quick, time = F.col("__flat"), F.col("__quick"), F.col("__time")
+    read = read.withColumn("__quick", canonical.quick_series(F.col("raw_value").cast("string"), flat, time))
+    labelled = F.struct(
+        time.alias("event_time"),
+        canonical.with_labels(quick, flat["labels"]).alias("series"),
+        flat["host.name"].alias("host"),
+        flat["metric.value"].alias("value"),
+        F.lit(None).cast("string").alias("reason"),
     )
-    read = read.withColumn("__row", F.explode_outer("__rows"))
-    row, is_quick = F.col("__row"), F.col("__quick").isNotNull()
+    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW)
+    read = read.select(
+        *_columns(raw),
+        time,
+        quick,
+        flat,
+        F.explode_outer(F.when(quick.isNull(), rows).when(flat["labels"].isNotNull(), F.array(labelled))).alias(
+            "__row"
+        ),
+    )
+    row = F.col("__row")
     return read.select(
-        *kept,
-        F.coalesce("__time", row["event_time"]).alias("event_time"),
-        F.coalesce("__quick", row["series"]).alias("series"),
-        F.when(is_quick, F.col("__host")).otherwise(row["host"]).alias("host"),
-        F.when(is_quick, F.col("__value")).otherwise(row["value"]).alias("value"),
+        *_columns(raw),
+        F.when(row.isNull(), time).otherwise(row["event_time"]).alias("event_time"),
+        F.when(row.isNull(), quick).otherwise(row["series"]).alias("series"),
+        F.when(row.isNull(), flat["host.name"]).otherwise(row["host"]).alias("host"),
+        F.when(row.isNull(), flat["metric.value"]).otherwise(row["value"]).alias("value"),
         row["reason"].alias("reason"),
     )
 
@@ -71,13 +85,12 @@ def log_lines(raw: DataFrame) -> DataFrame:
     read = _parsed(raw, canonical.FLAT_LINE)
     quick = canonical.quick_line(F.col("raw_value").cast("string"), F.col("__flat"), F.col("__time"))
     read = read.withColumn("__quick", quick)
-    rows = _rows(lambda text, shape: checked_lines(_lines(text, shape, F.col("timestamp"))), {}, _LINE_ROW)
-    kept = _columns(raw)
-    read = read.select(*kept, "__quick", F.when(F.col("__quick").isNull(), rows).alias("__rows"))
-    read = read.withColumn("__row", F.explode_outer("__rows"))
+    rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW)
+    row = F.explode_outer(F.when(F.col("__quick").isNull(), rows)).alias("__row")
+    read = read.select(*_columns(raw), "__quick", row)
     read = read.withColumn("__line", F.coalesce("__quick", "__row"))
     return read.select(
-        *kept,
+        *_columns(raw),
         *(F.col("__line")[name].alias(name) for name in _LINE_ROW),
         template_of(F.col("__line.message")).alias("template"),
         F.col("__line.reason").alias("reason"),
@@ -90,72 +103,64 @@ def _columns(raw: DataFrame) -> list[Column]:
 
 def _parsed(raw: DataFrame, flat: str) -> DataFrame:
     """Add `__flat`, the members of a flat record, and `__time`, its event time; null where they are not there."""
-    renamed = raw.withColumnRenamed("value", "raw_value")
-    read = renamed.withColumn("__flat", F.from_json(F.col("raw_value").cast("string"), flat))
+    # Always true, which the optimizer cannot see: it would copy all that follows below a union of many partitions, and
+    # filters on what is parsed below the parser, so that records are parsed twice.
+    here = F.spark_partition_id() >= 0
+    read = raw.withColumnRenamed("value", "raw_value")
+    read = read.withColumn("__flat", F.from_json(F.when(here, F.col("raw_value").cast("string")), flat))
     return read.withColumn("__time", canonical.quick_time(F.col("__flat")["@timestamp"]))
 
 
-def _one(text: Column, record: str) -> Column:
-    # inside an array, because from_json reads one value and ignores what follows: a second one would vanish silently
-    return F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{record}>")
-
-
-def _shape(text: Column) -> Column:
-    return let(_one(text, SHAPE), lambda many: F.when(F.size(many) == 1, F.get(many, F.lit(0))))
-
-
 def _points(text: Column, shape: Column) -> Column:
-    """array<POINT> of a record by its form; null where there is no form or no point in it."""
-    form = (
+    """The points of a record by its form; null where there is none in it."""
+    metric = F.struct(*(shape[name].alias(name) for name in ("name", "tags", "fields", "timestamp")))
+    ecs_parts = (shape["metricset"], shape["event"]["dataset"], shape["event"]["module"], shape["event.dataset"])
+    return (
         F.when(shape["resourceMetrics"].isNotNull(), otlp.points(shape["resourceMetrics"]))
         .when(
-            shape["metrics"].isNotNull() | (shape["name"].isNotNull() & shape["fields"].isNotNull()),
-            telegraf.points(text, shape["metrics"]),
+            shape["metrics"].isNotNull() | shape["fields"].isNotNull() & shape["name"].isNotNull(),
+            telegraf.points(F.coalesce(shape["metrics"], F.array(metric))),
         )
+        .when(shape["name"].isNotNull() & shape["value"].isNotNull(), prometheus.points(shape))
         .when(
-            shape["name"].isNotNull() & shape["value"].isNotNull() & shape["timestamp"].isNotNull(),
-            prometheus.points(shape["name"], shape["value"], shape["timestamp"], shape["labels"]),
-        )
-        .when(
-            F.coalesce(shape["metricset"], shape["event"], shape["event.dataset"], shape["ecs"]).isNotNull()
-            & F.coalesce(shape["metric.name"], shape["metric.value"]).isNull(),
-            ecs.points(text, shape),
+            F.coalesce(*ecs_parts, shape["ecs"]).isNotNull()
+            & F.coalesce(shape["metric.name"], shape["metric"]["name"]).isNull(),
+            ecs.points(text, shape, canonical.host_of(shape), canonical.service_of(shape)),
         )
         .when(shape.isNotNull(), canonical.points(shape))
     )
-    return form.cast(f"array<{POINT}>")
 
 
-def _lines(text: Column, shape: Column, arrival: Column) -> Column:
-    """array<LINE> of a record by its form; null where there is no form or no line in it."""
-    form = (
+def _lines(text: Column, shape: Column) -> Column:
+    """The lines of a record by its form; null where there is none in it."""
+    return (
         F.when(shape["resourceLogs"].isNotNull(), otlp.lines(shape["resourceLogs"]))
         .when(shape.isNotNull(), canonical.lines(shape))
-        .otherwise(syslog.lines(text, arrival))
+        .otherwise(syslog.lines(text, F.col("timestamp")))
     )
-    return form.cast(f"array<{LINE}>")
 
 
-def _rows(read: Callable[[Column, Column], Column], heartbeat: dict[str, Column], schema: dict[str, str]) -> Column:
-    """The rows of a record that is not plainly good: at least one. `read` makes them of a record's text and `SHAPE`."""
+def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str]) -> Column:
+    """The rows of a record that is not plainly good: at least one. `read` makes them of a record's text and its shape."""
 
-    def row(reason: Column, **known: Column) -> Column:
-        fields = [known.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in schema.items()]
+    def row(reason: Column, **given: Column) -> Column:
+        fields = [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in schema.items()]
         return F.array(F.struct(*fields, reason.cast("string").alias("reason")))
 
     def of_shape(text: Column, shape: Column) -> Column:
-        beat = row(F.lit(None), event_time=F.col("timestamp"), host=F.lit(HEARTBEAT), **heartbeat)
-        some = let(
-            good_and_one_bad(read(text, shape)),
-            lambda rows: F.when(F.size(rows) > 0, rows).otherwise(row(_record_problem(text, shape))),
-        )
+        beat = row(F.lit(None), event_time=F.col("timestamp"), host=F.lit(HEARTBEAT), series=F.lit(HEARTBEAT))
+        none = row(_record_problem(text, shape))
+        some = let(good_and_one_bad(read(text, shape)), lambda rows: F.when(F.size(rows) > 0, rows).otherwise(none))
         return F.when(shape["heartbeat"] == "true", beat).otherwise(some)
 
-    bytes_ = F.col("raw_value").cast("string")
-    return let(
-        F.when(F.is_valid_utf8(bytes_), bytes_),
-        lambda text: let(_shape(text), lambda shape: of_shape(text, shape)),
-    )
+    def of_text(text: Column) -> Column:
+        # inside an array, because from_json reads one value and ignores what follows: a second one would vanish silently
+        values = F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{form}>")
+        one = let(values, lambda found: F.when(F.size(found) == 1, F.get(found, F.lit(0))))
+        return let(one, lambda shape: of_shape(text, shape))
+
+    given = F.col("raw_value").cast("string")
+    return let(F.when(F.is_valid_utf8(given), given), of_text)
 
 
 def _record_problem(text: Column, shape: Column) -> Column:

@@ -11,20 +11,18 @@ from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import (
     CONTROL,
-    LABELS_TYPE,
+    LABELS,
     MAX_COUNTER,
     MAX_GAUGE,
     MAX_LABELS,
     MAX_MESSAGE,
     MAX_NAME,
-    first_of,
     in_bounds,
     labels_text,
     level_name,
     line,
     point,
     quoted,
-    series_name,
 )
 
 FLAT_POINT = (
@@ -85,20 +83,19 @@ def quick_series(text: Column, record: Column, time: Column) -> Column:
     kind = F.when(counter, "counter/").otherwise("gauge/")
     plain = ~(F.contains(names, F.lit("/")) | F.contains(names, F.lit("%")))
     name = F.concat(kind, host, F.lit("/"), service, F.lit("/"), metric)
-    return F.when(good, F.when(plain, name).otherwise(series_name(counter, host, service, metric)))
+    encoded = F.concat(kind, quoted(host), F.lit("/"), quoted(service), F.lit("/"), quoted(metric))
+    return F.when(good, F.when(plain, name).otherwise(encoded))
 
 
 def _quick_labels(labels: Column) -> Column:
-    # at most 128 bytes of JSON hold no label that is too long; with less than 6 bytes each, there could be too many
+    # so few bytes of JSON without a backslash hold no label that is too long, nor too many, nor a control character
     short = (F.octet_length(labels) <= MAX_LABELS * 6) & labels.startswith("{") & _clean(labels, labels)
     return F.when(labels.isNull(), True).otherwise(short & ~F.contains(labels, F.lit("\\")))
 
 
 def with_labels(series: Column, labels: Column) -> Column:
     """A series' name with its labels, given as short JSON text."""
-    return F.when(labels.isNull() | series.isNull(), series).otherwise(
-        F.concat(series, quoted(labels_text(F.from_json(labels, LABELS_TYPE))))
-    )
+    return F.concat(series, quoted(labels_text(F.from_json(labels, LABELS))))
 
 
 def quick_line(text: Column, record: Column, time: Column) -> Column:
@@ -126,49 +123,42 @@ def quick_line(text: Column, record: Column, time: Column) -> Column:
 
 
 def points(shape: Column) -> Column:
-    """A record's `SHAPE` -> array<POINT> of one."""
+    """A record's `SHAPE` -> points, one."""
+    metric = shape["metric"]
     return F.array(
         point(
             at=shape["@timestamp"],
             host=host_of(shape),
             service=service_of(shape),
-            metric=first_of(shape["metric.name"], part(shape["metric"], "name")),
-            labels=F.from_json(shape["labels"], LABELS_TYPE),
-            value=F.coalesce(shape["metric.value"], part(shape["metric"], "value")),
-            counter=F.lower(first_of(shape["metric.type"], part(shape["metric"], "type"))) == "counter",
+            metric=F.coalesce(shape["metric.name"], metric["name"]),
+            labels=shape["labels"],
+            value=F.coalesce(shape["metric.value"], metric["value"]),
+            counter=F.coalesce(shape["metric.type"], metric["type"]) == "counter",
         )
     )
 
 
 def lines(shape: Column) -> Column:
-    """A record's `SHAPE` -> array<LINE> of one. Filebeat's documents are the same, with more to fall back on."""
-    path = first_of(shape["log.file.path"], F.get_json_object(shape["log"], "$.file.path"))
-    file = F.regexp_extract(path, r"([^/\\.]+)[^/\\]*$", 1)
-    dataset = first_of(shape["event.dataset"], part(shape["event"], "dataset"))
+    """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on."""
+    path = F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"])
+    dataset = F.coalesce(shape["event.dataset"], shape["event"]["dataset"])
+    file = F.when(path.isNotNull(), F.regexp_extract(path, r"([^/\\\\.]+)[^/\\\\]*$", 1))
     return F.array(
         line(
             at=shape["@timestamp"],
             host=host_of(shape),
-            service=first_of(service_of(shape), dataset, file, part(shape["agent"], "type")),
-            level=first_of(shape["log.level"], part(shape["log"], "level")),
-            message=first_of(shape["message"], part(shape["event"], "original")),
+            service=F.coalesce(service_of(shape), dataset, file, shape["agent"]["type"]),
+            level=F.coalesce(shape["log.level"], shape["log"]["level"]),
+            message=F.coalesce(shape["message"], shape["event"]["original"]),
         )
     )
 
 
 def host_of(shape: Column) -> Column:
-    """The host's name, flat, nested, or as plain text."""
-    plain = F.when(~shape["host"].startswith("{"), shape["host"])
-    nested = [part(shape["host"], "name"), part(shape["host"], "hostname"), part(shape["agent"], "hostname")]
-    return first_of(shape["host.name"], *nested, plain)
+    """The host's name, flat or nested."""
+    return F.coalesce(shape["host.name"], shape["host"]["name"], shape["host"]["hostname"], shape["agent"]["hostname"])
 
 
 def service_of(shape: Column) -> Column:
-    """The service's name, flat, nested, or as plain text; null where there is none."""
-    plain = F.when(~shape["service"].startswith("{"), shape["service"])
-    return first_of(shape["service.name"], part(shape["service"], "name"), plain)
-
-
-def part(document: Column, key: str) -> Column:
-    """One member of a JSON object given as text; null where it is no object or has no such member."""
-    return F.get_json_object(document, f"$.{key}")
+    """The service's name, flat or nested; null where there is none."""
+    return F.coalesce(shape["service.name"], shape["service"]["name"])

@@ -9,142 +9,109 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS_TYPE, NO_POINTS, first_of, let, line, otel_level, point
+from pipelines.inputs.fields import LABELS, distinct_map, known, let, line, point
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
-_NUMBERS = f"array<struct<attributes:{_ATTRIBUTES},timeUnixNano:string,asDouble:string,asInt:string>>"
-_DISTRIBUTIONS = f"array<struct<attributes:{_ATTRIBUTES},timeUnixNano:string,count:string,sum:string>>"
-_METRIC = (
-    f"struct<name:string,gauge:struct<dataPoints:{_NUMBERS}>,"
-    f"sum:struct<dataPoints:{_NUMBERS},aggregationTemporality:string,isMonotonic:boolean>,"
-    f"histogram:struct<dataPoints:{_DISTRIBUTIONS},aggregationTemporality:string>,"
-    f"exponentialHistogram:struct<dataPoints:{_DISTRIBUTIONS},aggregationTemporality:string>,"
-    f"summary:struct<dataPoints:{_DISTRIBUTIONS}>>"
-)
 _RESOURCE = f"resource:struct<attributes:{_ATTRIBUTES}>"
+_DATA = (
+    f"array<struct<attributes:{_ATTRIBUTES},timeUnixNano:string,asDouble:string,asInt:string,count:string,sum:string>>"
+)
+_FORM = f"struct<dataPoints:{_DATA},aggregationTemporality:string,isMonotonic:boolean>"
+_FORMS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
+_METRIC = "struct<name:string," + ",".join(f"{form}:{_FORM}" for form in _FORMS) + ">"
 METRICS = f"array<struct<{_RESOURCE},scopeMetrics:array<struct<metrics:array<{_METRIC}>>>>>"
 _RECORD = (
-    "struct<timeUnixNano:string,observedTimeUnixNano:string,severityNumber:string,severityText:string,"
-    "body:struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string,kvlistValue:string,arrayValue:string>>"
+    "struct<timeUnixNano:string,observedTimeUnixNano:string,severityNumber:int,severityText:string,"
+    "body:struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string,"
+    "kvlistValue:string,arrayValue:string>>"
 )
 LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECORD}>>>>>"
 
-_MAX_ATTRIBUTES = 128
 # parts of a resource that tell apart what runs on one host
 _RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", "container.name")
+_SEVERITIES = [level for level in ("trace", "debug", "info", "warn", "error", "fatal") for _ in range(4)]
 
 
 def points(resource_metrics: Column) -> Column:
-    """The text of `resourceMetrics` -> array<POINT>; null where it is not of OTLP's shape."""
+    """`METRICS` -> points."""
 
-    def of_resource(resource: Column) -> Column:
-        metrics = F.flatten(_known(F.transform(resource["scopeMetrics"], lambda scope: scope["metrics"])))
-        return let(
-            _attributes(resource["resource"]["attributes"]),
-            lambda known: F.flatten(F.transform(_known(metrics), lambda m: _of_metric(m, known))),
-        )
+    def of_resource(resource: Column, attributes: Column) -> Column:
+        metrics = F.flatten(known(F.transform(resource["scopeMetrics"], lambda scope: scope["metrics"])))
+        return F.flatten(known(F.transform(known(metrics), lambda metric: _of_metric(metric, attributes))))
 
-    return F.flatten(_known(F.transform(_known(F.from_json(resource_metrics, METRICS)), of_resource)))
+    return F.flatten(
+        known(F.transform(known(resource_metrics), lambda r: let(_resource(r), lambda a: of_resource(r, a))))
+    )
 
 
 def lines(resource_logs: Column) -> Column:
-    """The text of `resourceLogs` -> array<LINE>; null where it is not of OTLP's shape."""
+    """`LOGS` -> lines."""
 
-    def of_resource(resource: Column) -> Column:
-        records = F.flatten(_known(F.transform(resource["scopeLogs"], lambda scope: scope["logRecords"])))
-        return let(
-            _attributes(resource["resource"]["attributes"]),
-            lambda known: F.transform(_known(records), lambda r: _of_record(r, known)),
-        )
+    def of_resource(resource: Column, attributes: Column) -> Column:
+        records = F.flatten(known(F.transform(resource["scopeLogs"], lambda scope: scope["logRecords"])))
+        return F.transform(known(records), lambda record: _of_record(record, attributes))
 
-    return F.flatten(_known(F.transform(_known(F.from_json(resource_logs, LOGS)), of_resource)))
+    return F.flatten(known(F.transform(known(resource_logs), lambda r: let(_resource(r), lambda a: of_resource(r, a)))))
 
 
-def _known(items: Column) -> Column:
-    # a null inside makes flatten null, and with it the whole record
-    return F.filter(items, lambda item: item.isNotNull())
+def _resource(resource: Column) -> Column:
+    return F.coalesce(_attributes(resource["resource"]["attributes"]), F.create_map().cast(LABELS))
+
+
+def _attributes(attributes: Column) -> Column:
+    def entry(a: Column) -> Column:
+        return F.struct(a["key"].alias("key"), _scalar(a["value"]).alias("value"))
+
+    return distinct_map(F.transform(attributes, entry))
 
 
 def _scalar(value: Column) -> Column:
     return F.coalesce(value["stringValue"], value["intValue"], value["doubleValue"], value["boolValue"])
 
 
-def _attributes(attributes: Column) -> Column:
-    """The first 128 attributes as a map; the first of equal keys wins, because a map of repeated keys would raise."""
-
-    def of_named(named: Column) -> Column:
-        keys = F.transform(named, lambda a: a["key"])
-        first = F.filter(named, lambda a, i: F.array_position(keys, a["key"]) == i + 1)
-        entries = F.transform(first, lambda a: F.struct(a["key"].alias("key"), _scalar(a["value"]).alias("value")))
-        return F.map_from_entries(entries)
-
-    named = F.slice(F.filter(attributes, lambda a: a["key"].isNotNull()), 1, _MAX_ATTRIBUTES)
-    return F.coalesce(let(named, of_named), F.create_map().cast(LABELS_TYPE))
-
-
 def _host(resource: Column) -> Column:
-    return first_of(resource["host.name"], resource["k8s.node.name"], resource["host.id"])
-
-
-def _labels(resource: Column, attributes: Column) -> Column:
-    def of_own(own: Column) -> Column:
-        inherited = F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS) & ~F.map_contains_key(own, k))
-        return F.map_concat(own, inherited)
-
-    return let(_attributes(attributes), of_own)
+    return F.coalesce(resource["host.name"], resource["k8s.node.name"], resource["host.id"])
 
 
 def _of_metric(metric: Column, resource: Column) -> Column:
-    total = metric["sum"]
-    counter = _cumulative(total["aggregationTemporality"]) & F.coalesce(total["isMonotonic"], F.lit(False))
-    groups = [
-        _numbers(metric["name"], metric["gauge"]["dataPoints"], F.lit(False), resource),
-        _numbers(metric["name"], total["dataPoints"], counter, resource),
-        _distributions(metric["name"], metric["summary"]["dataPoints"], F.lit(True), resource),
-    ]
-    for form in ("histogram", "exponentialHistogram"):
-        cumulative = _cumulative(metric[form]["aggregationTemporality"])
-        groups.append(_distributions(metric["name"], metric[form]["dataPoints"], cumulative, resource))
-    return F.concat(*groups)
+    form = F.coalesce(*(metric[form] for form in _FORMS))
+    return let(
+        form, lambda f: F.flatten(F.transform(known(f["dataPoints"]), lambda d: _of_data(d, f, metric, resource)))
+    )
 
 
-def _cumulative(temporality: Column) -> Column:
-    return F.coalesce(temporality.isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE"), F.lit(False))
+def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Column:
+    def part(suffix: str, value: Column) -> Column:
+        return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
 
+    plain = F.coalesce(metric["gauge"], metric["sum"]).isNotNull()
+    number = F.array(part("", F.coalesce(data["asDouble"], data["asInt"])))
+    count, total = part(".count", data["count"]), part(".sum", data["sum"])
+    both = F.when(data["sum"].isNull(), F.array(count)).otherwise(F.array(count, total))  # a sum is optional
+    labels = let(_attributes(data["attributes"]), lambda own: _labels(own, resource))
+    cumulative = form["aggregationTemporality"].isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")
+    counter = F.when(metric["gauge"].isNotNull(), False).when(metric["summary"].isNotNull(), True)
+    counter = counter.otherwise(cumulative & F.coalesce(form["isMonotonic"], metric["sum"].isNull()))
 
-def _numbers(name: Column, data: Column, counter: Column, resource: Column) -> Column:
-    def of_point(d: Column) -> Column:
+    def of_part(p: Column, labels: Column) -> Column:
         return point(
-            at=d["timeUnixNano"],
+            at=data["timeUnixNano"],
             host=_host(resource),
             service=resource["service.name"],
-            metric=name,
-            labels=_labels(resource, d["attributes"]),
-            value=F.coalesce(d["asDouble"], d["asInt"]),
+            metric=F.concat(metric["name"], p["suffix"]),
+            labels=labels,
+            value=p["value"],
             counter=counter,
         )
 
-    return F.coalesce(F.transform(_known(data), of_point), F.array().cast(NO_POINTS))
+    return let(labels, lambda known: F.transform(F.when(plain, number).otherwise(both), lambda p: of_part(p, known)))
 
 
-def _distributions(name: Column, data: Column, counter: Column, resource: Column) -> Column:
-    def of_point(d: Column) -> Column:
-        def part(what: str) -> Column:
-            return point(
-                at=d["timeUnixNano"],
-                host=_host(resource),
-                service=resource["service.name"],
-                metric=F.concat(name, F.lit(f".{what}")),
-                labels=_labels(resource, d["attributes"]),
-                value=d[what],
-                counter=counter,
-            )
-
-        both = F.array(part("count"), part("sum"))
-        return F.filter(both, lambda p: p["value"].isNotNull() | p["metric"].endswith(".count"))  # sum is optional
-
-    return F.coalesce(F.flatten(F.transform(_known(data), of_point)), F.array().cast(NO_POINTS))
+def _labels(own: Column, resource: Column) -> Column:
+    inherited = F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS))
+    missing = F.map_filter(inherited, lambda k, _: ~F.map_contains_key(own, k))
+    return F.when(own.isNull(), inherited).otherwise(F.map_concat(own, missing))
 
 
 def _of_record(record: Column, resource: Column) -> Column:
@@ -154,6 +121,12 @@ def _of_record(record: Column, resource: Column) -> Column:
         at=F.coalesce(started, record["observedTimeUnixNano"]),
         host=_host(resource),
         service=resource["service.name"],
-        level=otel_level(record["severityText"], record["severityNumber"]),
+        level=_level(record),
         message=F.coalesce(_scalar(body), body["kvlistValue"], body["arrayValue"]),
     )
+
+
+def _level(record: Column) -> Column:
+    """The level of the number 1..24, which is normalised; else the text as it was written."""
+    graded = F.when(record["severityNumber"] > 0, F.try_element_at(F.lit(_SEVERITIES), record["severityNumber"]))
+    return F.coalesce(graded, record["severityText"])

@@ -5,22 +5,20 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS_TYPE, first_of, point
+from pipelines.inputs.fields import point
 
 
-def points(name: Column, value: Column, timestamp: Column, labels: Column) -> Column:
-    """The texts of a record's parts -> array<POINT> of one. A stale marker is NaN, which no check lets pass."""
-    tags = F.from_json(labels, LABELS_TYPE)
-    metric = first_of(name, tags["__name__"])
-    instance = F.regexp_replace(tags["instance"], ":[0-9]{1,5}$", "")
+def points(shape: Column) -> Column:
+    """A record's `name`, `value`, `timestamp` and `labels` -> points, one. A stale marker is NaN, which no check passes."""
+    labels = shape["labels"]
     return F.array(
         point(
-            at=timestamp,
-            host=first_of(instance, tags["host"], tags["node"]),
-            service=tags["job"],
-            metric=metric,
-            labels=F.map_filter(tags, lambda k, _: ~k.isin("__name__", "instance", "job")),
-            value=value,
-            counter=metric.rlike("_(total|count|sum|bucket)$"),
+            at=shape["timestamp"],
+            host=F.regexp_replace(labels["instance"], ":[0-9]{1,5}$", ""),
+            service=labels["job"],
+            metric=shape["name"],
+            labels=F.map_filter(labels, lambda k, _: ~k.isin("__name__", "instance", "job")),
+            value=shape["value"],
+            counter=shape["name"].rlike("_(total|count|sum|bucket)$"),
         )
     )

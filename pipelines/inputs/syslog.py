@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import line, text_or_null
+from pipelines.inputs.fields import line
 
 # bounded and possessive: a group repeated without bounds overflows Java's stack on hostile input
 _PRIORITY = r"^<([0-9]{1,3})>"
@@ -50,8 +50,8 @@ def _rfc3164(text: Column, arrival: Column) -> Column:
     def group(index: int) -> Column:
         return F.regexp_extract(text, RFC3164, index)
 
-    at = F.coalesce(text_or_null(group(5)), _bsd_time(group(2), group(3), group(4), arrival))
-    return line(at=at, host=group(6), service=text_or_null(group(7)), level=_severity(group(1)), message=group(8))
+    at = F.coalesce(F.nullif(group(5), F.lit("")), _bsd_time(group(2), group(3), group(4), arrival))
+    return line(at=at, host=group(6), service=group(7), level=_severity(group(1)), message=group(8))
 
 
 def _unless_nil(text: Column) -> Column:
