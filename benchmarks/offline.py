@@ -1,0 +1,264 @@
+"""The detector on a simulated fleet without Kafka or Spark: which faults and changes it finds, and what it makes up.
+
+    python -m benchmarks.offline --seeds 1 2 3 [--start-hours 0 6 12] [--schedule demo|seed] [--clean]
+
+Events are admitted as the pipeline does (late ones are dropped), templates are made by masking, windows are aggregated
+with pandas, and each shard's windows go through a `ShardDetector` and all novelties through a `Correlator`. Faults and
+changes are judged by novelties, false alarms by incidents, as the demonstration does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import pickle
+import re
+import sys
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from app.demo import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
+from app.simulator import Planned, Simulation, SimulatorSettings, Table, match, simulate
+from app.simulator.settings import DEFAULT_START
+from models.detector import Parameters, ShardDetector
+from models.incidents import CorrelationParameters, Correlator, Statement
+from models.series import Series, build, parse
+from models.windows import Windows
+
+WINDOW_MS = 10_000
+LATENESS_MS, SKEW_MS = 15_000, 60_000
+SHARDS = 8
+MASKS = [
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
+    (re.compile(r"\b\d{4}-\d{2}-\d{2}\b"), "<date>"),
+    (re.compile(r"https?://\S+"), "<url>"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "<ip>"),
+    (re.compile(r'"[^"]*"'), "<quoted>"),
+    (re.compile(r"(?<![\w<])/[\w./-]+"), "<path>"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,}\b"), "<num>"),
+    (re.compile(r"\b[0-9A-F]+/[0-9A-F]{8}\b"), "<num>"),
+    (
+        re.compile(
+            r"\b(?:root|alice|bob|carol|deploy|www-data|postgres|jenkins|mallory|dave|svc_etl|erin|orders|users|billing"
+            r"|events|stock|audit|mail|prices|carts|media|reviews|geo|GET|POST|PUT|DELETE)\b"
+        ),
+        "<word>",
+    ),
+    (re.compile(r"\d+"), "<num>"),
+]
+
+
+def mask(message: str) -> str:
+    """A crude template of a message."""
+    for pattern, token in MASKS:
+        message = pattern.sub(token, message)
+    return message
+
+
+def demo_schedule(history_hours: float) -> tuple[Planned, ...]:
+    """The episodes of `kappa demo`."""
+    past = int(history_hours * 3600)
+    schedule = [
+        Planned(kind, round(share * past / INTERVAL) * INTERVAL, max(60, s)) for kind, share, s in PAST_EPISODES
+    ]
+    return tuple(schedule + [Planned(kind, past + 75 + after, seconds) for kind, after, seconds in LIVE_FAULTS])
+
+
+def settings_of(seed: int, start_hours: float, schedule: str, hours: float) -> SimulatorSettings:
+    """A fleet of the demonstration's size."""
+    start = DEFAULT_START + int(start_hours * 3_600_000)
+    if schedule == "demo":
+        total = HISTORY_HOURS + 8 / 60
+        return SimulatorSettings(
+            hosts=HOSTS, hours=total, seed=seed, start=start, schedule=demo_schedule(HISTORY_HOURS)
+        )
+    scenario = "clean" if schedule == "clean" else "standard"
+    return SimulatorSettings(hosts=HOSTS, hours=hours, seed=seed, start=start, scenario=scenario)
+
+
+def admitted(simulation: Simulation) -> Iterator[tuple[str, dict[str, Any], int]]:
+    """Topic, event and event time of what is neither late nor from the future."""
+    for block in simulation.blocks():
+        for topic, batch in block.topics.items():
+            for arrival, raw in zip(batch.arrival.tolist(), batch.values, strict=True):
+                event = json.loads(raw)
+                at = int(np.datetime64(event["@timestamp"].rstrip("Z"), "ms").astype(np.int64))
+                if at - SKEW_MS <= arrival <= at + LATENESS_MS:
+                    yield topic, event, at
+
+
+def rows_of(simulation: Simulation) -> pd.DataFrame:
+    """One row for each series and window: the columns of `Windows`, `window_end` and `shard`."""
+    metrics: list[tuple[str, int, float, int]] = []
+    lines: list[tuple[str, int, str | None, str | None]] = []
+    for topic, event, at in admitted(simulation):
+        end = (at // WINDOW_MS + 1) * WINDOW_MS
+        host, service = event["host.name"], event.get("service.name", "")
+        if topic == "telemetry":
+            labels = ",".join(f"{k}={v}" for k, v in sorted(event.get("labels", {}).items()))
+            metric = event["metric.name"] + (f"{{{labels}}}" if labels else "")
+            kind = "counter" if event.get("metric.type") == "counter" else "gauge"
+            metrics.append((build(Series(kind, host, service, metric)), end, float(event["metric.value"]), at))
+        else:
+            level, template = event["log.level"], mask(event["message"])
+            name = f"{zlib.crc32(template.encode()):08x}"
+            lines.append((build(Series("logs", host, service, level=level)), end, None, None))
+            full = Series("template", host, service, level=level, template_id=name)
+            lines.append((build(full), end, template, event["message"]))
+    return pd.concat([metric_rows(metrics), count_rows(lines)], ignore_index=True)
+
+
+def metric_rows(metrics: list[tuple[str, int, float, int]]) -> pd.DataFrame:
+    """Statistics of metric events."""
+    frame = pd.DataFrame(metrics, columns=["series", "window_end", "value", "at"]).sort_values("at", kind="stable")
+    grouped = frame.groupby(["series", "window_end"], sort=False)["value"]
+    out = grouped.agg(n="count", mean="mean", min="min", max="max", last="last", var="var").reset_index()
+    out["m2"] = (out["var"].fillna(0) * (out["n"] - 1)).clip(lower=0)
+    return out.drop(columns="var").assign(template=None, sample=None)
+
+
+def count_rows(lines: list[tuple[str, int, str | None, str | None]]) -> pd.DataFrame:
+    """Counts of log lines."""
+    frame = pd.DataFrame(lines, columns=["series", "window_end", "template", "sample"])
+    out = frame.groupby(["series", "window_end"], sort=False).agg(
+        n=("series", "size"), template=("template", "first"), sample=("sample", "first")
+    )
+    return out.reset_index().assign(mean=np.nan, m2=np.nan, min=np.nan, max=np.nan, last=np.nan)
+
+
+def cached(
+    settings: SimulatorSettings, folder: Path | None
+) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """Truth and rows of a simulation, kept in `folder`."""
+    key = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+    path = folder / f"{key}.pickle" if folder else None
+    if path is not None and path.exists():
+        return pickle.loads(path.read_bytes())  # our own file
+    simulation = simulate(settings)
+    made = simulation.truth, rows_of(simulation)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(made))
+    return made
+
+
+def windows_of(rows: pd.DataFrame) -> Iterator[tuple[int, dict[int, Windows]]]:
+    """Every window: its rows by shard."""
+    hosts = {name: zlib.crc32(parse(name).host.encode()) % SHARDS for name in rows["series"].unique()}
+    rows = rows.assign(shard=rows["series"].map(hosts)).sort_values(["window_end", "shard", "series"])
+    empty = rows.iloc[:0]
+    for end, window in rows.groupby("window_end", sort=True):
+        parts = dict(iter(window.groupby("shard", sort=False)))
+        yield int(str(end)), {shard: windows_from(parts.get(shard, empty)) for shard in range(SHARDS)}
+
+
+def windows_from(frame: pd.DataFrame) -> Windows:
+    """A frame's rows as the detector reads them."""
+    numbers = {name: frame[name].to_numpy(np.float64) for name in ("mean", "m2", "min", "max", "last")}
+    texts = {name: frame[name].to_numpy(object) for name in ("series", "template", "sample")}
+    return Windows(n=frame["n"].to_numpy(np.int64), **numbers, **texts)
+
+
+def statement(novelty: Any) -> Statement:
+    """A novelty as the correlator reads it."""
+    parts = parse(novelty.series)
+    record = {"id": f"{novelty.series}|{novelty.start}", "version": "live", **dataclasses.asdict(novelty)}
+    record |= {"host": parts.host, "service": parts.service, "metric": parts.metric, "level": parts.level}
+    return Statement.of(record)
+
+
+@dataclasses.dataclass
+class Run:
+    """What came of a simulation: the table, all statements and incidents, and the seconds that the detector took."""
+
+    table: Table
+    novelties: list[Any]
+    incidents: list[dict[str, Any]]
+    seconds: float
+    series: int
+
+
+def run(settings: SimulatorSettings, parameters: Parameters, folder: Path | None) -> Run:
+    """Detect and judge one simulation."""
+    truth, rows = cached(settings, folder)
+    detectors = {shard: ShardDetector(parameters) for shard in range(SHARDS)}
+    correlator = Correlator(CorrelationParameters())
+    novelties: list[Any] = []
+    incidents: list[dict[str, Any]] = []
+    spent = 0.0
+    for end, shards in windows_of(rows):
+        said: list[Any] = []
+        for shard, windows in shards.items():
+            began = time.perf_counter()
+            said += detectors[shard].step(end, windows)[1]
+            spent += time.perf_counter() - began
+        novelties += said
+        incidents += [i.record() for i in correlator.step(end, [statement(n) for n in said])]
+    delay = LATENESS_MS + SKEW_MS
+    heard = [
+        {**dataclasses.asdict(n), "host": parse(n.series).host, "detected_at": n.window_end + delay}
+        for n in novelties
+        if n.status != "close" or n.kind == "change"
+    ]
+    opened = [{**i, "detected_at": i["window_end"] + delay} for i in incidents if i["status"] == "open"]
+    table, alarms = match(truth, heard), match(truth, opened)
+    table = dataclasses.replace(table, false_alarms=alarms.false_alarms, false=alarms.false)
+    return Run(table, novelties, incidents, spent, rows["series"].nunique())
+
+
+def show(label: str, result: Run, *, verbose: bool) -> None:
+    """One line, and with `verbose` the fate of each record and every false alarm."""
+    table = result.table
+    missed = [r.kind for r in table.records if r.category == "fault" and not r.found]
+    silent = [r.kind for r in table.records if r.category == "change" and not r.announced]
+    median = table.median_seconds_to_detect
+    print(
+        f"{label}: faults {table.found}/{table.faults}, changes {table.changes_announced}/{table.changes}, "
+        f"false {table.false_alarms}, median {median if median is None else round(median)} s, "
+        f"statements {len(result.novelties)}, incidents {sum(i['status'] == 'open' for i in result.incidents)}, "
+        f"{result.series} series, {result.seconds:.1f} s; missed {missed} {silent}",
+        flush=True,
+    )
+    for alarm in table.false:
+        print(f"    false: {alarm['kind']} {alarm['hosts']} {alarm['start']}: {alarm['reason']}")
+    if verbose:
+        for record in table.records:
+            word = record.announced if record.category == "change" else record.found
+            print(f"    {record.kind:16} {'yes' if word else 'NO ':4}{record.seconds or 0:6.0f} s {record.hosts}")
+        print("   ", Counter((n.status, n.kind) for n in result.novelties))
+
+
+def main() -> None:
+    """Print a table and, at the end, the sums as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--start-hours", type=float, nargs="+", default=[0.0])
+    parser.add_argument("--schedule", choices=("demo", "seed", "clean"), default="demo")
+    parser.add_argument("--hours", type=float, default=6.0)
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--verbose", action="store_true")
+    arguments = parser.parse_args()
+    sums: Counter[str] = Counter()
+    for start in arguments.start_hours:
+        for seed in arguments.seeds:
+            settings = settings_of(seed, start, arguments.schedule, arguments.hours)
+            result = run(settings, Parameters(), arguments.cache)
+            show(f"seed {seed} from {start:g} h", result, verbose=arguments.verbose)
+            table = result.table
+            sums.update(runs=1, faults=table.faults, found=table.found, changes=table.changes)
+            sums.update(changes_announced=table.changes_announced, false_alarms=table.false_alarms)
+    json.dump(sums, sys.stdout)
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The detector of a shard: windows in, scores and novelties out. One object holds all series of many hosts.
+
+In each window, for each series: score, then learn. What is said of a series depends on what its host has sent and on
+nothing else, so splitting a shard by hosts changes nothing. A detector that is dumped and loaded goes on bit for bit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from models.appearance import Appearance
+from models.count_watch import CountAnswers, CountWatch
+from models.gauge_watch import Answers, GaugeWatch
+from models.novelty import Novelty
+from models.parameters import Parameters
+from models.shard_state import ShardState
+from models.silence import Silence
+from models.store import Ints
+from models.windows import Scores, Windows
+
+__all__ = ["Parameters", "ShardDetector"]
+
+HOUR_MS = 3_600_000
+
+
+class ShardDetector:
+    """Steps all series of a shard, window by window.
+
+    `step` must be called for every window in which anything was recorded, in order; hosts and series without a row are
+    known to be silent then. Windows that are left out altogether are a gap: forgetting goes on, silence does not.
+    """
+
+    def __init__(self, parameters: Parameters, state: ShardState | None = None) -> None:
+        self._p = parameters
+        self._state = state if state is not None else ShardState()
+        self._appearance = Appearance(self._state, parameters)
+        self._silence = Silence(self._state, parameters)
+        self._gauges = GaugeWatch(self._state, parameters, self._silence)
+        self._counts = CountWatch(self._state, parameters)
+
+    def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
+        """Answer one row for each of `rows`, then one for each series whose missing lines say something.
+
+        `window_end` is in epoch milliseconds. Novelties are sorted by series. Raises ValueError if the window does not
+        come after the last one.
+        """
+        self._advance(window_end)
+        metrics = bisect_left(rows.series, "h")
+        gauge_rows, count_rows, said = self._resolve(window_end, rows, metrics)
+        said += self._close_due(window_end)
+        present = self._present(gauge_rows, count_rows)
+        said += self._silence.hosts(window_end, present)
+        values, more = self._gauges.step(window_end, rows, metrics, gauge_rows)
+        said += more
+        said += self._silence.metrics(window_end, present)
+        lines, more = self._counts.step(window_end, rows, metrics, count_rows, present)
+        said += more
+        said += self._contexts(window_end, rows, metrics, gauge_rows, count_rows)
+        scores = self._scores(rows, values, lines, count_rows)
+        return scores, sorted(said, key=lambda n: n.series)
+
+    def _advance(self, window_end: int) -> None:
+        state = self._state
+        if window_end <= state.last:
+            msg = f"window {window_end} comes after {state.last}; wanted windows in order"
+            raise ValueError(msg)
+        if state.last // HOUR_MS != window_end // HOUR_MS and state.steps:
+            state.forget(window_end, self._p)
+        state.first = state.first or window_end
+        state.last = window_end
+        state.steps += 1
+
+    def _resolve(self, now: int, rows: Windows, metrics: int) -> tuple[Ints, Ints, list[Novelty]]:
+        """Rows in the tables of metrics and of counts; unknown series get theirs."""
+        state = self._state
+        names = rows.series.tolist()
+        gauges, counts = state.gauges.index, state.counts.index
+        missing = [i for i in range(metrics) if names[i] not in gauges]
+        missing += [i for i in range(metrics, len(names)) if names[i] not in counts]
+        said = self._appearance.register(missing, now, rows) if missing else []
+        gauge_rows = np.fromiter(map(gauges.__getitem__, names[:metrics]), dtype=np.int64, count=metrics)
+        left = len(names) - metrics
+        return gauge_rows, np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=left), said
+
+    def _close_due(self, now: int) -> list[Novelty]:
+        return [self._state.episodes.close(name, now) for name in self._state.episodes.due(now)]
+
+    def _present(self, gauge_rows: Ints, count_rows: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which hosts sent anything, `(n_hosts,)`."""
+        present = np.zeros(len(self._state.hosts), dtype=bool)
+        present[self._state.gauges.owner[0, gauge_rows]] = True
+        present[self._state.counts.owner[0, count_rows]] = True
+        return present
+
+    def _contexts(self, now: int, rows: Windows, metrics: int, gauge_rows: Ints, count_rows: Ints) -> list[Novelty]:
+        """Weigh new templates; learn how much came from each service."""
+        of_gauges = self._state.gauges.owner[1, gauge_rows]
+        of_counts = self._state.counts.owner[1, count_rows]
+        said = self._appearance.try_templates(now, rows) if self._state.trials else []
+        self._appearance.age(now, np.concatenate([of_gauges, of_counts]))
+        self._appearance.count(of_gauges, np.ones(len(of_gauges)), "rows")
+        first = bisect_left(rows.series, "template/") - metrics
+        self._appearance.count(of_counts[first:], rows.n[metrics + first :].astype(np.float64), "lines")
+        return said
+
+    def _scores(self, rows: Windows, values: Answers, lines: CountAnswers, count_rows: Ints) -> Scores:
+        """Answers in the order of the rows, then informative zeros."""
+        zeros = lines.informative_zeros
+        at = np.concatenate([np.searchsorted(lines.rows, count_rows), zeros])
+        absent = np.array([self._state.counts.names[row] for row in lines.rows[zeros].tolist()], dtype=object)
+        series = np.concatenate([rows.series, absent]) if len(zeros) else rows.series
+        score = np.concatenate([values.score, lines.score[at]])
+        kind = np.full(len(series), "normal", dtype=object)
+        kind[np.isnan(score)] = "warming"
+        self._mark(series, len(rows), kind)
+        return Scores(
+            series=series,
+            score=score,
+            value=np.concatenate([values.value, lines.value[at]]),
+            typical=np.concatenate([values.typical, lines.belief.mean[at]]),
+            lower=np.concatenate([values.lower, lines.lower[at]]),
+            upper=np.concatenate([values.upper, lines.upper[at]]),
+            kind=kind,
+        )
+
+    def _mark(self, series: np.ndarray[Any, np.dtype[np.object_]], sorted_rows: int, kind: Any) -> None:
+        """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""
+        kinds = dict.fromkeys(self._state.trials, "new")
+        kinds |= {name: episode.kind for name, episode in self._state.episodes.open.items()}
+        for name, word in kinds.items():
+            at = bisect_left(series, name, 0, sorted_rows)
+            if at < sorted_rows and series[at] == name:
+                kind[at] = word
+        for at in range(sorted_rows, len(series)):
+            kind[at] = kinds.get(series[at], kind[at])
+
+    def dump(self, only_changed: bool = False) -> dict[str, bytes]:
+        """The state as Arrow IPC parts by name; with `only_changed`, without parts equal to those of the last dump."""
+        return self._state.dump(only_changed)
+
+    @classmethod
+    def load(cls, parts: Mapping[str, bytes], parameters: Parameters) -> ShardDetector:
+        """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
+        return cls(parameters, ShardState.load(parts))
+
+    def believes(self, series: str) -> dict[str, Any]:
+        """What the model holds about a series now, by name. Raises KeyError for a series that it does not know."""
+        return self._state.believes(series)

@@ -1,0 +1,129 @@
+"""Episodes: what has been said of a series and not yet taken back. Opened once, updated rarely, closed once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from models.novelty import Novelty
+from models.regime import Candidate
+
+GROWTH = 1.5  # an update is worth saying when the score has grown by this factor
+MOST_UPDATES = 5
+SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
+
+
+@dataclass
+class Episode:
+    """One open episode. `cause` says which look at the series opened it, and so what ends it.
+
+    `told` is the score last said, `quiet` the normal windows in a row, `over` when it is due to be closed (ms, 0: open
+    end), `candidate` the regime that may become the new normal. The other fields are those of `Novelty`.
+    """
+
+    series: str
+    cause: str
+    kind: str
+    start: int
+    score: float
+    evidence: float
+    value: float
+    typical: float
+    lower: float
+    upper: float
+    unit: str
+    reason: str
+    template: str | None = None
+    sample: str | None = None
+    told: float = 0.0
+    updates: int = 0
+    quiet: int = 0
+    over: int = 0
+    adopted: bool = False
+    candidate: Candidate | None = None
+
+    def say(self, status: str, window_end: int) -> Novelty:
+        """A statement about it."""
+        self.told = self.score
+        return Novelty(
+            series=self.series,
+            kind=self.kind,
+            status=status,
+            start=self.start,
+            window_end=window_end,
+            score=self.score,
+            evidence=self.evidence,
+            value=self.value,
+            typical=self.typical,
+            lower=self.lower,
+            upper=self.upper,
+            unit=self.unit,
+            reason=self.reason,
+            template=self.template,
+            sample=self.sample,
+        )
+
+    def gather(self, score: float, allowance: float) -> bool:
+        """Take in the surprise of another window; answers whether it is a new peak."""
+        self.evidence += SHARE_OF_LATER_WINDOWS * max(score - allowance, 0.0)
+        if score <= self.score:
+            return False
+        self.evidence += score - self.score
+        self.score = score
+        return True
+
+    def worth_saying(self) -> bool:
+        """Whether the peak has grown enough since it was last told."""
+        if self.score < GROWTH * self.told or self.updates >= MOST_UPDATES:
+            return False
+        self.updates += 1
+        return True
+
+    def dump(self) -> str:
+        """As JSON; floats keep every bit."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, text: str) -> Episode:
+        """The inverse of `dump`."""
+        data: dict[str, Any] = json.loads(text)
+        candidate = data.pop("candidate")
+        return cls(**data, candidate=Candidate(**candidate) if candidate else None)
+
+
+class Episodes:
+    """The open episodes of a shard, one for each series at most."""
+
+    def __init__(self, episodes: Iterable[Episode] = ()) -> None:
+        self.open: dict[str, Episode] = {e.series: e for e in episodes}
+
+    def __contains__(self, series: str) -> bool:
+        return series in self.open
+
+    def get(self, series: str) -> Episode | None:
+        """The open episode of a series."""
+        return self.open.get(series)
+
+    def begin(self, episode: Episode, window_end: int) -> Novelty:
+        """Open an episode and say so."""
+        self.open[episode.series] = episode
+        return episode.say("open", window_end)
+
+    def close(self, series: str, window_end: int) -> Novelty:
+        """Close the episode of a series and say so."""
+        return self.open.pop(series).say("close", window_end)
+
+    def due(self, window_end: int) -> list[str]:
+        """Series whose episodes end now, in order of their names."""
+        return sorted(name for name, e in self.open.items() if e.over and e.over <= window_end)
+
+    def dump(self) -> list[str]:
+        """Every episode as JSON, in order of series."""
+        return [self.open[name].dump() for name in sorted(self.open)]
+
+    @classmethod
+    def load(cls, texts: Iterable[str]) -> Episodes:
+        """The inverse of `dump`."""
+        return cls(Episode.load(text) for text in texts)

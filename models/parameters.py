@@ -1,0 +1,100 @@
+"""The settings of the detector: one default for all series, units in the names, checked on construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How fast the models forget, how much they must have seen, and how rare a thing must be to be said.
+
+    Thresholds are surprise in nats, -ln of a probability: 14 is one in 1.2 million, 20.7 one in 10^9.
+
+    `window_seconds`           length of a window.
+    `level_half_life_hours`    memory of a series' level. Raising it finds slower drifts and calls more rhythm strange.
+    `spread_half_life_hours`   memory of its spread, of its outliers, and of how counts disperse.
+    `fast_half_life_seconds`   memory of the fast mean that is held against the level. Raising it finds smaller shifts,
+                               later.
+    `count_half_life_hours`    memory of the rate of a count series.
+    `habit_half_life_hours`    memory of habits: how often a series is absent, repeats a value, or counts zero.
+    `context_half_life_hours`  memory of how many lines and templates a service has had.
+    `warm_up_minutes`          what a series must have reported before anything is said of its values.
+    `grace_minutes`            what a shard, host or service must have lived before its new parts are news.
+    `outlier_share`            prior probability that a window is a harmless outlier, about ten spreads wide.
+    `degrees_of_freedom`       cap on those of the predictive Student-t of a window, even. Lower is more robust.
+    `level_degrees_of_freedom` the same for the fast mean.
+    `relative_floor`           the least spread, as a share of the level.
+    `spike_nats`               one window alone opens an episode.
+    `level_nats`               the fast mean opens an episode.
+    `count_nats`               the summed evidence of a count that is too high opens an episode.
+    `allowance_nats`           surprise of a window that is not held against a count series.
+    `stuck_nats`               a run of exactly repeated values opens an episode.
+    `zero_nats`                a run of windows without a line opens an episode.
+    `silence_nats`             a run of windows without a report of a host or a gauge opens an episode.
+    `new_template_nats`        a never-seen template is news.
+    `new_series_nats`          a never-seen metric of a known service is news.
+    `quiet_nats`               a window below it counts as normal again.
+    `quiet_windows`            so many normal windows in a row close an episode.
+    `persistence_minutes`      a level that has lasted so long, and stands still, is the new normal.
+    `patience_minutes`         an episode that has lasted so long is the new normal, whatever it is.
+    `silence_patience_hours`   a silent host or series is given up after so long.
+    `announce_minutes`         how long a `new` or `change` of something that appeared stays open.
+    `forget_days`              a series unseen for so long is forgotten.
+    `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
+    """
+
+    window_seconds: float = 10.0
+    level_half_life_hours: float = 0.5
+    spread_half_life_hours: float = 6.0
+    fast_half_life_seconds: float = 60.0
+    count_half_life_hours: float = 1.0
+    habit_half_life_hours: float = 6.0
+    context_half_life_hours: float = 168.0
+    warm_up_minutes: float = 30.0
+    grace_minutes: float = 30.0
+    outlier_share: float = 1e-3
+    degrees_of_freedom: int = 8
+    level_degrees_of_freedom: int = 16
+    relative_floor: float = 0.01
+    spike_nats: float = 20.7
+    level_nats: float = 14.0
+    count_nats: float = 18.0
+    allowance_nats: float = 3.0
+    stuck_nats: float = 18.0
+    zero_nats: float = 18.0
+    silence_nats: float = 14.0
+    new_template_nats: float = 10.0
+    new_series_nats: float = 4.6
+    quiet_nats: float = 4.0
+    quiet_windows: int = 6
+    persistence_minutes: float = 10.0
+    patience_minutes: float = 60.0
+    silence_patience_hours: float = 24.0
+    announce_minutes: float = 5.0
+    forget_days: float = 14.0
+    interval_probability: float = 1e-4
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number that is out of range."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                msg = f"{field.name} is {value}; wanted a number above 0"
+                raise ValueError(msg)
+        for name in ("degrees_of_freedom", "level_degrees_of_freedom"):
+            value = getattr(self, name)
+            if value != int(value) or value % 2 or not 4 <= value <= 40:
+                msg = f"{name} is {value}; wanted an even number from 4 to 40"
+                raise ValueError(msg)
+        for name in ("outlier_share", "interval_probability", "relative_floor"):
+            if not getattr(self, name) < 1:
+                msg = f"{name} is {getattr(self, name)}; wanted a number below 1"
+                raise ValueError(msg)
+        if self.persistence_minutes > self.patience_minutes:
+            msg = f"persistence_minutes is {self.persistence_minutes}; wanted at most patience_minutes, which is "
+            raise ValueError(msg + f"{self.patience_minutes}")
+
+    def windows(self, *, minutes: float = 0.0, hours: float = 0.0) -> float:
+        """How many windows a time holds."""
+        return (60.0 * minutes + 3600.0 * hours) / self.window_seconds

@@ -1,0 +1,111 @@
+"""Novelties in words: what was seen, what was expected."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from models.series import Series
+
+LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+MOST_CHARACTERS = 160
+
+
+def number(value: float) -> str:
+    """A number for a person: three or four digits, large ones with a prefix."""
+    if not math.isfinite(value):
+        return "unknown"
+    size = abs(value)
+    for unit, sign in LARGE:
+        if size >= unit:
+            return f"{value / unit:.3g}{sign}"
+    if size >= 1000 or value == round(value):
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.3g}"
+
+
+def interval(lower: float, upper: float) -> str:
+    """Two numbers."""
+    return f"{number(lower)} to {number(upper)}"
+
+
+def clock(milliseconds: float) -> str:
+    """The time of day, UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%H:%M:%SZ")
+
+
+def duration(seconds: float) -> str:
+    """A length of time."""
+    if seconds < 300:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def place(series: Series) -> str:
+    """Host and service."""
+    return f"{series.host}/{series.service}" if series.service else series.host
+
+
+def subject(series: Series) -> str:
+    """What a metric is called: its name, and its service where it has one."""
+    return f"{series.service} {series.metric}" if series.service else series.metric
+
+
+def value_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:
+    """A value outside of its interval."""
+    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}"
+
+
+def mean_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:
+    """A fast mean outside of its interval."""
+    return f"{subject(series)} averages {number(value)}{unit}, expected {interval(lower, upper)}{unit}"
+
+
+def stuck(series: Series, value: float, seconds: float, unit: str) -> str:
+    """A value repeated exactly."""
+    return f"{subject(series)} stuck at {number(value)}{unit} for {duration(seconds)}, it normally varies"
+
+
+def new_level(series: Series, value: float, since: float, old: float, *, lower: float, upper: float, unit: str) -> str:
+    """A level adopted."""
+    was = f"was {number(old)}{unit} ({interval(lower, upper)})"
+    return f"{subject(series)} new level {number(value)}{unit} since {clock(since)}, {was}"
+
+
+def lines_of(series: Series, template: str | None) -> str:
+    """What is counted: lines of a level, or of a template."""
+    if template is not None or series.template_id:
+        return f"lines of {short(template or series.template_id)!r}"
+    return f"{series.level.upper()} lines" if series.level else "lines"
+
+
+def count_off(
+    series: Series, template: str | None, per_minute: float, lower: float, upper: float, *, seconds: float
+) -> str:
+    """Too many or too few lines; the numbers are lines a minute."""
+    what = lines_of(series, template)
+    head = f"{series.service}: " if series.service else ""
+    if per_minute == 0:
+        return f"{head}no {what} for {duration(seconds)}, expected {interval(lower, upper)} lines/min"
+    return f"{head}{number(per_minute)} {what}/min, expected {interval(lower, upper)}".replace(
+        " lines of", " lines/min of"
+    ).replace("'/min,", "',")
+
+
+def silent(what: str, seconds: float) -> str:
+    """Something that reported and does not any more."""
+    return f"{what} silent for {duration(seconds)}"
+
+
+def new_template(series: Series, template: str | None) -> str:
+    """A template never seen in this service."""
+    return f"never-seen template in {place(series)}: {short(template or series.template_id)}"
+
+
+def short(text: str) -> str:
+    """At most so many characters."""
+    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 3] + "..."

@@ -1,0 +1,154 @@
+"""What a shard's detector knows: its series, hosts and services, and what it has said. Dumped as Arrow parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models import gamma_poisson as poisson
+from models import normal_gamma as gauge
+from models.episodes import Episodes
+from models.parameters import Parameters
+from models.series import Series, parse, quote
+from models.store import Columns, part, read_part
+
+HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed")
+CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics")
+TABLES = ("gauges", "counts", "hosts", "contexts")
+NO_MORE = 1e-6  # weight below which nothing is left of a memory
+
+
+@dataclass
+class NewTemplate:
+    """A template on trial: is it new, or only rare? `windows` are those that it came in."""
+
+    series: str
+    evidence: float
+    first: int
+    windows: int
+
+
+@dataclass
+class ShardState:
+    """Tables with a row for each metric series, count series, host and context (a service of a host).
+
+    `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
+    come or gone since the last dump.
+    """
+
+    gauges: Columns = field(default_factory=lambda: Columns(gauge.COLUMNS, owners=2))
+    counts: Columns = field(default_factory=lambda: Columns(poisson.COLUMNS, owners=2))
+    hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
+    contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
+    episodes: Episodes = field(default_factory=Episodes)
+    trials: dict[str, NewTemplate] = field(default_factory=dict)
+    steps: int = 0
+    first: int = 0
+    last: int = 0
+    renamed: bool = True
+
+    def host_column(self, name: str) -> NDArray[np.float64]:
+        """A column of the hosts' table: a view."""
+        found: NDArray[np.float64] = self.hosts.matrix[HOST_COLUMNS.index(name)]
+        return found
+
+    def context_column(self, name: str) -> NDArray[np.float64]:
+        """A column of the contexts' table: a view."""
+        found: NDArray[np.float64] = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]
+        return found
+
+    def table_of(self, series: Series) -> Columns:
+        """Where a series has its row."""
+        return self.gauges if series.kind in ("gauge", "counter") else self.counts
+
+    def forget(self, now: int, p: Parameters) -> None:
+        """Let go of series that were not seen for so long, and of hosts and services that have none left."""
+        oldest = now - 86_400_000 * p.forget_days
+        gone_gauges = self.gauges.matrix[gauge.SEEN] < oldest
+        gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
+        gone_hosts = self.host_column("seen") < oldest
+        if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
+            return
+        self.gauges.keep(~gone_gauges)
+        self.counts.keep(~gone_counts)
+        owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]
+        self.hosts.keep(np.isin(self.hosts.names, owners) if self.hosts.names else np.zeros(0, dtype=bool))
+        places = {*map(context_of, self.gauges.names), *map(context_of, self.counts.names)}
+        self.contexts.keep(np.array([name in places for name in self.contexts.names], dtype=bool))
+        self._link()
+        known = self.gauges.index.keys() | self.counts.index.keys()
+        self.trials = {name: trial for name, trial in self.trials.items() if name in known}
+        self.renamed = True
+
+    def _link(self) -> None:
+        """Point every series at its host and its context."""
+        for table in (self.gauges, self.counts):
+            if len(table):
+                table.owner[0] = [self.hosts.index[host_of(name)] for name in table.names]
+                table.owner[1] = [self.contexts.index[context_of(name)] for name in table.names]
+        if len(self.contexts):
+            self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
+
+    def dump(self, only_changed: bool) -> dict[str, bytes]:
+        """Parts by name; without `names` when they have not changed and `only_changed` is set."""
+        parts = {name: getattr(self, name).dump() for name in TABLES}
+        about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
+        about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
+        parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
+        if self.renamed or not only_changed:
+            names = [getattr(self, name).names for name in TABLES]
+            lengths = {name: len(table) for name, table in zip(TABLES, names, strict=True)}
+            flat = [name for table in names for name in table]
+            parts["names"] = part({"name": pa.array(flat, type=pa.string())}, lengths)
+        self.renamed = False
+        return parts
+
+    @classmethod
+    def load(cls, parts: Mapping[str, bytes]) -> ShardState:
+        """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
+        missing = [name for name in ("names", "episodes", *TABLES) if name not in parts]
+        if missing:
+            msg = f"detector state lacks {', '.join(missing)}; wanted all parts of one dump"
+            raise ValueError(msg)
+        arrays, lengths = read_part(parts["names"])
+        names = arrays["name"].to_pylist()
+        state, at = cls(), 0
+        for table in TABLES:
+            getattr(state, table).load(names[at : at + lengths[table]], parts[table])
+            at += lengths[table]
+        state._link()
+        arrays, about = read_part(parts["episodes"])
+        state.episodes = Episodes.load(arrays["episode"].to_pylist())
+        state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
+        state.steps, state.first, state.last = about["steps"], about["first"], about["last"]
+        state.renamed = False
+        return state
+
+    def believes(self, name: str) -> dict[str, Any]:
+        """All numbers of a series by the names of their columns. Raises KeyError for an unknown one."""
+        table = self.table_of(parse(name))
+        row = table.index[name]
+        found: dict[str, Any] = dict(zip(table.columns, table.matrix[:, row].tolist(), strict=True))
+        episode = self.episodes.get(name)
+        return found | {"episode": json.loads(episode.dump()) if episode else None}
+
+
+def host_of(name: str) -> str:
+    """The quoted host in a series' name."""
+    return name.split("/", 2)[1]
+
+
+def context_of(name: str) -> str:
+    """The quoted host and service in a series' name: `HOST/SERVICE`."""
+    return "/".join(name.split("/", 3)[1:3])
+
+
+def context_name(series: Series) -> str:
+    """The same from its parts."""
+    return f"{quote(series.host)}/{quote(series.service)}"

@@ -1,0 +1,143 @@
+"""What has stopped reporting: hosts, and single metrics of hosts that go on.
+
+A host is present in a window when any of its series is; its absence is one novelty and hides that of its series, which
+are held against the windows in which their host was present. How surprising an absence is follows from how often and
+for how long the host or series has been absent before (`habits`): one that reports now and then needs a long absence.
+A gap in which the whole shard has no window is no evidence: windows are counted, not time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import habits, reasons
+from models import normal_gamma as gauge
+from models.episodes import Episode
+from models.novelty import Novelty
+from models.parameters import Parameters
+from models.series import Series, build, parse, unquote
+from models.shard_state import ShardState
+from models.store import Ints
+from models.windows import Floats, Texts
+
+LEAST_REPORTS = 30.0  # windows that something must have been seen in before its silence means anything
+TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
+Bools = NDArray[np.bool_]
+
+
+class Silence:
+    """Watches who does not report."""
+
+    def __init__(self, state: ShardState, p: Parameters) -> None:
+        self._state, self._p = state, p
+
+    def hosts(self, now: int, present: Bools) -> list[Novelty]:
+        """Take in which hosts are present, `(n_hosts,)`; says who fell silent and who is back."""
+        state = self._state
+        said = [self._back(row, now) for row in self._silent_hosts() if present[row]]
+        rows = np.flatnonzero(present)
+        matrix = state.hosts.matrix
+        gap = state.steps - state.host_column("step")[rows] - 1
+        gap *= state.host_column("trials")[rows] >= 0
+        fade = np.exp2(-(now - state.host_column("seen")[rows]) / (3_600_000.0 * self._p.habit_half_life_hours))
+        chain = matrix[TRIALS:, rows] * fade
+        habits.learn_gap(list(chain), gap)
+        matrix[TRIALS:, rows] = chain
+        state.host_column("seen")[rows] = now
+        state.host_column("step")[rows] = state.steps
+        state.host_column("windows")[rows] += 1
+        if not present.all():
+            said += self._absent_hosts(now, np.flatnonzero(~present))
+        return said
+
+    def _silent_hosts(self) -> list[int]:
+        names = [name for name, e in self._state.episodes.open.items() if e.cause == "host silent"]
+        return [self._state.hosts.index[name.split("/")[1]] for name in sorted(names)]
+
+    def _back(self, row: int, now: int) -> Novelty:
+        state = self._state
+        state.host_column("step")[row] = state.steps - 1  # an outage is not a habit
+        return state.episodes.close(build(Series("host", unquote(state.hosts.names[row]))), now)
+
+    def _absent_hosts(self, now: int, rows: Ints) -> list[Novelty]:
+        state, said = self._state, []
+        trials, begun, asked, stayed = state.hosts.matrix[TRIALS:, rows]
+        length = state.steps - state.host_column("step")[rows]
+        surprise = habits.run_surprise(trials, begun, asked, stayed, length)
+        for at in np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist():
+            row = int(rows[at])
+            host = unquote(state.hosts.names[row])
+            name = build(Series("host", host))
+            said += self._silent(
+                name, "host silent", f"host {host}", now, seen=state.host_column("seen")[row], surprise=surprise[at]
+            )
+            if self._tired(name, now):
+                said.append(self._give_up(name, now))
+                state.hosts.matrix[TRIALS:, row] = 0.0
+        return said
+
+    def metrics(self, now: int, present: Bools) -> list[Novelty]:
+        """Says which metrics fell silent though their host did not; their rows must have been learnt before."""
+        state = self._state
+        owner = state.gauges.owner[0]
+        length = state.host_column("windows")[owner] - state.gauges.matrix[gauge.HOST_WINDOW]
+        trials = state.gauges.matrix[gauge.PRESENT][0]
+        rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
+        if not len(rows):
+            return []
+        chains = state.gauges.matrix[gauge.PRESENT, rows]
+        surprise = habits.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
+        said: list[Novelty] = []
+        for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
+            row = int(rows[at])
+            name = state.gauges.names[row]
+            series = parse(name)
+            what = f"{reasons.subject(series)} on {series.host}"
+            seen = state.gauges.matrix[gauge.SEEN, row]
+            said += self._silent(name, "metric silent", what, now, seen=seen, surprise=surprise[at])
+            if self._tired(name, now):
+                said.append(self._give_up(name, now))
+                state.gauges.matrix[gauge.PRESENT, row] = 0.0
+        return said
+
+    def learn(self, s: Floats, now: int, hosts: Ints, series: Texts) -> list[Novelty]:
+        """Learn in place that these metrics, with states `s`, are there; says which are back."""
+        windows = self._state.host_column("windows")[hosts]
+        gap = windows - s[gauge.HOST_WINDOW] - 1
+        said = []
+        for name in sorted(n for n, e in self._state.episodes.open.items() if e.cause == "metric silent"):
+            at = np.searchsorted(series, name)
+            if at < len(series) and series[at] == name:
+                gap[at] = 0.0  # an outage is not a habit
+                said.append(self._state.episodes.close(name, now))
+        s[gauge.PRESENT] *= np.exp2(-(now - s[gauge.SEEN]) / (3_600_000.0 * self._p.habit_half_life_hours))
+        habits.learn_gap(list(s[gauge.PRESENT]), gap)
+        s[gauge.HOST_WINDOW] = windows
+        return said
+
+    def _silent(self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float) -> list[Novelty]:
+        episode = self._state.episodes.get(name)
+        seconds = (now - seen) / 1000
+        if episode is not None:
+            if episode.cause == cause:
+                episode.reason = reasons.silent(what, seconds)
+                episode.score = episode.evidence = max(episode.score, float(surprise))
+            return []
+        nan = math.nan
+        episode = Episode(
+            name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, nan, nan, nan, "",
+            reasons.silent(what, seconds),
+        )  # fmt: skip
+        return [self._state.episodes.begin(episode, now)]
+
+    def _tired(self, name: str, now: int) -> bool:
+        episode = self._state.episodes.get(name)
+        return episode is not None and now - episode.start >= 3_600_000 * self._p.silence_patience_hours
+
+    def _give_up(self, name: str, now: int) -> Novelty:
+        episode = self._state.episodes.open[name]
+        episode.kind, episode.reason = "change", f"{episode.reason}, given up"
+        return self._state.episodes.close(name, now)

@@ -1,0 +1,119 @@
+"""Columns of numbers with a row per name, and their form as Arrow IPC.
+
+A part is one record batch: a row per series, its numbers in one list of fixed size, the columns' names and the format's
+version in the schema's metadata. Equal content gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models.windows import Floats
+
+FORMAT = 1
+Ints = NDArray[np.int64]
+
+
+class Columns:
+    """A growing matrix of float64, `(n_columns, n_rows)`, whose rows have names and integers beside them.
+
+    `owner` are integers of each row that follow from its name, such as the index of its host; they are not stored.
+    """
+
+    def __init__(self, columns: Sequence[str], owners: int = 0) -> None:
+        self.columns = tuple(columns)
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self._matrix = np.zeros((len(self.columns), 16))
+        self._owner = np.zeros((owners, 16), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def matrix(self) -> Floats:
+        """All rows, `(n_columns, n_rows)`: a view."""
+        return self._matrix[:, : len(self.names)]
+
+    @property
+    def owner(self) -> Ints:
+        """The integers beside the rows, `(owners, n_rows)`: a view."""
+        return self._owner[:, : len(self.names)]
+
+    def add(self, name: str, owners: Iterable[int] = (), **values: float) -> int:
+        """A new row: zeros but for `values`. Answers its index."""
+        row = len(self.names)
+        if row == self._matrix.shape[1]:
+            self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)], axis=1)
+            self._owner = np.concatenate([self._owner, np.zeros_like(self._owner)], axis=1)
+        self.names.append(name)
+        self.index[name] = row
+        self._matrix[:, row] = 0.0
+        for column, value in values.items():
+            self._matrix[self.columns.index(column), row] = value
+        self._owner[:, row] = list(owners)
+        return row
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget the rows that are not kept; the others keep their order."""
+        rows = np.flatnonzero(kept)
+        room = max(16, len(rows))
+        matrix, owner = np.zeros((len(self.columns), room)), np.zeros((len(self._owner), room), dtype=np.int64)
+        matrix[:, : len(rows)] = self.matrix[:, rows]
+        owner[:, : len(rows)] = self.owner[:, rows]
+        self.names = [self.names[row] for row in rows.tolist()]
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self._matrix, self._owner = matrix, owner
+
+    def dump(self) -> bytes:
+        """The numbers as Arrow IPC."""
+        flat = pa.array(np.ascontiguousarray(self.matrix.T).ravel())
+        lists = pa.FixedSizeListArray.from_arrays(flat, len(self.columns))
+        return part({"numbers": lists}, {"columns": list(self.columns)})
+
+    def load(self, names: Sequence[str], data: bytes, owners: Sequence[Sequence[int]] | None = None) -> None:
+        """The inverse of `dump`. Raises ValueError for another format or other columns."""
+        arrays, about = read_part(data)
+        if about.get("columns") != list(self.columns):
+            msg = f"detector state has columns {about.get('columns')}; wanted {list(self.columns)}"
+            raise ValueError(msg)
+        numbers = arrays["numbers"].flatten().to_numpy(zero_copy_only=False).reshape(-1, len(self.columns))
+        if len(numbers) != len(names):
+            msg = f"detector state has {len(numbers)} rows of numbers for {len(names)} names: not one dump"
+            raise ValueError(msg)
+        room = max(16, len(names))
+        self.names = list(names)
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self._matrix = np.zeros((len(self.columns), room))
+        self._matrix[:, : len(names)] = numbers.T
+        self._owner = np.zeros((len(self._owner), room), dtype=np.int64)
+        if owners is not None and len(names):
+            self._owner[:, : len(names)] = owners
+
+
+def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any]) -> bytes:
+    """Arrays as one Arrow IPC stream that says its format."""
+    metadata = {"format": str(FORMAT), "about": json.dumps(dict(about), sort_keys=True)}
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def read_part(data: bytes) -> tuple[dict[str, pa.Array], dict[str, Any]]:
+    """The inverse of `part`. Raises ValueError for another format."""
+    with pa.ipc.open_stream(data) as reader:
+        metadata = reader.schema.metadata or {}
+        found = metadata.get(b"format", b"none").decode()
+        if found != str(FORMAT):
+            msg = f"detector state has format {found}; wanted {FORMAT}: load it with the release that wrote it"
+            raise ValueError(msg)
+        batch = reader.read_next_batch()
+    return dict(zip(batch.schema.names, batch.columns, strict=True)), json.loads(metadata[b"about"])
