@@ -55,8 +55,8 @@ def pin_configuration(settings: Settings) -> Path:
     if different:
         key = different[0]
         msg = (
-            f"version {settings.version} began with {key}={before.get(key)}, the settings say {now[key]}; results would no "
-            f"longer be the same as a replay's: set it back, or run under another version name (kept in {file})"
+            f"version {settings.version} began with {key}={before.get(key)}, the settings say {now[key]}; results "
+            f"would no longer be the same as a replay's: set it back, or run under another version name (kept in {file})"
         )
         raise InputError(msg)
     return file

@@ -1,6 +1,6 @@
 """Everything that can be set, in one frozen object: arguments over environment over file over defaults.
 
-Environment variables are named `KAPPA_<SETTING>`, `__` between the parts (`KAPPA_KAFKA__BOOTSTRAP_SERVERS`). The file is
+Environment variables are named `KAPPA_<SETTING>`, `__` between parts (`KAPPA_KAFKA__BOOTSTRAP_SERVERS`). The file is
 TOML: the one given with `--config`, else `kappa.toml` in the working directory where there is one. An unknown key is an
 error, and so is a named file that is missing.
 """

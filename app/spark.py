@@ -62,7 +62,7 @@ def options(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(jars),
         "spark.driver.memory": settings.spark.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()} -Dderby.system.home={scratch}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
@@ -78,8 +78,10 @@ def options(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        # Each batch asks for the same few hundred generated classes; with the default of 100 they are compiled every time.
+        # Each batch asks for the same few hundred generated classes; the default keeps 100, and compiles every time.
         "spark.sql.codegen.cache.maxEntries": "2000",
+        # Batches are small: planning them anew after each shuffle costs more than it gives.
+        "spark.sql.adaptive.enabled": "false",
         "spark.scheduler.mode": "FAIR",
         # A shard's model is in the worker that used it last: keep workers.
         "spark.python.worker.reuse": "true",

@@ -76,8 +76,8 @@ def admin(settings: Settings) -> KafkaAdminClient:
 def create(settings: Settings) -> dict[str, str]:
     """Create what is missing; answer what became of each topic: created, or there already.
 
-    Raises InputError for a topic that is there with other partitions than wanted: changing them under running jobs would
-    move series between partitions.
+    Raises InputError for a topic that is there with other partitions than wanted: changing them under running jobs
+    would move series between partitions.
     """
     client = admin(settings)
     try:
@@ -92,7 +92,7 @@ def create(settings: Settings) -> dict[str, str]:
                 _create(client, topic, settings.topics.replication)
                 result[topic.name] = "created"
             elif found != topic.partitions:
-                msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* in the settings"
+                msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* to match"
                 raise InputError(msg)
             else:
                 result[topic.name] = "there already"

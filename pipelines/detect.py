@@ -11,13 +11,14 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict
+from math import isnan
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from models import series as names
 from models.detector import Parameters, ShardDetector
@@ -30,8 +31,8 @@ RECORD = (
     "template string, sample string, shard int, tick long, origin int, origins int"
 )
 ANSWER = (
-    "shard int, series string, window_end long, score double, value double, typical double, lower double, upper double, "
-    "kind string, statement string"
+    "shard int, series string, window_end long, score double, value double, typical double, lower double, "
+    "upper double, kind string, statement string"
 )
 BUFFER = "buffer"
 
@@ -83,7 +84,12 @@ class DetectProcessor(StatefulProcessor):
         """Open the state: parts by name."""
         self._parts = handle.getMapState("parts", "part string", "bytes binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(  # type: ignore[override]  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
         """Take what came for a shard, and answer for each window that it completes."""
         shard = int(key[0])
         saved = self._parts.getValue((BUFFER,)) if self._parts.exists() else None
@@ -166,7 +172,7 @@ def record(novelty: Novelty, version: str) -> dict[str, Any]:
     return {
         "id": hashlib.sha256(episode.encode()).hexdigest()[:20],
         "version": version,
-        **{k: (None if v != v else v) for k, v in asdict(novelty).items()},  # JSON has no NaN
+        **{k: None if isinstance(v, float) and isnan(v) else v for k, v in asdict(novelty).items()},  # JSON has no NaN
         "host": parts.host,
         "service": parts.service,
         "metric": parts.metric,

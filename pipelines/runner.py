@@ -17,7 +17,8 @@ from typing import Any
 import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
 
 from app.errors import LawBroken
 from pipelines.law import Law
@@ -215,7 +216,7 @@ def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         try:
-            query.awaitTermination(0.05)
+            query.awaitTermination(0.05)  # type: ignore[arg-type]  # fractions work, and say so in the docs
         except StreamingQueryException:
             break
     query.stop()

@@ -47,32 +47,27 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
     ones. A heartbeat is one row of series and host `heartbeat` at its append time.
     """
     read = _parsed(raw, canonical.FLAT_POINT)
-    flat, quick, time = F.col("__flat"), F.col("__quick"), F.col("__time")
-    read = read.withColumn("__quick", canonical.quick_series(F.col("raw_value").cast("string"), flat, time))
-    labelled = F.struct(
-        time.alias("event_time"),
-        canonical.with_labels(quick, flat["labels"]).alias("series"),
-        flat["host.name"].alias("host"),
-        flat["metric.value"].alias("value"),
-        F.lit(None).cast("string").alias("reason"),
-    )
-    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW)
+    flat, time, host, number = F.col("__flat"), F.col("__time"), F.col("__host"), F.col("__value")
+    quick, labels = F.col("__quick"), F.col("__labels")
     read = read.select(
         *_columns(raw),
         time,
-        quick,
-        flat,
-        F.explode_outer(F.when(quick.isNull(), rows).when(flat["labels"].isNotNull(), F.array(labelled))).alias(
-            "__row"
-        ),
+        canonical.quick_series(F.col("raw_value").cast("string"), flat, time).alias("__quick"),
+        flat["host.name"].alias("__host"),
+        flat["metric.value"].alias("__value"),
+        flat["labels"].alias("__labels"),
     )
-    row = F.col("__row")
+    labelled = let(labels, lambda text: canonical.with_labels(quick, text), labels.isNotNull())
+    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW, quick.isNull())
+    quick_rows = F.when(labels.isNotNull(), F.array(_struct(_POINT_ROW, time, labelled, host, number)))
+    read = read.withColumn("__row", F.explode_outer(F.coalesce(rows, quick_rows)))
+    row, plain = F.col("__row"), F.col("__row").isNull()
     return read.select(
         *_columns(raw),
-        F.when(row.isNull(), time).otherwise(row["event_time"]).alias("event_time"),
-        F.when(row.isNull(), quick).otherwise(row["series"]).alias("series"),
-        F.when(row.isNull(), flat["host.name"]).otherwise(row["host"]).alias("host"),
-        F.when(row.isNull(), flat["metric.value"]).otherwise(row["value"]).alias("value"),
+        F.when(plain, time).otherwise(row["event_time"]).alias("event_time"),
+        F.when(plain, quick).otherwise(row["series"]).alias("series"),
+        F.when(plain, host).otherwise(row["host"]).alias("host"),
+        F.when(plain, number).otherwise(row["value"]).alias("value"),
         row["reason"].alias("reason"),
     )
 
@@ -85,9 +80,9 @@ def log_lines(raw: DataFrame) -> DataFrame:
     read = _parsed(raw, canonical.FLAT_LINE)
     quick = canonical.quick_line(F.col("raw_value").cast("string"), F.col("__flat"), F.col("__time"))
     read = read.withColumn("__quick", quick)
-    rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW)
-    row = F.explode_outer(F.when(F.col("__quick").isNull(), rows)).alias("__row")
-    read = read.select(*_columns(raw), "__quick", row)
+    slow = F.col("__quick").isNull()
+    rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW, slow)
+    read = read.select(*_columns(raw), "__quick", F.explode_outer(rows).alias("__row"))
     read = read.withColumn("__line", F.coalesce("__quick", "__row"))
     return read.select(
         *_columns(raw),
@@ -113,45 +108,43 @@ def _parsed(raw: DataFrame, flat: str) -> DataFrame:
 
 def _points(text: Column, shape: Column) -> Column:
     """The points of a record by its form; null where there is none in it."""
+    named = shape["name"].isNotNull()
     metric = F.struct(*(shape[name].alias(name) for name in ("name", "tags", "fields", "timestamp")))
-    ecs_parts = (shape["metricset"], shape["event"]["dataset"], shape["event"]["module"], shape["event.dataset"])
-    return (
-        F.when(shape["resourceMetrics"].isNotNull(), otlp.points(shape["resourceMetrics"]))
-        .when(
-            shape["metrics"].isNotNull() | shape["fields"].isNotNull() & shape["name"].isNotNull(),
-            telegraf.points(F.coalesce(shape["metrics"], F.array(metric))),
-        )
-        .when(shape["name"].isNotNull() & shape["value"].isNotNull(), prometheus.points(shape))
-        .when(
-            F.coalesce(*ecs_parts, shape["ecs"]).isNotNull()
-            & F.coalesce(shape["metric.name"], shape["metric"]["name"]).isNull(),
-            ecs.points(text, shape, canonical.host_of(shape), canonical.service_of(shape)),
-        )
-        .when(shape.isNotNull(), canonical.points(shape))
+    metrics = F.coalesce(shape["metrics"], F.when(named & shape["fields"].isNotNull(), F.array(metric)))
+    event = shape["event"]
+    document = (
+        F.coalesce(
+            shape["metricset"], shape["event.dataset"], event["dataset"], event["module"], shape["ecs"]
+        ).isNotNull()
+        & F.coalesce(shape["metric.name"], shape["metric"]["name"]).isNull()
+    )
+    return F.coalesce(
+        otlp.points(shape["resourceMetrics"]),
+        telegraf.points(metrics),
+        let(shape, prometheus.points, named & shape["value"].isNotNull()),
+        let(text, lambda t: ecs.points(t, shape, canonical.host_of(shape), canonical.service_of(shape)), document),
+        let(shape, canonical.points, shape.isNotNull()),
     )
 
 
 def _lines(text: Column, shape: Column) -> Column:
     """The lines of a record by its form; null where there is none in it."""
-    return (
-        F.when(shape["resourceLogs"].isNotNull(), otlp.lines(shape["resourceLogs"]))
-        .when(shape.isNotNull(), canonical.lines(shape))
-        .otherwise(syslog.lines(text, F.col("timestamp")))
+    return F.coalesce(
+        otlp.lines(shape["resourceLogs"]),
+        let(shape, canonical.lines, shape.isNotNull()),
+        syslog.lines(text, F.col("timestamp")),
     )
 
 
-def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str]) -> Column:
+def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str], where: Column) -> Column:
     """The rows of a record that is not plainly good: at least one. `read` makes them of a record's text and its shape."""
-
-    def row(reason: Column, **given: Column) -> Column:
-        fields = [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in schema.items()]
-        return F.array(F.struct(*fields, reason.cast("string").alias("reason")))
+    beat = {"event_time": F.col("timestamp"), "host": F.lit(HEARTBEAT), "series": F.lit(HEARTBEAT)}
 
     def of_shape(text: Column, shape: Column) -> Column:
-        beat = row(F.lit(None), event_time=F.col("timestamp"), host=F.lit(HEARTBEAT), series=F.lit(HEARTBEAT))
-        none = row(_record_problem(text, shape))
-        some = let(good_and_one_bad(read(text, shape)), lambda rows: F.when(F.size(rows) > 0, rows).otherwise(none))
-        return F.when(shape["heartbeat"] == "true", beat).otherwise(some)
+        none = F.array(_struct(schema, reason=_record_problem(text, shape)))
+        some = let(good_and_one_bad(read(text, shape)), lambda rows: F.when(F.size(rows) > 0, rows))
+        heartbeat = F.when(shape["heartbeat"] == "true", F.array(_struct(schema, *map(beat.get, schema))))
+        return F.coalesce(heartbeat, some, none)
 
     def of_text(text: Column) -> Column:
         # inside an array, because from_json reads one value and ignores what follows: a second one would vanish silently
@@ -160,7 +153,15 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
         return let(one, lambda shape: of_shape(text, shape))
 
     given = F.col("raw_value").cast("string")
-    return let(F.when(F.is_valid_utf8(given), given), of_text)
+    return let(F.when(F.is_valid_utf8(given), given), of_text, where)
+
+
+def _struct(schema: dict[str, str], *given: Column | None, reason: Column | None = None) -> Column:
+    """A row: the given columns in the order of the schema, null for what is missing."""
+    null = F.lit(None)
+    columns = [null if c is None else c for c in given] + [null] * (len(schema) - len(given))
+    fields = [c.cast(kind).alias(name) for c, (name, kind) in zip(columns, schema.items(), strict=True)]
+    return F.struct(*fields, (null if reason is None else reason).cast("string").alias("reason"))
 
 
 def _record_problem(text: Column, shape: Column) -> Column:

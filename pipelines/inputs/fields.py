@@ -41,9 +41,14 @@ _LEVELS = {
 }
 
 
-def let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """`body(value)`, with the value evaluated once and held once in the plan."""
-    return F.get(F.transform(F.array(value), body), F.lit(0))
+def let(value: Column, body: Callable[[Column], Column], where: Column | None = None) -> Column:
+    """`body(value)`, with the value evaluated once and held once in the plan; null unless `where`.
+
+    Use it rather than `F.when(where, <large expression>)`: Spark's planner compares the values of a CASE with each other,
+    which takes long for large ones.
+    """
+    one = F.array(value)
+    return F.get(F.transform(one if where is None else F.when(where, one), body), F.lit(0))
 
 
 def known(items: Column) -> Column:
