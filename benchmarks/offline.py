@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from app.demo import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
+from app.errors import InputError
 from app.simulator import Planned, Simulation, SimulatorSettings, Table, match, simulate
 from app.simulator.settings import DEFAULT_START
 from models.detector import Parameters, ShardDetector
@@ -135,9 +136,7 @@ def count_rows(lines: list[tuple[str, int, str | None, str | None]]) -> pd.DataF
     return out.reset_index().assign(mean=np.nan, m2=np.nan, min=np.nan, max=np.nan, last=np.nan)
 
 
-def cached(
-    settings: SimulatorSettings, folder: Path | None
-) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+def cached(settings: SimulatorSettings, folder: Path | None) -> tuple[list[dict[str, Any]], pd.DataFrame]:
     """Truth and rows of a simulation, kept in `folder`."""
     key = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
     path = folder / f"{key}.pickle" if folder else None
@@ -237,6 +236,12 @@ def show(label: str, result: Run, *, verbose: bool) -> None:
         print("   ", Counter((n.status, n.kind) for n in result.novelties))
 
 
+def tell(path: Path, result: Run) -> None:
+    """Write every novelty as a line of JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(dataclasses.asdict(novelty)) + "\n" for novelty in result.novelties))
+
+
 def main() -> None:
     """Print a table and, at the end, the sums as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -246,13 +251,20 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=6.0)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--statements", type=Path, help="folder for what was said, as JSON lines")
     arguments = parser.parse_args()
     sums: Counter[str] = Counter()
     for start in arguments.start_hours:
         for seed in arguments.seeds:
             settings = settings_of(seed, start, arguments.schedule, arguments.hours)
-            result = run(settings, Parameters(), arguments.cache)
+            try:
+                result = run(settings, Parameters(), arguments.cache)
+            except InputError as error:
+                print(f"seed {seed}: {error}")
+                continue
             show(f"seed {seed} from {start:g} h", result, verbose=arguments.verbose)
+            if arguments.statements:
+                tell(arguments.statements / f"{seed}-{start:g}-{arguments.schedule}.jsonl", result)
             table = result.table
             sums.update(runs=1, faults=table.faults, found=table.found, changes=table.changes)
             sums.update(changes_announced=table.changes_announced, false_alarms=table.false_alarms)

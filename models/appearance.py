@@ -14,7 +14,7 @@ from models import reasons
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
-from models.restaurant import again_surprise, new_surprise
+from models.restaurant import new_surprise, return_surprise
 from models.series import Series, build, parse, quote
 from models.shard_state import NewTemplate, ShardState, context_name
 from models.store import Ints
@@ -83,7 +83,7 @@ class Appearance:
         if series.kind == "template":
             score = self._surprise(context, "lines", "templates")
             if settled:
-                state.trials[name] = NewTemplate(name, score, now, 0)
+                state.trials[name] = NewTemplate(name, score, now)
         return []
 
     def _surprise(self, context: int, things: str, kinds: str) -> float:
@@ -98,40 +98,41 @@ class Appearance:
         start = now - int(1000 * self._p.window_seconds)
         episode = Episode(
             name, "appeared", "change", start, score, score, nan, nan, nan, nan, "", reason,
-            over=now + int(60_000 * self._p.announce_minutes),
+            over=now + 1,
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 
     def try_templates(self, now: int, rows: Windows) -> list[Novelty]:
-        """Weigh templates on trial: those that have come often enough to be new, not rare, are said."""
+        """Weigh templates on trial: those that have come back often enough to be new, not rare, are said."""
         said = []
         for trial in list(self._state.trials.values()):
             at = bisect_left(rows.series, trial.series)
-            if at < len(rows) and rows.series[at] == trial.series:
-                self._weigh(trial, now)
-                if trial.evidence >= self._p.new_template_nats and trial.series not in self._state.episodes:
-                    said.append(self._new(trial, now, rows, at))
-                    del self._state.trials[trial.series]
-                    continue
-            if now - trial.first >= 60_000 * TRIAL_MINUTES:
+            here = at < len(rows) and rows.series[at] == trial.series
+            if now > trial.first:
+                trial.windows += 1
+                trial.returns += here
+            evidence = trial.surprise + return_surprise(trial.returns, max(trial.windows, 1), self._exposure(trial))
+            if here and evidence >= self._p.new_template_nats and trial.series not in self._state.episodes:
+                said.append(self._new(trial, evidence, now, rows, at))
+                del self._state.trials[trial.series]
+            elif now - trial.first >= 60_000 * TRIAL_MINUTES:
                 del self._state.trials[trial.series]
         return said
 
-    def _weigh(self, trial: NewTemplate, now: int) -> None:
-        if trial.windows:
-            context = self._state.counts.owner[1][self._state.counts.index[trial.series]]
-            age = (now - float(self._state.context_column("first")[context])) / (1000 * self._p.window_seconds)
-            trial.evidence += again_surprise(trial.windows, age)
-        trial.windows += 1
+    def _exposure(self, trial: NewTemplate) -> float:
+        """Windows that the template could have come in before its first sight."""
+        context = self._state.counts.owner[1][self._state.counts.index[trial.series]]
+        age = trial.first - float(self._state.context_column("first")[context])
+        return age / (1000 * self._p.window_seconds)
 
-    def _new(self, trial: NewTemplate, now: int, rows: Windows, at: int) -> Novelty:
+    def _new(self, trial: NewTemplate, evidence: float, now: int, rows: Windows, at: int) -> Novelty:
         series, template, sample = parse(trial.series), rows.template[at], rows.sample[at]
         per_minute = float(rows.n[at]) * 60 / self._p.window_seconds
         start = trial.first - int(1000 * self._p.window_seconds)
         episode = Episode(
-            trial.series, "appeared", "new", start, trial.evidence, trial.evidence, per_minute, 0.0, 0.0, 0.0,
+            trial.series, "appeared", "new", start, evidence, evidence, per_minute, 0.0, 0.0, 0.0,
             "lines/min", reasons.new_template(series, template), template, sample,
-            over=now + int(60_000 * self._p.announce_minutes),
+            over=now + 1,
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 

@@ -103,9 +103,9 @@ class CountWatch:
         state, b, j = self._state, row.answers.belief, row.at
         cause = ZERO if b.zero[j] >= self._p.zero_nats else HIGH
         matrix = state.counts.matrix
-        start = int(matrix[poisson.LAST_LINE if cause == ZERO else poisson.HIGH_SINCE, row.row])
+        start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
         score = float(row.answers.score[j])
-        value, typical, lower, upper, reason = self._words(row, cause, start)
+        value, typical, lower, upper, reason = self._words(row, cause)
         gathered = float(b.zero[j] if cause == ZERO else b.high[j])
         episode = Episode(
             row.name, cause, "silence" if cause == ZERO else "anomaly", start, score, max(score, gathered), value,
@@ -117,16 +117,17 @@ class CountWatch:
         matrix[poisson.FROZEN, row.row] = 1.0
         return state.episodes.begin(episode, row.now)
 
-    def _words(self, row: _Row, cause: str, start: int) -> tuple[float, float, float, float, str]:
+    def _words(self, row: _Row, cause: str) -> tuple[float, float, float, float, str]:
         """Value, typical, lower, upper in lines a minute, and the reason."""
         b, j = row.answers.belief, row.at
         per_minute = 60 / self._p.window_seconds
         lower, upper = row.answers.lower[j] * per_minute, row.answers.upper[j] * per_minute
         if cause == ZERO:
             lower, upper = self._minute(row)
+        quiet_since = float(self._state.counts.matrix[poisson.LAST_LINE, row.row])
         value, typical = float(row.answers.value[j]) * per_minute, float(b.mean[j]) * per_minute
         reason = reasons.count_off(
-            parse(row.name), row.template, value, float(lower), float(upper), seconds=(row.now - start) / 1000
+            parse(row.name), row.template, value, float(lower), float(upper), seconds=(row.now - quiet_since) / 1000
         )
         return value, typical, float(lower), float(upper), reason
 
@@ -147,7 +148,7 @@ class CountWatch:
         score = float(row.answers.score[j])
         peak = np.isfinite(score) and episode.gather(score, p.allowance_nats)
         if peak:
-            words = self._words(row, episode.cause, episode.start)
+            words = self._words(row, episode.cause)
             episode.value, episode.typical, episode.lower, episode.upper, episode.reason = words
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
         if episode.candidate is not None:

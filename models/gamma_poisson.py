@@ -38,18 +38,20 @@ COLUMNS = (
     "rows",
     "last_line",
     "frozen",
+    "zero_since",
     "zero_evidence",
     "zero_trials",
     "zero_begun",
     "zero_asked",
     "zero_stayed",
 )
-SUM, WINDOWS, EXCESS, SQUARE, HIGH, HIGH_SINCE, SEEN, ROWS, LAST_LINE, FROZEN, ZERO_EVIDENCE = range(11)
-ZERO = slice(11, 15)
+SUM, WINDOWS, EXCESS, SQUARE, HIGH, HIGH_SINCE, SEEN, ROWS, LAST_LINE, FROZEN, ZERO_SINCE, ZERO_EVIDENCE = range(12)
+ZERO = slice(12, 16)
 
 PRIOR_SUM, PRIOR_WINDOWS = 0.5, 1.0
 PRIOR_PHI, PRIOR_PHI_WINDOWS = 0.2, 20.0
 LEAST_PHI, MOST_PHI = 0.01, 20.0
+SINCE_NATS = 5.0  # evidence of a run of zeros from which the silence counts as begun
 NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer learnt
 
 
@@ -114,7 +116,8 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
         low[rows] = too_few(x[rows], mean[rows], shape[rows])
     page = np.maximum(s[HIGH] + high - p.allowance_nats, 0.0)
     columns = list(s[ZERO])
-    evidence = habits.score_run(columns, s[ZERO_EVIDENCE], zero, warming)
+    none = np.exp(-shape * np.log1p(mean / shape))
+    evidence = habits.score_run(columns, s[ZERO_EVIDENCE], zero, warming, prior=(none, none))
     return Belief(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 
 
@@ -146,8 +149,10 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     s[ZERO] *= np.exp2(-b.seconds / (3600.0 * p.habit_half_life_hours))
     habits.learn_run(zero, s[ZERO_EVIDENCE], x == 0)
     s[ZERO_EVIDENCE] = b.zero
+    begins = now - 1000 * p.window_seconds
+    s[ZERO_SINCE] = np.where(b.zero < SINCE_NATS, 0.0, np.where(s[ZERO_SINCE] > 0, s[ZERO_SINCE], begins))
     page = np.where(b.warming, 0.0, b.high)
-    begun = np.where(s[HIGH_SINCE] > 0, s[HIGH_SINCE], now - 1000 * p.window_seconds)
+    begun = np.where(s[HIGH_SINCE] > 0, s[HIGH_SINCE], begins)
     s[HIGH_SINCE] = np.where(page > 0, begun, 0.0)
     s[HIGH] = page
     s[LAST_LINE] = np.where(x > 0, now, s[LAST_LINE])

@@ -129,7 +129,7 @@ class GaugeWatch:
         before = row.now - int(1000 * p.window_seconds)
         start = {
             STUCK: int(matrix[gauge.REPEAT_SINCE, row.row]),
-            LEVEL: int(matrix[gauge.SINCE, row.row]) or before,
+            LEVEL: int(max(matrix[gauge.SINCE, row.row], matrix[gauge.VALUE_SINCE, row.row])) or before,
             SPIKE: before,
         }[cause]
         value, lower, upper, reason = self._words(row, cause, start)

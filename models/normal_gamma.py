@@ -16,7 +16,8 @@ so what is strange is hardly learnt. Degrees of freedom are capped at 8, the sca
 
 The second member holds a fast mean f (half-life a minute) against the level, relative to how far it has ever strayed:
 an EWMA control chart (Roberts 1959) whose spread, sum F of weight g, is learnt and not derived, so autocorrelation,
-rhythm and sawteeth are in it. A window counts for (1 - l) / (1 + l) in g, as neighbours are not independent. It finds
+rhythm and sawteeth are in it. A window counts for (1 - l) / (1 + l) in g, l = 2^(-seconds / 3 minutes), as neighbours are
+not independent. It finds
 steps, ramps and drifts; one wild window cannot move f far, as its pull is bounded.
 
 It fails where a series is two-faced (a job every six hours, seen for five): what was not seen is strange.
@@ -49,6 +50,7 @@ COLUMNS = (
     "seen",
     "rows",
     "since",
+    "value_since",
     "frozen",
     "repeat_since",
     "repeat_evidence",
@@ -65,9 +67,9 @@ COLUMNS = (
     "total_seen",
 )
 LEVEL, WEIGHT, SPREAD_WEIGHT, SPREAD_SUM, FAST, FAST_WEIGHT, FAST_SUM, OUTLIERS, QUANTUM, LAST = range(10)
-SEEN, ROWS, SINCE, FROZEN, REPEAT_SINCE, REPEAT_EVIDENCE = range(10, 16)
-REPEAT, PRESENT = slice(16, 20), slice(20, 24)
-HOST_WINDOW, TOTAL, TOTAL_SEEN = range(24, 27)
+SEEN, ROWS, SINCE, VALUE_SINCE, FROZEN, REPEAT_SINCE, REPEAT_EVIDENCE = range(10, 17)
+REPEAT, PRESENT = slice(17, 21), slice(21, 25)
+HOST_WINDOW, TOTAL, TOTAL_SEEN = range(25, 28)
 
 PRIOR_WEIGHT = 2.0  # windows at the floor of the spread that every series starts with
 OUTLIER_STRENGTH = 500.0  # windows that the prior of eps is worth
@@ -76,6 +78,8 @@ FAST_OUTLIER_SHARE, FAST_WIDE = 0.01, 5.0
 PULL = 16.0  # scales: a window moves the fast mean as if it were at most so far off
 LEAST = 1e-12  # scale of a series that has always been 0
 SINCE_NATS = 5.0  # the fast mean's surprise from which an excursion counts as begun
+VALUE_SINCE_NATS = 2.0  # the same for the values
+DEPENDENCE = 3.0  # fast half-lives over which strays of the fast mean are taken to depend on each other
 REPEATS_AT_MOST = 0.5  # share of repeated values up to which a series is one that varies
 
 
@@ -192,10 +196,8 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     """Learn the windows in place."""
     frozen = s[FROZEN]
     w = weights(b, frozen, p)
-    fast_share = (1 - np.exp2(-b.seconds / p.fast_half_life_seconds)) / (
-        1 + np.exp2(-b.seconds / p.fast_half_life_seconds)
-    )
-    w_fast = fast_weights(b, s[LEVEL], p) * fast_share * (1 - frozen)
+    kept_stray = np.exp2(-b.seconds / (DEPENDENCE * p.fast_half_life_seconds))
+    w_fast = fast_weights(b, s[LEVEL], p) * (1 - kept_stray) / (1 + kept_stray) * (1 - frozen)
     of_spread = np.exp2(-b.seconds / (3600.0 * p.spread_half_life_hours))
     s[FAST_WEIGHT] = s[FAST_WEIGHT] * of_spread + w_fast
     s[FAST_SUM] = s[FAST_SUM] * of_spread + w_fast * (b.fast - s[LEVEL]) ** 2
@@ -208,7 +210,11 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     s[WEIGHT] = weight
     s[FAST] = b.fast
     learn_habits(s, x, now, b, p)
-    s[SINCE] = np.where(b.level_nats < SINCE_NATS, 0.0, np.where(s[SINCE] > 0, s[SINCE], now - 1000 * p.window_seconds))
+    begins = now - 1000 * p.window_seconds
+    s[SINCE] = np.where(b.level_nats < SINCE_NATS, 0.0, np.where(s[SINCE] > 0, s[SINCE], begins))
+    s[VALUE_SINCE] = np.where(
+        b.value_nats < VALUE_SINCE_NATS, 0.0, np.where(s[VALUE_SINCE] > 0, s[VALUE_SINCE], begins)
+    )
     s[LAST] = x
     s[SEEN] = now
     s[ROWS] += 1

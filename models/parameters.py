@@ -39,7 +39,6 @@ class Parameters:
     `persistence_minutes`      a level that has lasted so long, and stands still, is the new normal.
     `patience_minutes`         an episode that has lasted so long is the new normal, whatever it is.
     `silence_patience_hours`   a silent host or series is given up after so long.
-    `announce_minutes`         how long a `new` or `change` of something that appeared stays open.
     `forget_days`              a series unseen for so long is forgotten.
     `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
     """
@@ -64,14 +63,13 @@ class Parameters:
     stuck_nats: float = 18.0
     zero_nats: float = 18.0
     silence_nats: float = 14.0
-    new_template_nats: float = 10.0
+    new_template_nats: float = 14.0
     new_series_nats: float = 4.6
     quiet_nats: float = 4.0
     quiet_windows: int = 6
     persistence_minutes: float = 10.0
     patience_minutes: float = 60.0
     silence_patience_hours: float = 24.0
-    announce_minutes: float = 5.0
     forget_days: float = 14.0
     interval_probability: float = 1e-4
 

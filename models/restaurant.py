@@ -9,9 +9,9 @@ Both counts decay with a half-life in time, so a service that is for ever making
 hundredth is no news, while one that has settled has a low one.
 
 A rare template that was always there looks new as well when it is first seen. What tells it apart is that a new one
-comes back soon: with a Gamma posterior of its rate after the first sight, of shape c (windows with it so far) over an
-exposure of T windows, a window has it again with probability 1 - (T / (T + 1))^c. Surprises of such windows add up,
-each bounded, because lines come in bursts.
+comes back soon. After its first sight at the end of T windows the rate of a rare one is Gamma(1, T), so in the next e
+windows it comes in at least c with probability (e / (T + e))^c (a negative binomial tail). The surprise of each return
+is bounded, because lines come in bursts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import math
 
 THETA = 1.0
 DISCOUNT = 0.25
-MOST_PER_WINDOW_NATS = 4.6
+MOST_PER_RETURN_NATS = 4.6
 
 
 def new_surprise(lines: float, kinds: float) -> float:
@@ -28,7 +28,9 @@ def new_surprise(lines: float, kinds: float) -> float:
     return -math.log((THETA + DISCOUNT * kinds) / (THETA + lines))
 
 
-def again_surprise(windows_with: float, exposure_windows: float) -> float:
-    """-ln of the probability that a template seen in so few windows comes in this one, bounded, nats."""
-    p = -math.expm1(-windows_with * math.log1p(1.0 / max(exposure_windows, 1.0)))
-    return min(-math.log(p), MOST_PER_WINDOW_NATS)
+def return_surprise(returns: int, windows: int, exposure_windows: float) -> float:
+    """-ln P(a rare template comes back in at least `returns` of the next `windows` windows), bounded, nats."""
+    if returns == 0:
+        return 0.0
+    each = math.log1p(max(exposure_windows, 1.0) / windows)
+    return returns * min(each, MOST_PER_RETURN_NATS)

@@ -43,7 +43,7 @@ def parse(name: str) -> Series:
     kind, *rest = name.split("/")
     parts = [unquote(p) for p in rest]
     match kind, parts:
-        case ("gauge" | "counter"), [host, service, metric]:
+        case (("gauge" | "counter"), [host, service, metric]):
             return Series(kind, host, service, metric=metric)
         case "logs", [host, service, level]:
             return Series(kind, host, service, level=level)

@@ -26,12 +26,17 @@ NO_MORE = 1e-6  # weight below which nothing is left of a memory
 
 @dataclass
 class NewTemplate:
-    """A template on trial: is it new, or only rare? `windows` are those that it came in."""
+    """A template on trial: is it new, or only rare?
+
+    `surprise` is that of its first sight, in the window that ended at `first`; since then it came back in `returns` of
+    `windows`.
+    """
 
     series: str
-    evidence: float
+    surprise: float
     first: int
-    windows: int
+    returns: int = 0
+    windows: int = 0
 
 
 @dataclass
