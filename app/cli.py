@@ -115,21 +115,14 @@ def start() -> None:
 @config_app.command("show")
 def config_show(config: Config = None, as_json: Json = False) -> None:
     """Effective settings: defaults, file, environment. Secrets are masked."""
+    from app.run import flat
+
     shown = load(config).shown()
     if as_json:
         print_json(shown)
         return
     for key, value in flat(shown):
         out.print(f"{key} = {json.dumps(value)}", markup=False, highlight=False, soft_wrap=True)
-
-
-def flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as dotted names."""
-    for key, inner in value.items():
-        if isinstance(inner, dict) and inner:
-            yield from flat(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 @topics_app.command("create")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ def pin_configuration(settings: Settings) -> Path:
     file = settings.home / "checkpoints" / settings.version / "configuration.json"
     now = json.loads(
         json.dumps(
-            dataclasses.asdict(settings.law)
-            | {
+            {
+                "law": dataclasses.asdict(settings.law),
                 "detection": dataclasses.asdict(settings.detection),
                 "correlation": dataclasses.asdict(settings.correlation),
             }
@@ -51,12 +51,14 @@ def pin_configuration(settings: Settings) -> Path:
         file.write_text(json.dumps(now, indent=2, sort_keys=True) + "\n")
         return file
     before = json.loads(file.read_text())
-    different = [key for key in now if before.get(key) != now[key]]
+    old, new = dict(flat(before)), dict(flat(now))
+    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if different:
         key = different[0]
+        more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         msg = (
-            f"version {settings.version} began with {key}={before.get(key)}, the settings say {now[key]}; results "
-            f"would no longer be the same as a replay's: set it back, or run under another version name (kept in {file})"
+            f"version {settings.version} began with {key} = {old.get(key)}, the settings say {new.get(key)}{more}; results "
+            f"would no longer be a replay's: set it back, or use another version name (kept in {file})"
         )
         raise InputError(msg)
     return file
@@ -83,6 +85,15 @@ def make_job(settings: Settings, name: str, origin: int, origins: int, stopping:
         case "correlate":
             return jobs.correlate_job(settings)
     return jobs.index_job(settings, stopping.wait)
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings as dotted names."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from flat(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
 
 
 @contextmanager

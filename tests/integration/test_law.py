@@ -182,7 +182,12 @@ def test_crashes_batches_and_backlogs_change_nothing(
     for kill in range(KILLS):
         process = start(file)
         progressed = len(records(again, "statistics"))
-        wait_for(lambda n=progressed: len(records(again, "statistics")) > n, 120, "statistics to grow")
+        wait_for(
+            lambda n=progressed, p=process: p.poll() is not None or len(records(again, "statistics")) > n,
+            120,
+            "statistics to grow",
+        )
+        assert process.poll() is None, f"the jobs ended by themselves: {(tmp_path / 'run.log').read_text()[-500:]}"
         threading.Event().wait(moments.uniform(0.0, 6.0))
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -40,11 +40,7 @@ def feed(buffer: WindowBuffer, items: list[Item], origins: int = 1) -> list[tupl
 
 def log_of(content: dict[int, set[int]]) -> list[Item]:
     """What extract writes: the rows of each window, then its tick."""
-    return [
-        item
-        for w in sorted(content)
-        for item in [*[("row", w, s) for s in sorted(content[w])], ("tick", w, 0)]
-    ]
+    return [item for w in sorted(content) for item in [*[("row", w, s) for s in sorted(content[w])], ("tick", w, 0)]]
 
 
 contents = st.dictionaries(st.integers(1, 8).map(lambda w: w * 10), st.sets(st.integers(0, 5)), min_size=1, max_size=6)
