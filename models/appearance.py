@@ -39,6 +39,8 @@ class Appearance:
             said += self._host(series, now)
             said += self._context(series, now)
             said += self._series(name, series, now)
+            if series.kind == "template" and rows.template[i]:
+                self._state.texts.setdefault(series.template_id, reasons.short(rows.template[i]))
         self._state.renamed |= bool(missing)
         return said
 

@@ -21,6 +21,7 @@ from models.windows import Floats, Windows
 HIGH, ZERO = "high", "zero"
 CAUSES = (HIGH, ZERO)
 ZERO_PATIENCE = 2.0  # times the persistence
+SILENT_MINUTE = 0.05  # what lies outside of the interval that a silence is held against
 INFORMATIVE_LINES, INFORMATIVE_NATS = 1.0, 3.0  # zeros that are worth a row of their own
 
 
@@ -56,6 +57,8 @@ class CountWatch:
         Rows from `metrics` on are the lines there were; `index` are their rows in the table.
         """
         state, p = self._state, self._p
+        if not len(state.counts):
+            return NO_ANSWERS, []
         counts = np.zeros(len(state.counts))
         counts[index] = rows.n[metrics:]
         chosen = np.flatnonzero(present[state.counts.owner[0]])
@@ -97,7 +100,7 @@ class CountWatch:
         at = bisect_left(rows.series, name)
         if at < len(rows) and rows.series[at] == name:
             return rows.template[at], rows.sample[at]
-        return None, None
+        return self._state.texts.get(parse(name).template_id), None
 
     def _open(self, row: _Row) -> Novelty:
         state, b, j = self._state, row.answers.belief, row.at
@@ -118,30 +121,26 @@ class CountWatch:
         return state.episodes.begin(episode, row.now)
 
     def _words(self, row: _Row, cause: str) -> tuple[float, float, float, float, str]:
-        """Value, typical, lower, upper in lines a minute, and the reason."""
-        b, j = row.answers.belief, row.at
-        per_minute = 60 / self._p.window_seconds
-        lower, upper = row.answers.lower[j] * per_minute, row.answers.upper[j] * per_minute
-        if cause == ZERO:
-            lower, upper = self._minute(row)
-        quiet_since = float(self._state.counts.matrix[poisson.LAST_LINE, row.row])
-        value, typical = float(row.answers.value[j]) * per_minute, float(b.mean[j]) * per_minute
-        reason = reasons.count_off(
-            parse(row.name), row.template, value, float(lower), float(upper), seconds=(row.now - quiet_since) / 1000
-        )
-        return value, typical, float(lower), float(upper), reason
+        """Value, typical, lower, upper in lines a minute, and the reason.
 
-    def _minute(self, row: _Row) -> tuple[float, float]:
-        """What is expected of a whole minute: windows of one minute vary less than a window does."""
-        b, j, windows = row.answers.belief, row.at, 60 / self._p.window_seconds
-        one = slice(j, j + 1)
-        mean, shape = b.mean[one] * windows, b.shape[one] * windows
-        nothing = np.zeros(1)
-        minute = poisson.Belief(
-            nothing > 0, mean, b.phi[one], shape, nothing, nothing, nothing, nothing, nothing, nothing
+        A rate that is too high is the mean since it began to be, against what is expected of so long a time; silence is
+        held against what is expected of a minute.
+        """
+        b, j, p = row.answers.belief, row.at, self._p
+        s = self._state.counts.matrix[:, row.row]
+        windows, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
+        if cause == HIGH:
+            since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
+            windows = max(round((row.now - since) / (1000 * p.window_seconds)), 1)
+            lines = max(s[poisson.HIGH_LINES], row.answers.value[j])
+        mean, outside = float(b.mean[j]), p.interval_probability if cause == HIGH else SILENT_MINUTE
+        lower, upper = poisson.expected(mean, float(b.shape[j]), windows, outside)
+        per_minute = p.windows(minutes=1) / windows
+        value, lower, upper = float(lines) * per_minute, float(lower) * per_minute, float(upper) * per_minute
+        reason = reasons.count_off(
+            parse(row.name), row.template, value, lower, upper, seconds=(row.now - float(since)) / 1000
         )
-        lower, upper = minute.bounds(0.05)
-        return float(lower[0]), float(upper[0])
+        return value, mean * p.windows(minutes=1), lower, upper, reason
 
     def _go_on(self, episode: Episode, row: _Row) -> list[Novelty]:
         p, b, j = self._p, row.answers.belief, row.at
@@ -156,7 +155,8 @@ class CountWatch:
         calm = b.zero[j] < p.quiet_nats if episode.cause == ZERO else b.high_nats[j] < p.quiet_nats
         episode.quiet = episode.quiet + 1 if calm else 0
         if episode.quiet >= p.quiet_windows:
-            self._state.counts.matrix[[poisson.FROZEN, poisson.HIGH, poisson.HIGH_SINCE], row.row] = 0.0
+            self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
+            poisson.end_of_high(self._state.counts.matrix, row.row)
             return [self._state.episodes.close(episode.series, row.now)]
         factor = ZERO_PATIENCE if episode.cause == ZERO else 1.0
         if row.now - episode.start >= 60_000 * factor * p.persistence_minutes:
@@ -177,6 +177,15 @@ class CountWatch:
             episode.value, episode.start, episode.typical, lower=episode.lower, upper=episode.upper, unit="/min",
         )  # fmt: skip
         return episode.say("update", row.now)
+
+
+def _nothing() -> CountAnswers:
+    none = np.zeros(0)
+    belief = poisson.Belief(none > 0, none, none, none, none, none, none, none, none, none)
+    return CountAnswers(np.zeros(0, dtype=np.int64), belief, none, none, none, none)
+
+
+NO_ANSWERS = _nothing()
 
 
 @dataclass(frozen=True)

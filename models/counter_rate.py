@@ -1,9 +1,9 @@
 """Cumulative counters -> rates per second.
 
-    rate = (last - previous) / (now - then)        if last >= previous
-         = last / (now - then)                     else: the counter was reset and has counted `last` since
+    rate = (last - previous) / (now - then)        if last >= previous, else the counter was reset
 
-After a reset the rate is a lower bound, as the moment of the reset is not known. The first row of a counter has none.
+A row with a reset has no rate, nor has the first one: how long the counter has counted is not known. The one after it
+has. A counter that is reset in every window therefore says nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from models.windows import Floats
 
 
 def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:
-    """Rates per second, `(n,)`; NaN where `previous` is NaN. `seconds` > 0 since the previous row."""
+    """Rates per second, `(n,)`; NaN where `previous` is NaN or more than `last`. `seconds` > 0 since the previous row."""
     grown = last - previous
-    out: Floats = np.where(grown >= 0, grown, last) / seconds
-    out[np.isnan(previous)] = np.nan
+    out: Floats = np.where(grown >= 0, grown, np.nan) / seconds
     return out

@@ -78,12 +78,13 @@ class ShardDetector:
         """Rows in the tables of metrics and of counts; unknown series get theirs."""
         state = self._state
         names = rows.series.tolist()
-        gauges, counts = state.gauges.index, state.counts.index
-        missing = [i for i in range(metrics) if names[i] not in gauges]
-        missing += [i for i in range(metrics, len(names)) if names[i] not in counts]
-        said = self._appearance.register(missing, now, rows) if missing else []
+        gauges, counts, left = state.gauges.index, state.counts.index, len(names) - metrics
+        said: list[Novelty] = []
+        if not (gauges.keys() >= set(names[:metrics]) and counts.keys() >= set(names[metrics:])):
+            missing = [i for i in range(metrics) if names[i] not in gauges]
+            missing += [i for i in range(metrics, len(names)) if names[i] not in counts]
+            said = self._appearance.register(missing, now, rows)
         gauge_rows = np.fromiter(map(gauges.__getitem__, names[:metrics]), dtype=np.int64, count=metrics)
-        left = len(names) - metrics
         return gauge_rows, np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=left), said
 
     def _close_due(self, now: int) -> list[Novelty]:
@@ -110,6 +111,8 @@ class ShardDetector:
     def _scores(self, rows: Windows, values: Answers, lines: CountAnswers, count_rows: Ints) -> Scores:
         """Answers in the order of the rows, then informative zeros."""
         zeros = lines.informative_zeros
+        if not len(lines.rows):
+            return self._only_metrics(rows, values)
         at = np.concatenate([np.searchsorted(lines.rows, count_rows), zeros])
         absent = np.array([self._state.counts.names[row] for row in lines.rows[zeros].tolist()], dtype=object)
         series = np.concatenate([rows.series, absent]) if len(zeros) else rows.series
@@ -126,6 +129,12 @@ class ShardDetector:
             upper=np.concatenate([values.upper, lines.upper[at]]),
             kind=kind,
         )
+
+    def _only_metrics(self, rows: Windows, values: Answers) -> Scores:
+        kind = np.full(len(rows), "normal", dtype=object)
+        kind[np.isnan(values.score)] = "warming"
+        self._mark(rows.series, len(rows), kind)
+        return Scores(rows.series, values.score, values.value, values.typical, values.lower, values.upper, kind)
 
     def _mark(self, series: np.ndarray[Any, np.dtype[np.object_]], sorted_rows: int, kind: Any) -> None:
         """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""

@@ -16,6 +16,7 @@ low is a run of zeros against how long runs of zeros are in this series (`habits
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ COLUMNS = (
     "square",
     "high",
     "high_since",
+    "high_lines",
     "seen",
     "rows",
     "last_line",
@@ -45,8 +47,10 @@ COLUMNS = (
     "zero_asked",
     "zero_stayed",
 )
-SUM, WINDOWS, EXCESS, SQUARE, HIGH, HIGH_SINCE, SEEN, ROWS, LAST_LINE, FROZEN, ZERO_SINCE, ZERO_EVIDENCE = range(12)
-ZERO = slice(12, 16)
+SUM, WINDOWS, EXCESS, SQUARE, HIGH, HIGH_SINCE, HIGH_LINES, SEEN, ROWS, LAST_LINE, FROZEN, ZERO_SINCE, ZERO_EVIDENCE = (
+    range(13)
+)
+ZERO = slice(13, 17)
 
 PRIOR_SUM, PRIOR_WINDOWS = 0.5, 1.0
 PRIOR_PHI, PRIOR_PHI_WINDOWS = 0.2, 20.0
@@ -82,16 +86,9 @@ class Belief:
         return out
 
     def bounds(self, outside: float) -> tuple[Floats, Floats]:
-        """The central interval of the predictive, to the nearest line.
-
-        A negative binomial is about a gamma of the same relative variance, whose quantile is Wilson and Hilferty's.
-        """
-        relative = 1 / self.shape + 1 / np.maximum(self.mean, 1e-9)
-        z = float(-special.ndtri(outside / 2))
-        middle, width = 1 - relative / 9, z * np.sqrt(relative) / 3
-        low = self.mean * np.maximum(middle - width, 0.0) ** 3
-        high = self.mean * np.maximum(middle + width, 0.0) ** 3
-        return np.floor(low), np.ceil(high)
+        """The central interval of the predictive: it is about a gamma of the same relative variance."""
+        low, high = interval(self.mean, 1 / self.shape + 1 / np.maximum(self.mean, 1e-9), outside)
+        return low, high
 
 
 def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
@@ -154,15 +151,33 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     page = np.where(b.warming, 0.0, b.high)
     begun = np.where(s[HIGH_SINCE] > 0, s[HIGH_SINCE], begins)
     s[HIGH_SINCE] = np.where(page > 0, begun, 0.0)
+    s[HIGH_LINES] = np.where(page > 0, s[HIGH_LINES] + x, 0.0)
     s[HIGH] = page
     s[LAST_LINE] = np.where(x > 0, now, s[LAST_LINE])
     s[SEEN] = now
     s[ROWS] += 1
 
 
+def end_of_high(s: Floats, row: int) -> None:
+    """Forget what one series has gathered against a rate that is too high."""
+    s[[HIGH, HIGH_SINCE, HIGH_LINES], row] = 0.0
+
+
+def expected(mean: float, shape: float, windows: float, outside: float) -> tuple[float, float]:
+    """The central interval of the lines in so many windows, taken as independent."""
+    return interval(mean * windows, 1 / (shape * windows) + 1 / max(mean * windows, 1e-9), outside)
+
+
+def interval(mean: Floats | float, relative: Floats | float, outside: float) -> tuple[Any, Any]:
+    """The central interval of a gamma with a mean and a relative variance, to the nearest line: Wilson and Hilferty."""
+    z = float(-special.ndtri(outside / 2))
+    middle, width = 1 - relative / 9, z * np.sqrt(relative) / 3
+    return np.floor(mean * np.maximum(middle - width, 0.0) ** 3), np.ceil(mean * np.maximum(middle + width, 0.0) ** 3)
+
+
 def adopt(s: Floats, row: int, mean: float, windows: float) -> None:
     """A new rate becomes the normal of one series."""
     s[SUM, row], s[WINDOWS, row] = mean * windows, windows
-    s[HIGH, row] = s[HIGH_SINCE, row] = 0.0
+    end_of_high(s, row)
     if s[ZERO_EVIDENCE, row] > 0:
         s[ZERO_EVIDENCE, row] = habits.NOTHING

@@ -90,7 +90,7 @@ class GaugeWatch:
         gauge.learn(s, x, now, b, p)
         state.gauges.matrix[:, index] = s
         reach = b.scale * student.quantile(p.degrees_of_freedom, p.interval_probability)
-        lower, upper = level - reach, level + reach
+        lower, upper = gauge.above(level - reach, s[gauge.BELOW_ZERO]), level + reach
         for column in (lower, upper):
             column[b.warming] = np.nan
         answers = Answers(b.score(), x, level, lower, upper)
@@ -138,8 +138,7 @@ class GaugeWatch:
             row.name, cause, "anomaly", start, score, score, value, row.typical, lower, upper, row.unit, reason
         )
         if cause != STUCK:
-            spread = float(b.scale[j]) ** 2
-            episode.candidate = Candidate(before, spread)
+            episode.candidate = Candidate(before, float(b.scale[j]) ** 2)
             episode.candidate.step(row.value, before, p.window_seconds, 0.0)
         matrix[gauge.FROZEN, row.row] = 1.0
         return state.episodes.begin(episode, row.now)
@@ -155,7 +154,9 @@ class GaugeWatch:
         reach = float(b.fast_scale[j]) * student.quantile(
             self._p.level_degrees_of_freedom, self._p.interval_probability
         )
-        lower, upper, value = row.typical - reach, row.typical + reach, float(b.fast[j])
+        lowest = self._state.gauges.matrix[gauge.BELOW_ZERO, row.row]
+        lower = float(gauge.above(np.array(row.typical - reach), lowest))
+        upper, value = row.typical + reach, float(b.fast[j])
         return value, lower, upper, reasons.mean_off(series, value, lower, upper, row.unit)
 
     def _go_on(self, episode: Episode, row: _Row) -> list[Novelty]:

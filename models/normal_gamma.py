@@ -51,6 +51,7 @@ COLUMNS = (
     "rows",
     "since",
     "value_since",
+    "below_zero",
     "frozen",
     "repeat_since",
     "repeat_evidence",
@@ -67,16 +68,16 @@ COLUMNS = (
     "total_seen",
 )
 LEVEL, WEIGHT, SPREAD_WEIGHT, SPREAD_SUM, FAST, FAST_WEIGHT, FAST_SUM, OUTLIERS, QUANTUM, LAST = range(10)
-SEEN, ROWS, SINCE, VALUE_SINCE, FROZEN, REPEAT_SINCE, REPEAT_EVIDENCE = range(10, 17)
-REPEAT, PRESENT = slice(17, 21), slice(21, 25)
-HOST_WINDOW, TOTAL, TOTAL_SEEN = range(25, 28)
+SEEN, ROWS, SINCE, VALUE_SINCE, BELOW_ZERO, FROZEN, REPEAT_SINCE, REPEAT_EVIDENCE = range(10, 18)
+REPEAT, PRESENT = slice(18, 22), slice(22, 26)
+HOST_WINDOW, TOTAL, TOTAL_SEEN = range(26, 29)
 
 PRIOR_WEIGHT = 2.0  # windows at the floor of the spread that every series starts with
 OUTLIER_STRENGTH = 500.0  # windows that the prior of eps is worth
 WIDE, WIDE_DF = 10.0, 4  # what an outlier is: this many scales wide, with such a tail
 FAST_OUTLIER_SHARE, FAST_WIDE = 0.01, 5.0
 PULL = 16.0  # scales: a window moves the fast mean as if it were at most so far off
-LEAST = 1e-12  # scale of a series that has always been 0
+LEAST_SCALE = 1e-12  # scale of a series that has always been 0
 SINCE_NATS = 5.0  # the fast mean's surprise from which an excursion counts as begun
 VALUE_SINCE_NATS = 2.0  # the same for the values
 DEPENDENCE = 3.0  # fast half-lives over which strays of the fast mean are taken to depend on each other
@@ -120,7 +121,7 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
     seconds = (now - s[SEEN]) / 1000.0
     warming = rows < p.windows(minutes=p.warm_up_minutes)
     step = np.maximum(quantum, 0.0)
-    floor = (p.relative_floor * level) ** 2 + LEAST**2
+    floor = (p.relative_floor * level) ** 2 + LEAST_SCALE**2
     uncertainty = 1 + 1 / np.maximum(s[WEIGHT], 1e-9)
     deviation = x - level
     # the value
@@ -215,6 +216,7 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     s[VALUE_SINCE] = np.where(
         b.value_nats < VALUE_SINCE_NATS, 0.0, np.where(s[VALUE_SINCE] > 0, s[VALUE_SINCE], begins)
     )
+    s[BELOW_ZERO] = np.minimum(s[BELOW_ZERO], x)
     s[LAST] = x
     s[SEEN] = now
     s[ROWS] += 1
@@ -238,6 +240,11 @@ def learn_habits(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> No
         known = np.abs(s[QUANTUM])
         quantum = np.where(known > 0, np.minimum(known, step), -step)
         s[QUANTUM] = np.where(changed, quantum, s[QUANTUM])
+
+
+def above(bound: Floats, below_zero: Floats) -> Floats:
+    """A lower bound, not below 0 where the series never was."""
+    return np.where(below_zero < 0, bound, np.maximum(bound, 0.0))
 
 
 def begin(s: Floats, x: Floats, chosen: Bools) -> None:

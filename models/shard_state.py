@@ -43,6 +43,7 @@ class NewTemplate:
 class ShardState:
     """Tables with a row for each metric series, count series, host and context (a service of a host).
 
+    `texts` holds the beginnings of templates by their ids, for reasons.
     `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
     come or gone since the last dump.
     """
@@ -53,6 +54,7 @@ class ShardState:
     contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     steps: int = 0
     first: int = 0
     last: int = 0
@@ -89,6 +91,8 @@ class ShardState:
         self._link()
         known = self.gauges.index.keys() | self.counts.index.keys()
         self.trials = {name: trial for name, trial in self.trials.items() if name in known}
+        ids = {parse(name).template_id for name in self.counts.names}
+        self.texts = {i: text for i, text in self.texts.items() if i in ids}
         self.renamed = True
 
     def _link(self) -> None:
@@ -101,7 +105,7 @@ class ShardState:
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
     def dump(self, only_changed: bool) -> dict[str, bytes]:
-        """Parts by name; without `names` when they have not changed and `only_changed` is set."""
+        """Parts by name; without `names` and `texts` when names have not changed and `only_changed` is set."""
         parts = {name: getattr(self, name).dump() for name in TABLES}
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
@@ -111,13 +115,19 @@ class ShardState:
             lengths = {name: len(table) for name, table in zip(TABLES, names, strict=True)}
             flat = [name for table in names for name in table]
             parts["names"] = part({"name": pa.array(flat, type=pa.string())}, lengths)
+            ids = sorted(self.texts)
+            texts = {
+                "id": pa.array(ids, type=pa.string()),
+                "text": pa.array(map(self.texts.get, ids), type=pa.string()),
+            }
+            parts["texts"] = part(texts, {})
         self.renamed = False
         return parts
 
     @classmethod
     def load(cls, parts: Mapping[str, bytes]) -> ShardState:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
-        missing = [name for name in ("names", "episodes", *TABLES) if name not in parts]
+        missing = [name for name in ("names", "texts", "episodes", *TABLES) if name not in parts]
         if missing:
             msg = f"detector state lacks {', '.join(missing)}; wanted all parts of one dump"
             raise ValueError(msg)
@@ -128,6 +138,8 @@ class ShardState:
             getattr(state, table).load(names[at : at + lengths[table]], parts[table])
             at += lengths[table]
         state._link()
+        arrays, _ = read_part(parts["texts"])
+        state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))
         arrays, about = read_part(parts["episodes"])
         state.episodes = Episodes.load(arrays["episode"].to_pylist())
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
