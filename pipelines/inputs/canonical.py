@@ -27,7 +27,8 @@ from pipelines.inputs.fields import (
 
 FLAT_POINT = (
     "struct<`@timestamp`:string,`host.name`:string,`service.name`:string,`metric.name`:string,`metric.value`:double,"
-    "`metric.type`:string,labels:string>"
+    "`metric.type`:string,"
+    f"labels:{LABELS}>"
 )
 FLAT_LINE = "struct<`@timestamp`:string,`host.name`:string,`service.name`:string,`log.level`:string,message:string>"
 
@@ -36,7 +37,9 @@ def quick_time(at: Column) -> Column:
     """The timestamp of ISO text with a date, a `T` and a time; null for anything else."""
     # a cast alone would take "12:30:00" as today; instr stops at the first hit, which is cheaper than substrings
     dated = (F.instr(at, "-") == 5) & (F.instr(at, "T") == 11)
-    return F.when(dated, at.try_cast("timestamp"))
+    # sessions run in UTC, and Spark takes longer to look up the zone Z than to read all the rest
+    local = F.when(at.endswith("Z"), F.substring(at, F.lit(1), F.octet_length(at) - 1)).otherwise(at)
+    return F.when(dated, local.try_cast("timestamp"))
 
 
 def ends_there(text: Column, labels: Column | None = None) -> Column:
@@ -48,7 +51,7 @@ def ends_there(text: Column, labels: Column | None = None) -> Column:
     closed = F.when(~text.endswith("}"), False).when(~F.contains(before, F.lit("}")), True)
     if labels is not None:
         around = F.octet_length(F.substring_index(before, "}", 1)) + F.octet_length(F.substring_index(before, "}", -1))
-        closed = closed.when(labels.startswith("{") & (around == F.octet_length(before) - 1), True)
+        closed = closed.when(labels.isNotNull() & (around == F.octet_length(before) - 1), True)
     return closed.otherwise(F.coalesce(F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1, F.lit(False)))
 
 
@@ -57,11 +60,10 @@ def _fits(name: Column) -> Column:
 
 
 def _clean(text: Column, names: Column) -> Column:
-    """No control characters, and nothing that stands for bytes that were not UTF-8."""
-    # JSON can only write a control character below 0x20 with a backslash; U+0080..U+009F start with the byte C2
-    escaped = F.when(F.contains(text, F.lit("\\")), ~names.rlike(CONTROL)).otherwise(True)
-    odd = F.contains(names, F.lit("\x7f")) | F.contains(names, F.lit("\ufffd"))
-    return escaped & ~odd & ~F.contains(names.cast("binary"), F.lit(b"\xc2"))
+    """No control characters in the names, and nothing that stands for bytes that were not UTF-8."""
+    # cheap tests first: ASCII without a backslash in its JSON can hold no control character but DEL
+    plain = (F.octet_length(names) == F.char_length(names)) & ~F.contains(text, F.lit("\\"))
+    return F.when(plain, ~F.contains(names, F.lit("\x7f"))).otherwise(~names.rlike(f"{CONTROL}|\ufffd"))
 
 
 def quick_series(text: Column, record: Column, time: Column) -> Column:
@@ -77,7 +79,7 @@ def quick_series(text: Column, record: Column, time: Column) -> Column:
         & (F.octet_length(service) <= MAX_NAME)
         & (F.abs(record["metric.value"]) <= bound)  # false for NaN, which is above every number
         & _clean(text, names)
-        & _quick_labels(record["labels"])
+        & F.when(record["labels"].isNull(), True).otherwise(_quick_labels(text, record["labels"].cast("string")))
         & ends_there(text, record["labels"])
     )
     kind = F.when(counter, "counter/").otherwise("gauge/")
@@ -87,15 +89,14 @@ def quick_series(text: Column, record: Column, time: Column) -> Column:
     return F.when(good, F.when(plain, name).otherwise(encoded))
 
 
-def _quick_labels(labels: Column) -> Column:
-    # so few bytes of JSON without a backslash hold no label that is too long, nor too many, nor a control character
-    short = (F.octet_length(labels) <= MAX_LABELS * 6) & labels.startswith("{") & _clean(labels, labels)
-    return F.when(labels.isNull(), True).otherwise(short & ~F.contains(labels, F.lit("\\")))
+def _quick_labels(text: Column, labels: Column) -> Column:
+    # `{k -> v, ...}` takes six bytes a label, so what is shorter than 96 holds no label too long, and at most 16
+    return (F.octet_length(labels) < 6 * MAX_LABELS) & _clean(text, labels)
 
 
 def with_labels(series: Column, labels: Column) -> Column:
-    """A series' name with its labels, given as short JSON text."""
-    return F.concat(series, quoted(labels_text(F.from_json(labels, LABELS))))
+    """A series' name with its labels."""
+    return F.concat(series, quoted(labels_text(labels)))
 
 
 def quick_line(text: Column, record: Column, time: Column) -> Column:
