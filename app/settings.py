@@ -188,5 +188,9 @@ def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    what = "unknown setting" if first["type"] == "extra_forbidden" else first["msg"]
-    return f"settings: {where}: {what}, got {first.get('input')!r}{more}; see `kappa config show`"
+    unknown = first["type"] in ("extra_forbidden", "unexpected_keyword_argument")
+    # A value may be a secret: one of the wrong type, or under a name that was misspelled.
+    secret = unknown or any(word in where for word in ("password", "api_key"))
+    what = "unknown setting" if unknown else first["msg"]
+    got = "" if secret else f", got {first.get('input')!r}"
+    return f"settings: {where}: {what}{got}{more}; see `kappa config show`"

@@ -1,0 +1,227 @@
+"""Health: what Spark reports of a batch becomes metrics, and a job without progress is not healthy."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.errors import SettingsError
+from app.health import Health, HealthServer, lag_of
+
+NOW = 1_795_305_600.0  # 2026-11-22T00:00:00Z
+GAUGES = (
+    "kappa_lag_records",
+    "kappa_watermark_delay_seconds",
+    "kappa_batch_seconds",
+    "kappa_state_rows",
+    "kappa_state_bytes",
+    "kappa_last_progress_age_seconds",
+)
+COUNTERS = ("kappa_rows_total", "kappa_batches_total", "kappa_dropped_by_watermark_total")
+
+
+def source(end: dict[str, dict[str, int]], latest: dict[str, dict[str, int]], as_text: bool = False) -> dict[str, Any]:
+    offsets = {"endOffset": end, "latestOffset": latest}
+    return {key: json.dumps(value) if as_text else value for key, value in offsets.items()}
+
+
+def progress(batch: int = 7, rows: int = 120, dropped: int = 0, **more: Any) -> dict[str, Any]:
+    """A batch as Spark 4.2 reports it, without what nobody reads."""
+    return {
+        "name": "extract",
+        "batchId": batch,
+        "batchDuration": 2_500,
+        "numInputRows": rows,
+        "eventTime": {"watermark": "2026-11-21T23:59:30.000Z", "max": "2026-11-21T23:59:45.000Z"},
+        "stateOperators": [
+            {"numRowsTotal": 40, "memoryUsedBytes": 1_000, "numRowsDroppedByWatermark": dropped},
+            {"numRowsTotal": 2, "memoryUsedBytes": 24, "numRowsDroppedByWatermark": 0},
+        ],
+        "sources": [
+            source({"telemetry": {"0": 100}}, {"telemetry": {"0": 130}}),
+            source({"logs": {"0": 5, "1": 7}}, {"logs": {"0": 5, "1": 9}}, as_text=True),
+        ],
+    } | more
+
+
+def exposed(health: Health) -> dict[tuple[str, str], float]:
+    """Metrics as a Prometheus server reads them: by name and the value of their label."""
+    families = text_string_to_metric_families(health.exposition().decode())
+    return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}  # type: ignore[misc]
+
+
+def get(url: str) -> tuple[int, str, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+
+# --- metrics
+
+
+def test_every_promised_metric_is_there_after_one_batch_with_the_job_as_label() -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.on_progress("extract", progress())
+    found = exposed(health)
+    assert {(name, "extract") for name in (*GAUGES, *COUNTERS)} <= set(found)
+    assert found["kappa_watermark_delay_seconds", "extract"] == 30.0
+    assert found["kappa_batch_seconds", "extract"] == 2.5
+    assert found["kappa_lag_records", "extract"] == 32
+    assert found["kappa_state_rows", "extract"] == 42
+    assert found["kappa_state_bytes", "extract"] == 1_024
+    assert found["kappa_rows_total", "extract"] == 120
+    assert found["kappa_batches_total", "extract"] == 1
+
+
+def test_counters_add_up_and_gauges_are_the_last_batch() -> None:
+    health = Health(60, clock=lambda: NOW)
+    for batch, rows in enumerate((10, 20, 30)):
+        health.on_progress("detect", progress(batch, rows, batchDuration=1000 * (batch + 1)))
+    found = exposed(health)
+    assert found["kappa_rows_total", "detect"] == 60
+    assert found["kappa_batches_total", "detect"] == 3
+    assert found["kappa_batch_seconds", "detect"] == 3.0
+    assert health.summary()["jobs"]["detect"]["batch"] == 2
+
+
+def test_jobs_are_told_apart() -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.on_progress("extract", progress(rows=5))
+    health.on_progress("detect", progress(rows=11))
+    found = exposed(health)
+    assert (found["kappa_rows_total", "extract"], found["kappa_rows_total", "detect"]) == (5, 11)
+
+
+def test_refused_records_are_counted_by_topic() -> None:
+    health = Health(60)
+    health.refused("late", 3)
+    health.refused("dead-letters", 4)
+    health.refused("late", 2)
+    found = exposed(health)
+    assert (found["kappa_refused_total", "late"], found["kappa_refused_total", "dead-letters"]) == (5, 4)
+
+
+@pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z"])
+def test_a_watermark_that_is_not_known_yet_has_no_delay(watermark: str | None) -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.on_progress("extract", progress(eventTime={"watermark": watermark} if watermark else {}))
+    assert ("kappa_watermark_delay_seconds", "extract") not in exposed(health)
+    assert health.summary()["jobs"]["extract"]["watermark_delay_seconds"] is None
+
+
+def test_a_report_without_anything_optional_is_taken() -> None:
+    health = Health(60)
+    health.on_progress("index", {"batchId": 0})
+    found = exposed(health)
+    assert found["kappa_lag_records", "index"] == 0
+    assert found["kappa_rows_total", "index"] == 0
+
+
+# --- lag
+
+
+def test_lag_is_what_was_there_and_was_not_read() -> None:
+    assert lag_of({"sources": [source({"t": {"0": 3}}, {"t": {"0": 10, "1": 4}})]}) == 7 + 4
+
+
+@pytest.mark.parametrize("offsets", [None, "null", "12", 12, []])
+def test_a_source_without_offsets_of_kafka_has_no_lag(offsets: Any) -> None:
+    assert lag_of({"sources": [{"endOffset": offsets, "latestOffset": offsets}]}) == 0
+
+
+@given(st.dictionaries(st.from_regex(r"[0-9]", fullmatch=True), st.tuples(st.integers(0, 99), st.integers(0, 99))))
+def test_lag_is_never_negative_and_the_same_for_text_and_object(parts: dict[str, tuple[int, int]]) -> None:
+    end = {"t": {part: e for part, (e, _) in parts.items()}}
+    latest = {"t": {part: n for part, (_, n) in parts.items()}}
+    lags = {lag_of({"sources": [source(end, latest, as_text)]}) for as_text in (False, True)}
+    assert lags == {sum(max(0, n - e) for e, n in parts.values())}
+
+
+# --- healthy
+
+
+def test_a_job_that_was_started_and_makes_no_progress_is_not_healthy() -> None:
+    health = Health(stale_seconds=-1.0)
+    assert health.summary()["healthy"]  # nothing is expected
+    health.expect("extract")
+    assert not health.summary()["healthy"]
+
+
+def test_one_stale_job_among_good_ones_makes_the_whole_unhealthy() -> None:
+    health = Health(60)
+    health.on_progress("detect", progress())
+    health.on_progress("extract", progress())
+    health._jobs["extract"].last_progress = time.monotonic() - 61
+    summary = health.summary()
+    assert not summary["healthy"]
+    assert not summary["jobs"]["extract"]["healthy"]
+    assert summary["jobs"]["detect"]["healthy"]
+
+
+@pytest.mark.parametrize("sign_of_life", ["batch", "idle"])
+def test_a_batch_and_being_idle_are_both_progress(sign_of_life: str) -> None:
+    health = Health(60)
+    health.expect("extract")
+    health._jobs["extract"].last_progress = time.monotonic() - 61
+    assert not health.summary()["healthy"]
+    if sign_of_life == "batch":
+        health.on_progress("extract", progress())
+    else:
+        health.on_idle("extract")
+    assert health.summary()["healthy"]
+
+
+def test_one_row_dropped_by_the_watermark_is_unhealthy_for_good() -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.on_progress("extract", progress(dropped=1))
+    health.on_progress("extract", progress(dropped=0))
+    assert not health.summary()["healthy"]
+    assert health.summary()["jobs"]["extract"]["dropped_by_watermark"] == 1
+    assert exposed(health)["kappa_dropped_by_watermark_total", "extract"] == 1
+
+
+# --- the server
+
+
+def test_the_server_answers_200_while_progress_is_recent_and_503_when_it_is_stale() -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.on_progress("extract", progress())
+    with HealthServer(health, "127.0.0.1", 0) as server:
+        status, kind, body = get(server.address + "/healthz")
+        assert (status, kind) == (200, "application/json")
+        assert json.loads(body)["jobs"]["extract"]["lag"] == 32
+        health._jobs["extract"].last_progress = time.monotonic() - 61
+        status, _, body = get(server.address + "/healthz")
+        assert status == 503
+        assert json.loads(body)["healthy"] is False
+
+
+def test_the_server_gives_metrics_as_text_and_404_for_the_rest() -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.on_progress("extract", progress())
+    with HealthServer(health, "127.0.0.1", 0) as server:
+        status, kind, body = get(server.address + "/metrics")
+        assert status == 200
+        assert kind.startswith("text/plain; version=")
+        assert 'kappa_lag_records{job="extract"} 32.0' in body.decode()
+        assert get(server.address + "/")[0] == 404
+
+
+def test_a_port_that_is_taken_is_one_line_that_names_it() -> None:
+    with HealthServer(Health(60), "127.0.0.1", 0) as server:
+        port = int(server.address.rsplit(":", 1)[1])
+        with pytest.raises(SettingsError) as error:
+            HealthServer(Health(60), "127.0.0.1", port)
+    assert re.fullmatch(rf"health: cannot listen on 127\.0\.0\.1:{port} \(.+\); set health\.port .*", str(error.value))

@@ -1,0 +1,274 @@
+"""Settings: arguments over environment over file over defaults; what is unknown, missing or out of range is an error."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from app.errors import InputError, SettingsError
+from app.run import chosen, flat, pin_configuration
+from app.settings import Settings, load
+from pipelines.law import Law
+
+SECRETS = ("kafka.sasl_password", "elasticsearch.password", "elasticsearch.api_key")
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A working directory without a file, an environment without settings."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("KAPPA_"):
+            monkeypatch.delenv(name)
+
+
+def toml(folder: Path, text: str, name: str = "own.toml") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def one_line(error: Exception) -> str:
+    line = str(error)
+    assert "\n" not in line
+    return line
+
+
+# --- where they come from
+
+
+def test_without_file_and_environment_there_are_defaults() -> None:
+    settings = load()
+    assert settings.version == "live"
+    assert settings.law == Law()
+    assert settings.kafka.bootstrap_servers is None
+
+
+def test_arguments_go_over_environment_over_file_over_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = toml(tmp_path, 'version = "file"\n[kafka]\nbootstrap_servers = "file:9092"\nsasl_username = "file"\n')
+    assert load(file).version == "file"
+    monkeypatch.setenv("KAPPA_VERSION", "environment")
+    monkeypatch.setenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS", "environment:9092")
+    settings = load(file)
+    assert settings.version == "environment"
+    assert settings.kafka.bootstrap_servers == "environment:9092"
+    assert settings.kafka.sasl_username == "file"  # one setting of a group leaves the others alone
+    assert settings.kafka.security_protocol == "PLAINTEXT"
+    assert load(file, version="argument").version == "argument"
+
+
+def test_the_environment_reaches_the_law_and_keeps_the_rest_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = toml(tmp_path, "[law]\nwindow_seconds = 20\nshards = 8\n")
+    monkeypatch.setenv("KAPPA_LAW__LATENESS_SECONDS", "30")
+    assert load(file).law == Law(window_seconds=20, lateness_seconds=30, shards=8)
+
+
+def test_kappa_toml_of_the_working_directory_is_read_unless_another_is_named(tmp_path: Path) -> None:
+    toml(tmp_path, 'version = "here"\n', "kappa.toml")
+    assert load().version == "here"
+    assert load(toml(tmp_path, 'version = "there"\n')).version == "there"
+
+
+def test_a_file_that_was_named_once_is_not_remembered(tmp_path: Path) -> None:
+    load(toml(tmp_path, 'version = "once"\n'))
+    assert load().version == "live"
+
+
+# --- what is refused, in one line
+
+
+def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(tmp_path / "gone.toml")
+    assert "gone.toml" in one_line(error.value)
+
+
+def test_a_file_that_is_not_toml_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(toml(tmp_path, "[law\n"))
+    assert "own.toml is not TOML" in one_line(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("verison = 'x'", "verison"),
+        ("[kafka]\nbootstrap = 'x'", "kafka.bootstrap"),
+        ("[law]\nwindows = 1", "law.windows"),
+        ("[detection]\nspike = 1", "detection.spike"),
+        ("[health]\nport = 1\nhosts = 'x'", "health.hosts"),
+    ],
+)
+def test_an_unknown_key_is_refused_by_its_name(tmp_path: Path, text: str, key: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(toml(tmp_path, text))
+    line = one_line(error.value)
+    assert key in line
+    assert "unknown setting" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[law]\nwindow_seconds = 0", "window_seconds"),
+        ("[law]\nwindow_seconds = 86401", "window_seconds"),
+        ("[law]\nlateness_seconds = -1", "lateness_seconds"),
+        ("[law]\nskew_seconds = 90000", "skew_seconds"),
+        ("[law]\nshards = 0", "shards"),
+        ("[law]\nshards = 5000", "shards"),
+        ("[law]\nwindow_seconds = 1.5", "window_seconds"),
+        ("[law]\nwindow_seconds = 'ten'", "window_seconds"),
+        ("[topics]\ntelemetry_partitions = 0", "topics.telemetry_partitions"),
+        ("[topics]\nprefix = 'a/b'", "topics.prefix"),
+        ("[topics]\ntimestamps = 'event'", "topics.timestamps"),
+        ("[kafka]\nsecurity_protocol = 'TLS'", "kafka.security_protocol"),
+        ("[spark]\nmax_records_per_batch = 1", "spark.max_records_per_batch"),
+        ("[health]\nstale_seconds = 0", "health.stale_seconds"),
+        ("version = 'Live!'", "version"),
+        ("version = ''", "version"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_setting_and_what_was_got(tmp_path: Path, text: str, key: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(toml(tmp_path, text))
+    line = one_line(error.value)
+    assert key in line
+    assert ", got " in line
+
+
+@given(st.sampled_from([f.name for f in dataclasses.fields(Law)]), st.integers())
+def test_a_law_holds_what_it_was_given_or_is_refused(name: str, value: int) -> None:
+    try:
+        law = Law(**{name: value})
+    except ValueError as error:
+        assert f"{name} is {value}" in str(error)
+        assert value < 1 or value > 4_096
+    else:
+        assert getattr(law, name) == value
+        assert law.watermark_delay_seconds >= law.lateness_seconds >= 0
+
+
+def test_settings_are_frozen() -> None:
+    settings = load()
+    with pytest.raises(ValidationError):
+        settings.version = "other"  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        settings.kafka.sasl_username = "other"  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.law.shards = 1  # type: ignore[misc]
+
+
+# --- secrets
+
+
+def test_secrets_are_masked_wherever_settings_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv("KAPPA_" + name.upper().replace(".", "__"), f"hush-{name}")
+    settings = load()
+    assert settings.kafka.sasl_password is not None
+    assert settings.kafka.sasl_password.get_secret_value() == "hush-kafka.sasl_password"
+    for shown in (json.dumps(settings.shown()), repr(settings), str(settings)):
+        assert "hush" not in shown
+    masked = dict(flat(settings.shown()))
+    assert [masked[name] for name in SECRETS] == ["**********"] * 3
+
+
+def test_a_bad_value_beside_a_secret_does_not_print_the_secret(tmp_path: Path) -> None:
+    file = toml(tmp_path, "[kafka]\nsasl_password = 'hush'\nsecurity_protocol = 'TLS'\n")
+    with pytest.raises(SettingsError) as error:
+        load(file)
+    assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[elasticsearch]\npassword = 20261122", "elasticsearch.password"),
+        ("[kafka]\nsasl_pasword = '20261122'", "kafka.sasl_pasword"),
+    ],
+)
+def test_a_secret_of_the_wrong_type_or_under_a_misspelled_name_is_not_printed(
+    tmp_path: Path, text: str, key: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(toml(tmp_path, text))
+    line = one_line(error.value)
+    assert key in line
+    assert "20261122" not in line
+
+
+def test_shown_settings_are_json_and_name_every_setting() -> None:
+    shown = json.loads(json.dumps(load().shown()))
+    assert set(shown) == set(Settings.model_fields)
+    assert shown["law"] == dataclasses.asdict(Law())
+
+
+# --- names
+
+
+@pytest.mark.parametrize(("kind", "own"), [("telemetry", False), ("logs", False), ("scores", True), ("late", True)])
+def test_versions_share_inputs_and_have_outputs_of_their_own(kind: str, own: bool) -> None:
+    live = load(topics={"prefix": "a-"})
+    other = load(version="second", topics={"prefix": "a-"})
+    assert live.topic(kind) == f"a-{kind}"
+    assert other.topic(kind) == (f"a-{kind}.second" if own else f"a-{kind}")
+    assert live.checkpoint("detect") != other.checkpoint("detect")
+
+
+def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
+    assert chosen(["index", "all"]) == ["extract", "detect", "correlate", "index"]
+    assert chosen(["detect", "extract", "detect"]) == ["detect", "extract"]
+    with pytest.raises(InputError, match="no job 'extrakt'"):
+        chosen(["extrakt"])
+
+
+# --- the configuration that results depend on
+
+
+def of(home: Path, **more: Any) -> Settings:
+    return load(home=home, **more)
+
+
+def test_the_first_configuration_of_a_version_is_kept_and_the_same_one_is_let_in_again(tmp_path: Path) -> None:
+    file = pin_configuration(of(tmp_path))
+    before = file.read_bytes()
+    assert pin_configuration(of(tmp_path, kafka={"bootstrap_servers": "elsewhere:9092"})) == file
+    assert file.read_bytes() == before
+    assert json.loads(before)["law"]["lateness_seconds"] == 15
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value"),
+    [("law", "lateness_seconds", 16), ("law", "shards", 8), ("detection", "spike_nats", 21.0)],
+)
+def test_another_configuration_under_the_same_version_is_refused_with_what_differs(
+    tmp_path: Path, group: str, name: str, value: float
+) -> None:
+    file = pin_configuration(of(tmp_path))
+    before = file.read_bytes()
+    with pytest.raises(InputError) as error:
+        pin_configuration(of(tmp_path, **{group: {name: value}}))
+    line = one_line(error.value)
+    assert f"{group}.{name}" in line
+    assert str(value) in line
+    assert file.read_bytes() == before
+    assert pin_configuration(of(tmp_path, version="second", **{group: {name: value}})) != file
+
+
+def test_what_is_shown_as_toml_is_read_back(tmp_path: Path) -> None:
+    text = "[law]\nwindow_seconds = 5\n[topics]\nprefix = 'x-'\n"
+    settings = load(toml(tmp_path, text))
+    shown = settings.shown()
+    for group, values in tomllib.loads(text).items():
+        assert {key: shown[group][key] for key in values} == values
