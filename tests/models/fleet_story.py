@@ -1,0 +1,67 @@
+"""Windows for tests, and what a detector said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from models.detector import ShardDetector
+from models.novelty import Novelty
+from models.windows import Scores, Windows
+
+START = 1_767_571_200_000
+WINDOW = 10_000
+Row = float | int | tuple[int, str]
+
+
+def windows(rows: Mapping[str, Row]) -> Windows:
+    """Values of gauges and counters, numbers of lines, `(lines, template)` of templates."""
+    names = sorted(rows)
+    size = len(names)
+    n, values = np.ones(size, dtype=np.int64), np.full(size, np.nan)
+    template = np.full(size, None, dtype=object)
+    for i, name in enumerate(names):
+        row = rows[name]
+        if isinstance(row, tuple):
+            n[i], template[i] = row
+        elif name.startswith(("logs/", "template/")):
+            n[i] = int(row)
+        else:
+            values[i] = row
+    series = np.array(names, dtype=object)
+    return Windows(series, n, values, np.zeros(size), values, values, values, template, template)
+
+
+class Teller:
+    """Feeds a detector window by window and keeps what it says."""
+
+    def __init__(self, detector: ShardDetector, begin: int = START) -> None:
+        self.detector, self.now = detector, begin
+        self.said: list[Novelty] = []
+        self.scores: list[Scores] = []
+
+    def tell(self, *stories: Iterable[Mapping[str, Row]]) -> list[Novelty]:
+        """What is said of these windows."""
+        before = len(self.said)
+        for story in stories:
+            for rows in story:
+                self.now += WINDOW
+                scores, said = self.detector.step(self.now, windows(rows))
+                self.scores.append(scores)
+                self.said += said
+        return self.said[before:]
+
+    def gap(self, count: int) -> None:
+        """Windows in which nothing was recorded at all."""
+        self.now += count * WINDOW
+
+    def score_of(self, series: str) -> float:
+        """The score of a series in the last window."""
+        last = self.scores[-1]
+        return float(last.score[last.series.tolist().index(series)])
+
+
+def words(said: Iterable[Novelty]) -> list[tuple[str, str, str]]:
+    """Series, status and kind of statements."""
+    return [(n.series, n.status, n.kind) for n in said]

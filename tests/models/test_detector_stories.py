@@ -1,0 +1,247 @@
+"""Stories: windows of a small fleet on the left, what is said of them on the right."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from fleet_story import WINDOW, Row, Teller, words
+
+from models.detector import Parameters, ShardDetector
+
+CPU, LINES, LEVEL = "gauge/vm-1//cpu", "template/vm-1/web/info/aa", "logs/vm-1/web/info"
+STORY = Callable[[int], dict[str, Row]]
+
+
+class Machine:
+    """A host that lives on: processor, requests, lines. Each call of `windows` goes on where the last one ended."""
+
+    def __init__(self, seed: int = 0, host: str = "vm-1") -> None:
+        self.rng, self.host, self.total = np.random.default_rng(seed), host, 1e9
+
+    def window(self) -> dict[str, Row]:
+        self.total += 10 * self.rng.normal(5000, 200)
+        rows: dict[str, Row] = {
+            f"gauge/{self.host}//cpu": round(30 + self.rng.normal(0, 1.5), 2),
+            f"gauge/{self.host}/web/latency": round(float(np.exp(self.rng.normal(3, 0.1))), 2),
+            f"counter/{self.host}//bytes": self.total,
+        }
+        if lines := int(self.rng.poisson(7)):
+            rows |= {f"logs/{self.host}/web/info": lines, f"template/{self.host}/web/info/aa": (lines, "took <num> ms")}
+        return rows
+
+    def windows(self, count: int, **changed: float | None) -> Iterator[dict[str, Row]]:
+        """Windows in which some series are replaced (by the last word of their names), or absent where None."""
+        for _ in range(count):
+            rows = self.window()
+            for name in list(rows):
+                word = name.rsplit("/", 1)[1]
+                if word in changed:
+                    value = changed[word]
+                    if value is None:
+                        del rows[name]
+                    else:
+                        rows[name] = value
+            yield rows
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def teller(machine: Machine) -> Teller:
+    """A detector that has known the machine for an hour, without a word."""
+    found = Teller(ShardDetector(Parameters()))
+    assert found.tell(machine.windows(360)) == []
+    return found
+
+
+def test_a_quiet_day_is_told_in_silence(teller: Teller, machine: Machine) -> None:
+    assert teller.tell(machine.windows(8640 // 4)) == []
+
+
+def test_a_single_burst_is_scored_and_not_said(teller: Teller, machine: Machine) -> None:
+    assert teller.tell(machine.windows(1, cpu=70.0)) == []
+    assert teller.score_of(CPU) > 5
+    assert teller.tell(machine.windows(30)) == []
+
+
+def test_a_spike_of_minutes_opens_and_closes_as_an_anomaly(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(machine.windows(12, cpu=93.1), machine.windows(60))
+    assert words(said)[0] == (CPU, "open", "anomaly")
+    assert words(said)[-1] == (CPU, "close", "anomaly")
+    assert said[0].reason.startswith("cpu 93.1, expected 2")
+    assert said[0].window_end - said[0].start <= 5 * WINDOW
+
+
+def test_an_anomaly_is_not_learnt_as_normal(teller: Teller, machine: Machine) -> None:
+    teller.tell(machine.windows(12, cpu=93.1), machine.windows(60))
+    assert teller.detector.believes(CPU)["level"] == pytest.approx(30, abs=1)
+    again = teller.tell(machine.windows(12, cpu=93.1))
+    assert words(again)[0] == (CPU, "open", "anomaly")
+
+
+def test_a_level_that_persists_is_said_once_as_a_change_and_becomes_normal(teller: Teller, machine: Machine) -> None:
+    rng = np.random.default_rng(1)
+    said = [n for _ in range(180) for n in teller.tell(machine.windows(1, cpu=round(55 + rng.normal(0, 1.5), 2)))]
+    changes = [n for n in said if n.kind == "change"]
+    assert words(said)[0] == (CPU, "open", "anomaly")
+    assert [n.status for n in changes] == ["update", "close"]
+    assert 600_000 <= changes[0].window_end - changes[0].start <= 1_000_000
+    assert "new level 5" in changes[0].reason
+    assert "was 29.9" in changes[0].reason
+    assert teller.detector.believes(CPU)["level"] == pytest.approx(55, abs=1)
+    assert teller.score_of(CPU) < 5
+
+
+def test_a_ramp_is_an_anomaly_while_it_goes_on(teller: Teller, machine: Machine) -> None:
+    said = [n for k in range(120) for n in teller.tell(machine.windows(1, cpu=30 + 0.4 * k))]
+    assert words(said)[0] == (CPU, "open", "anomaly")
+    assert not [n for n in said if n.kind == "change"]
+
+
+def test_a_slow_rhythm_is_normal(teller: Teller, machine: Machine) -> None:
+    rng = np.random.default_rng(2)
+    day = 30 + 8 * np.sin(2 * np.pi * np.arange(2160) / 8640) + rng.normal(0, 1.5, 2160)
+    assert [n for x in day for n in teller.tell(machine.windows(1, cpu=round(float(x), 2)))] == []
+
+
+def test_a_stuck_metric_is_an_anomaly_until_it_moves(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(machine.windows(30, cpu=30.12), machine.windows(20))
+    assert words(said)[0] == (CPU, "open", "anomaly")
+    assert words(said)[-1] == (CPU, "close", "anomaly")
+    assert "stuck at 30.1" in said[0].reason
+
+
+def test_a_constant_is_not_stuck(machine: Machine) -> None:
+    teller = Teller(ShardDetector(Parameters()))
+    assert teller.tell(machine.windows(900, cpu=16.0)) == []
+
+
+def test_a_constant_that_changes_for_good_is_a_change(machine: Machine) -> None:
+    teller = Teller(ShardDetector(Parameters()))
+    said = teller.tell(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
+    assert words(said)[0] == (CPU, "open", "anomaly")
+    assert words(said)[-2:] == [(CPU, "update", "change"), (CPU, "close", "change")]
+    assert "new level 8 since" in said[-1].reason
+
+
+def test_logs_that_stop_are_a_silence_until_they_come_back(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(machine.windows(30, info=None, aa=None), machine.windows(30))
+    of_level = [n for n in said if n.series == LEVEL]
+    assert words(of_level)[0] == (LEVEL, "open", "silence")
+    assert words(of_level)[-1] == (LEVEL, "close", "silence")
+    assert of_level[0].reason.startswith("web: no INFO lines for ")
+    assert of_level[0].window_end - of_level[0].start <= 100_000
+
+
+def test_many_lines_for_minutes_are_an_anomaly(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(machine.windows(10, info=60), machine.windows(30))
+    assert words(said)[0] == (LEVEL, "open", "anomaly")
+    assert "INFO lines/min, expected" in said[0].reason
+    assert words(said)[-1] == (LEVEL, "close", "anomaly")
+
+
+def test_a_silent_host_is_one_novelty_and_not_one_for_each_series(teller: Teller, machine: Machine) -> None:
+    other = Machine(9, "vm-2")
+    teller = Teller(ShardDetector(Parameters()))
+    teller.tell(a | b for a, b in zip(machine.windows(700), other.windows(700), strict=True))
+    said = teller.tell(other.windows(12))
+    assert words(said) == [("host/vm-1", "open", "silence")]
+    assert said[0].reason == "host vm-1 silent for 40 s"
+    machine.total = 0.0
+    back = teller.tell(a | b for a, b in zip(machine.windows(40), other.windows(40), strict=True))
+    assert words(back) == [("host/vm-1", "close", "silence")]
+
+
+def test_a_metric_that_stops_alone_is_a_silence(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(machine.windows(30, cpu=None), machine.windows(5))
+    assert words(said) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
+
+
+def test_one_that_reports_each_minute_is_not_silent_in_between(machine: Machine) -> None:
+    teller = Teller(ShardDetector(Parameters()))
+    story = list(machine.windows(900))
+    assert (
+        teller.tell(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in enumerate(story))
+        == []
+    )
+
+
+def test_a_silent_host_is_given_up_as_a_change_in_the_end(machine: Machine) -> None:
+    teller = Teller(ShardDetector(Parameters(silence_patience_hours=0.2)))
+    other = Machine(9, "vm-2")
+    teller.tell(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
+    said = teller.tell(other.windows(200))
+    assert words(said) == [("host/vm-1", "open", "silence"), ("host/vm-1", "close", "change")]
+
+
+def test_a_gap_is_no_silence(teller: Teller, machine: Machine) -> None:
+    teller.gap(60)
+    machine.total += 60 * 50_000
+    assert teller.tell(machine.windows(60)) == []
+
+
+def test_a_counter_that_is_reset_says_nothing(teller: Teller, machine: Machine) -> None:
+    machine.total = 0.0
+    assert teller.tell(machine.windows(60)) == []
+
+
+def test_a_rate_is_growth_per_second(teller: Teller, machine: Machine) -> None:
+    teller.tell(machine.windows(1))
+    last = teller.scores[-1]
+    at = last.series.tolist().index("counter/vm-1//bytes")
+    assert last.value[at] == pytest.approx(5000, rel=0.2)
+
+
+def test_a_new_host_is_one_change(teller: Teller, machine: Machine) -> None:
+    new = Machine(3, "vm-9")
+    said = teller.tell(a | b for a, b in zip(machine.windows(30), new.windows(30), strict=True))
+    assert words(said) == [("host/vm-9", "open", "change"), ("host/vm-9", "close", "change")]
+    assert said[0].reason == "new host vm-9 first seen"
+
+
+def test_a_new_service_is_one_change(teller: Teller, machine: Machine) -> None:
+    extra = {"gauge/vm-1/db/size": 5.0, "logs/vm-1/db/info": 3, "template/vm-1/db/info/cc": (3, "checkpoint")}
+    said = teller.tell(rows | extra for rows in machine.windows(10))
+    assert words(said) == [("service/vm-1/db", "open", "change"), ("service/vm-1/db", "close", "change")]
+
+
+def test_a_new_metric_of_a_known_service_is_a_change(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(rows | {"gauge/vm-1/web/queue": 5.0} for rows in machine.windows(5))
+    assert words(said) == [("gauge/vm-1/web/queue", "open", "change"), ("gauge/vm-1/web/queue", "close", "change")]
+
+
+def test_a_never_seen_template_is_new_with_its_text(teller: Teller, machine: Machine) -> None:
+    name = "template/vm-1/web/error/dead"
+    said = teller.tell(rows | {name: (3, "disk on fire at <num>")} for rows in machine.windows(6))
+    assert words(said)[0] == (name, "open", "new")
+    assert said[0].template == said[0].sample == "disk on fire at <num>"
+    assert said[0].reason == "never-seen template in vm-1/web: disk on fire at <num>"
+    assert said[0].window_end - said[0].start <= 40_000
+
+
+def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_said(teller: Teller, machine: Machine) -> None:
+    name = "template/vm-1/web/info/rare"
+    assert teller.tell(rows | {name: (1, "rare")} for rows in machine.windows(1)) == []
+    last = teller.scores[-1]
+    assert last.kind[last.series.tolist().index(name)] == "new"
+    assert teller.tell(machine.windows(40)) == []
+
+
+def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news(machine: Machine) -> None:
+    teller = Teller(ShardDetector(Parameters()))
+    story = (
+        rows | {f"template/vm-1/web/info/t{k // 3}": (1, f"text {k // 3}")}
+        for k, rows in enumerate(machine.windows(700))
+    )
+    assert [n for n in teller.tell(story) if n.kind == "new"] == []
+
+
+def test_zero_lines_have_a_row_where_they_say_something(teller: Teller, machine: Machine) -> None:
+    teller.tell(machine.windows(1, info=None))
+    last = teller.scores[-1]
+    at = last.series.tolist().index(LEVEL)
+    assert last.value[at] == 0
+    assert last.score[at] > 3
