@@ -58,13 +58,18 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
-def connected(settings: Settings) -> Settings:
+def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticsearch")) -> Settings:
     """Settings with the embedded stack's addresses where the user named no servers of their own."""
-    if settings.kafka.bootstrap_servers and settings.elasticsearch.url:
+    known = {
+        "kafka.bootstrap_servers": settings.kafka.bootstrap_servers,
+        "elasticsearch.url": settings.elasticsearch.url,
+    }
+    unset = [name for name, value in known.items() if not value and name.startswith(needed)]
+    if not unset:
         return settings
     found = stack.addresses(settings.home)
     if found is None:
-        msg = "no Kafka is set and the embedded one is not running; run `kappa up`, or set kafka.bootstrap_servers"
+        msg = f"{unset[0]} is not set and no embedded stack is running; run `kappa up`, or set {' and '.join(unset)}"
         raise InputError(msg)
     return with_addresses(settings, found.kafka, found.elasticsearch)
 
@@ -130,7 +135,7 @@ def topics_create(config: Config = None, as_json: Json = False) -> None:
     """Create the topics that are missing, with the settings that the results depend on."""
     from app import topics
 
-    made = topics.create(connected(load(config)))
+    made = topics.create(connected(load(config), ("kafka",)))
     if as_json:
         print_json(made)
         return
@@ -202,7 +207,7 @@ def run(
         msg = f"--origin is {origin}; wanted 0 to {origins - 1}, one of --origins {origins}"
         raise InputError(msg)
     wanted = chosen(names)
-    settings = connected(load(config))
+    settings = connected(load(config), ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
     with stopped_by_signals() as stopping:
         run_until_stopped(settings, wanted, stopping, origin, origins, heartbeats and "extract" in wanted, report)
 
@@ -220,7 +225,7 @@ def collect(
     """Send this machine's metrics, and the lines of log files, to Kafka until stopped."""
     from app import collector, topics
 
-    settings = connected(load(config))
+    settings = connected(load(config), ("kafka",))
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
     with stopped_by_signals() as stopping:
         report(f"collecting every {interval:g} s; Ctrl-C stops")
@@ -260,7 +265,7 @@ def simulate(
     if out_dir is not None:
         made = simulation_commands.to_folder(settings, out_dir, overwrite, err)
     else:
-        made = simulation_commands.to_log(settings, connected(load(config)), truth, err)
+        made = simulation_commands.to_log(settings, connected(load(config), ("kafka",)), truth, err)
     if as_json:
         print_json(made)
         return
@@ -292,7 +297,7 @@ def dashboard(
     from app.dashboard import serve
 
     with stopped_by_signals() as stopping:
-        serve(connected(load(config)), port, stopping, report)
+        serve(connected(load(config), ("elasticsearch",)), port, stopping, report)
 
 
 if __name__ == "__main__":

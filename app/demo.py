@@ -26,10 +26,10 @@ from rich.table import Table as View
 
 from app import dashboard, jobs, stack, topics
 from app.collector import collect
-from app.errors import KappaError
+from app.errors import InputError, KappaError
 from app.health import Health
 from app.run import running
-from app.settings import Settings
+from app.settings import ElasticsearchSettings, KafkaSettings, Settings
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.publish import Target, live
 from app.simulator.truth import Table, match
@@ -85,8 +85,17 @@ def demo_settings(settings: Settings) -> Settings:
             # History and the live minutes share partitions; their producers' clocks may interleave by a moment.
             "law": dataclasses.replace(settings.law, shards=8, disorder_seconds=2),
             "topics": settings.topics.model_copy(
-                update={"timestamps": "create", "telemetry_partitions": 2, "logs_partitions": 2, "partitions": 2}
+                update={
+                    "prefix": "",
+                    "timestamps": "create",
+                    "telemetry_partitions": 2,
+                    "logs_partitions": 2,
+                    "partitions": 2,
+                }
             ),
+            # Its own servers, whatever others the user has.
+            "kafka": KafkaSettings(),
+            "elasticsearch": ElasticsearchSettings(),
             "spark": settings.spark.model_copy(update={"master": "local[2]", "max_records_per_batch": 150_000}),
         }
     )
@@ -98,6 +107,9 @@ def run_demo(
     """Bring everything up, run it for about `minutes`, answer the table. Leaves nothing running."""
     deadline = time.monotonic() + 60 * minutes
     own = demo_settings(settings)
+    if stack.status(own.home).running:
+        msg = f"demo: another demonstration is running in {own.home}; end it first, or set home to another folder"
+        raise InputError(msg)
     say = reporter(console)
     # Only what an earlier demonstration left, in the folder that is the demonstration's own.
     shutil.rmtree(own.home, ignore_errors=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
+from app.errors import InputError
 from app.settings import Settings
 from pipelines import correlate, detect, extract, index
 from pipelines.bulk import Elastic, Outcome, Stopping
@@ -24,11 +24,17 @@ def kafka_of(settings: Settings) -> Kafka:
         password = own.sasl_password.get_secret_value() if own.sasl_password else ""
         options["sasl.mechanism"] = own.sasl_mechanism
         options["sasl.jaas.config"] = (
-            f'org.apache.kafka.common.security.{module} required username="{own.sasl_username}" password="{password}";'
+            f"org.apache.kafka.common.security.{module} required "
+            f"username={quoted(own.sasl_username or '')} password={quoted(password)};"
         )
     if own.ssl_cafile:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
     return Kafka(own.bootstrap_servers or "", options)
+
+
+def quoted(text: str) -> str:
+    """A value in Kafka's JAAS line."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def topics_of(settings: Settings) -> dict[str, str]:
@@ -37,11 +43,16 @@ def topics_of(settings: Settings) -> dict[str, str]:
     return {kind: settings.topic(kind) for kind in kinds}
 
 
-def extract_job(settings: Settings, origin: int = 0, origins: int = 1) -> Job:
+def extract_job(
+    settings: Settings, origin: int = 0, origins: int = 1, on_refused: extract.Refused | None = None
+) -> Job:
     """telemetry, logs -> statistics, late, dead-letters."""
     law, topics, delay = settings.law, topics_of(settings), settings.law.watermark_delay_seconds
     name = "extract" if origins == 1 else f"extract-{origin}-of-{origins}"
     telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
+    if origins > min(telemetry, logs):
+        msg = f"{origins} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
+        raise InputError(msg)
     return Job(
         name=name,
         inputs=(
@@ -49,7 +60,7 @@ def extract_job(settings: Settings, origin: int = 0, origins: int = 1) -> Job:
             Input((topics["logs"],), own_share(logs, origin, origins), delay),
         ),
         transform=lambda telemetry, logs: extract.closed_windows(telemetry, logs, law),
-        sink=extract.sink(law, topics, settings.topics.partitions, kafka_of(settings), origin, origins),
+        sink=extract.sink(law, topics, settings.topics.partitions, kafka_of(settings), origin, origins, on_refused),
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,
     )
@@ -63,8 +74,7 @@ def own_share(partitions: int, origin: int, origins: int) -> tuple[int, ...]:
 def detect_job(settings: Settings) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topics_of(settings), settings.topics.partitions
-    parameters = dataclasses.replace(settings.detection, window_seconds=float(settings.law.window_seconds))
-    processor = detect.DetectProcessor(parameters, settings.version, settings.law.shards)
+    processor = detect.DetectProcessor(settings.detector, settings.version, settings.law.shards)
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],)),),

@@ -30,7 +30,7 @@ def chosen(names: Sequence[str]) -> list[str]:
     return wanted
 
 
-def pin_configuration(settings: Settings) -> Path:
+def pin_configuration(settings: Settings, origins: int = 1) -> Path:
     """Hold the configuration that results depend on against the one that this version began with.
 
     Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
@@ -41,8 +41,14 @@ def pin_configuration(settings: Settings) -> Path:
         json.dumps(
             {
                 "law": dataclasses.asdict(settings.law),
-                "detection": dataclasses.asdict(settings.detection),
+                "detection": dataclasses.asdict(settings.detector),
                 "correlation": dataclasses.asdict(settings.correlation),
+                "extract": {"origins": origins},
+                "topics": {
+                    "telemetry_partitions": settings.topics.telemetry_partitions,
+                    "logs_partitions": settings.topics.logs_partitions,
+                },
+                "spark": {"shuffle_partitions": settings.spark.shuffle_partitions},
             }
         )
     )
@@ -64,22 +70,25 @@ def pin_configuration(settings: Settings) -> Path:
     return file
 
 
-def prepare(settings: Settings, names: Sequence[str]) -> None:
+def prepare(settings: Settings, names: Sequence[str], origins: int = 1) -> None:
     """See to what jobs need: the configuration of before, topics, index templates."""
-    pin_configuration(settings)
+    pin_configuration(settings, origins)
     topics.create(settings)
     if "index" in names:
         client = jobs.elastic_of(settings).connect()
         live = settings.version == "live"
-        ensure_templates(client, settings.version, live=live, replicas=settings.elasticsearch.replicas)
+        own = settings.elasticsearch
+        ensure_templates(client, settings.version, live=live, replicas=own.replicas, retention_days=own.retention_days)
         client.close()
 
 
-def make_job(settings: Settings, name: str, origin: int, origins: int, stopping: threading.Event) -> Job:
+def make_job(
+    settings: Settings, name: str, origin: int, origins: int, stopping: threading.Event, health: Health
+) -> Job:
     """A job by its name."""
     match name:
         case "extract":
-            return jobs.extract_job(settings, origin, origins)
+            return jobs.extract_job(settings, origin, origins, health.refused)
         case "detect":
             return jobs.detect_job(settings)
         case "correlate":
@@ -106,7 +115,7 @@ def running(
 ) -> Iterator[tuple[Runner, Health]]:
     """Jobs that run while the block does, and are stopped after their batch when it ends."""
     names = chosen(names)
-    prepare(settings, names)
+    prepare(settings, names, origins)
     stopping = threading.Event()
     health = Health(settings.health.stale_seconds)
 
@@ -116,10 +125,11 @@ def running(
             on_progress(name, progress)
 
     spark = session(settings)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law, settings.spark.trigger_seconds, heard)
+    trigger = settings.spark.trigger_seconds
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law, trigger, heard, health.on_idle)
     try:
         for name in names:
-            job = make_job(settings, name, origin, origins, stopping)
+            job = make_job(settings, name, origin, origins, stopping, health)
             health.expect(job.name)
             runner.start(job)
         yield runner, health

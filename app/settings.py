@@ -7,6 +7,7 @@ error, and so is a named file that is missing.
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -55,6 +56,7 @@ class ElasticsearchSettings(Group):
     api_key: SecretStr | None = None
     ca_certs: Path | None = None
     replicas: int = Field(default=0, ge=0)
+    retention_days: int | None = Field(default=None, ge=1)
 
 
 class StackSettings(Group):
@@ -104,7 +106,7 @@ class IndexSettings(Group):
 
 
 class HealthSettings(Group):
-    """`/metrics` and `/healthz`: the first job's port, the next ones follow. 0 is any free one; none without a port."""
+    """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port, nowhere."""
 
     host: str = "127.0.0.1"
     port: int | None = None
@@ -142,6 +144,11 @@ class Settings(BaseSettings):
         """Arguments, then environment, then the file."""
         file = TomlConfigSettingsSource(settings_cls, toml_file=_FileInUse.path)
         return init_settings, env_settings, file
+
+    @property
+    def detector(self) -> Parameters:
+        """The models' parameters, with the window that the law says."""
+        return dataclasses.replace(self.detection, window_seconds=float(self.law.window_seconds))
 
     @property
     def jars(self) -> Path:

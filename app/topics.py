@@ -95,10 +95,25 @@ def create(settings: Settings) -> dict[str, str]:
                 msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* to match"
                 raise InputError(msg)
             else:
+                check_stamps(client, topic)
                 result[topic.name] = "there already"
         return result
     finally:
         client.close()
+
+
+def check_stamps(client: KafkaAdminClient, topic: Topic) -> None:
+    """Raise InputError where a topic is stamped otherwise than wanted: admission goes by these times."""
+    name = "message.timestamp.type"
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, configs={name: None})
+    found = client.describe_configs([resource], config_filter="all")
+    have = next((c[name]["value"] for kind in found.values() for c in kind.values() if name in c), None)
+    if have not in (None, topic.config[name]):
+        msg = (
+            f"topic {topic.name} has {name}={have}, wanted {topic.config[name]}: which records are late goes by these "
+            "times; set topics.timestamps to match, or use another topics.prefix"
+        )
+        raise InputError(msg)
 
 
 def _create(client: KafkaAdminClient, topic: Topic, replication: int) -> None:

@@ -12,7 +12,7 @@ The watermark is put on the *append time* of each Kafka partition, before anythi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -182,9 +182,20 @@ def arrival_order(law: Law) -> Column:
     return F.shiftleft(within, OFFSET_BITS + PARTITION_BITS) + F.shiftleft(offset, PARTITION_BITS) + partition
 
 
-def windows_of(closed: DataFrame) -> list[int]:
+Refused = Callable[[str, int], None]  # hears of a kind of topic and how many records went there
+
+
+def windows_of(closed: DataFrame, on_refused: Refused | None = None) -> list[int]:
     """The window ends that a batch closed, in order: each is a tick. A window nobody wrote into does not exist."""
-    return sorted(row[0] for row in closed.select("window_end").distinct().collect())
+    refused = F.col("series").startswith(REFUSED)
+    late = refused & (F.element_at(F.split("series", "/", 7), 6) == "late")
+    rows = closed.groupBy("window_end").agg(F.count_if(refused).alias("refused"), F.count_if(late).alias("late"))
+    found = rows.collect()
+    if on_refused is not None:
+        late_records = sum(row["late"] for row in found)
+        on_refused("late", late_records)
+        on_refused("dead-letters", sum(row["refused"] for row in found) - late_records)
+    return sorted(row["window_end"] for row in found)
 
 
 def records(
@@ -284,14 +295,20 @@ def header(name: str, value: Column) -> Column:
 
 
 def sink(
-    law: Law, topics: dict[str, str], partitions: int, kafka: Kafka, origin: int = 0, origins: int = 1
+    law: Law,
+    topics: dict[str, str],
+    partitions: int,
+    kafka: Kafka,
+    origin: int = 0,
+    origins: int = 1,
+    on_refused: Refused | None = None,
 ) -> BatchSink:
     """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
 
     def write(closed: DataFrame, batch_id: int) -> None:
         closed = closed.persist()
         try:
-            windows = windows_of(closed)
+            windows = windows_of(closed, on_refused)
             if windows:
                 write_to_kafka(records(closed, windows, law, topics, partitions, origin, origins), kafka)
         finally:

@@ -114,15 +114,19 @@ def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any
 
 
 class Watch(StreamingQueryListener):
-    """Hears of every batch: hands its progress on, and remembers a broken law."""
+    """Hears of every batch, and of looking for one in vain: hands that on, and remembers a broken law."""
 
-    def __init__(self, on_progress: Callable[[str, Progress], None] | None = None) -> None:
+    def __init__(
+        self, on_progress: Callable[[str, Progress], None] | None = None, on_idle: Callable[[str], None] | None = None
+    ) -> None:
         super().__init__()
-        self._on_progress = on_progress
+        self._on_progress, self._on_idle = on_progress, on_idle
+        self._names: dict[str, str] = {}
         self.dropped: dict[str, int] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
+        self._names[str(event.id)] = event.name or "?"
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
@@ -135,6 +139,9 @@ class Watch(StreamingQueryListener):
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
+        name = self._names.get(str(event.id))  # the event itself has none
+        if name is not None and self._on_idle is not None:
+            self._on_idle(name)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
@@ -150,10 +157,11 @@ class Runner:
         law: Law,
         trigger_seconds: float = 1.0,
         on_progress: Callable[[str, Progress], None] | None = None,
+        on_idle: Callable[[str], None] | None = None,
     ) -> None:
         self._spark, self._kafka, self._law = spark, kafka, law
         self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
-        self._watch = Watch(on_progress)
+        self._watch = Watch(on_progress, on_idle)
         self._queries: dict[str, StreamingQuery] = {}
         spark.streams.addListener(self._watch)
 
