@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,8 +32,12 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     builder = SparkSession.builder.appName(name).master(settings.spark.master)
     for key, value in (options(settings) | settings.spark.extra).items():
         builder = builder.config(key, value)
+    interrupt = signal.getsignal(signal.SIGINT)
     with stderr_into(settings.home / "logs" / "spark.log"):
         spark = builder.getOrCreate()
+    # Spark's context puts its own handler in place, which would break off the batch in hand.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -197,6 +198,7 @@ class _Workers:
 
 
 def _work(target: Target, timestamps: Timestamps, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end ends this
     try:
         with _Here(target, timestamps) as sender:
             while (message := pipe.recv()) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -272,6 +273,7 @@ def _next(receiver: Connection) -> Any:
 
 
 def _work(settings: SimulatorSettings, share: list[int], first: int, sender: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end ends this
     try:
         for chapters in zip(*(run_group(settings, g, first) for g in share), strict=True):
             sender.send(chapters)
