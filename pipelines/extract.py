@@ -55,7 +55,8 @@ def template_series() -> Column:
     """The series of a log line: its template on its host and service. A heartbeat keeps its name."""
     template_id = F.lower(F.lpad(F.hex(F.xxhash64("template")), 16, "0"))
     name = F.concat_ws("/", F.lit("template"), quoted("host"), quoted("service"), F.col("level"), template_id)
-    return F.when(F.col("host") == HEARTBEAT, F.lit(HEARTBEAT)).otherwise(name)
+    beat = (F.col("host") == HEARTBEAT) & F.col("message").isNull()  # a host may have that name, but no line is empty
+    return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
 
 
 def quoted(name: str) -> Column:
@@ -161,7 +162,8 @@ def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]
     """
     sums, rest = [], value
     for i, scale in enumerate(scales):
-        whole = F.floor(rest / F.lit(scale))
+        # towards zero: rounded down, the rest of a small negative number would be near the scale, without its last digits
+        whole = (rest / F.lit(scale)).cast("long")
         sums.append(F.sum(whole).alias(f"{name}{i}"))
         rest = rest - whole.cast("double") * F.lit(scale)
     return sums
@@ -274,9 +276,14 @@ def ticks_of(spark: SparkSession, windows: list[int], law: Law, origin: int, ori
 
 
 def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
-    """Records for `late` and `dead-letters`: the raw bytes, and as headers why and whence."""
-    parts = F.split("series", "/", 7)
-    refused = closed.where(F.col("series").startswith(REFUSED)).select("payload", parts.alias("p"))
+    """Records for `late` and `dead-letters`: the raw bytes, and as headers why and whence.
+
+    A record is written once, with the least of its reasons, however many of its points or lines were refused.
+    """
+    refused = closed.where(F.col("series").startswith(REFUSED))
+    record = F.substring_index("series", "/", 6)  # all but the reason
+    refused = refused.groupBy(record, "payload").agg(F.min("series").alias("series"))
+    refused = refused.select("payload", F.split("series", "/", 7).alias("p"))
     names = ("kappa.topic", "kappa.partition", "kappa.offset", "kappa.timestamp")
     headers = [header(name, F.col("p")[i + 1]) for i, name in enumerate(names)]
     headers += [header("kappa.reason", F.col("p")[6]), header("kappa.stage", F.lit("extract"))]
