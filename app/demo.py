@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import multiprocessing
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -26,7 +28,7 @@ from rich.table import Table as View
 
 from app import dashboard, jobs, stack, topics
 from app.collector import collect
-from app.errors import InputError, KappaError
+from app.errors import InputError, KappaError, StackError
 from app.health import Health
 from app.run import running
 from app.settings import ElasticsearchSettings, KafkaSettings, Settings
@@ -126,8 +128,9 @@ def run_demo(
         )
         topics.create(own)
         say(f"Kafka at {servers.kafka}, Elasticsearch at {servers.elasticsearch}; starting the jobs")
-        simulation = simulate(fleet_settings(seed, minutes))
-        feeder = beside.enter_context(Feeder(own, simulation, stopping))
+        fleet = fleet_settings(seed, minutes)
+        simulation = simulate(fleet)
+        feeder = beside.enter_context(Feeder(own, fleet))
         say(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
         with running(own, ("all",)) as (runner, health):
             pages = beside.enter_context(dashboard.running(own, say))
@@ -135,7 +138,7 @@ def run_demo(
             findings = watch(own, runner, feeder, stopping, deadline, say)
             table = judge(simulation, findings, own)
             documents = count_documents(own)
-            result = as_json(table, findings, simulation, runner, health, documents)
+            result = as_json(table, findings, simulation, feeder, runner, health, documents)
     if not quiet:
         show(console, table, result)
     return result
@@ -162,74 +165,100 @@ def fleet_settings(seed: int, minutes: float) -> SimulatorSettings:
 
 
 class Feeder:
-    """Sends the simulation and this machine's own events, each in a thread."""
+    """Sends the simulation from a process of its own, and this machine's own events from a thread.
 
-    def __init__(self, settings: Settings, simulation: Simulation, stopping: threading.Event) -> None:
-        self._settings, self._simulation, self._outer = settings, simulation, stopping
-        self._stop = threading.Event()
-        self._target = Target(topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
-        self._threads: list[threading.Thread] = []
-        self.failure: Exception | None = None
-        self.caught_up = threading.Event()
-        self.events = 0
+    Both are pure Python: in one process they would take the interpreter from the calls that start the jobs.
+    """
+
+    def __init__(self, settings: Settings, simulation: SimulatorSettings) -> None:
+        context = multiprocessing.get_context("spawn")
+        target = Target(topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
+        self._target = target
+        self._stop_process, self._stop_thread = context.Event(), threading.Event()
+        self._sent = context.Value("q", 0)
+        self._live = context.Event()
+        self._process = context.Process(
+            target=feed,
+            name="feeder",
+            args=(simulation, target, self._stop_process, self._live, self._sent),
+            daemon=True,
+        )
+        self._collecting = threading.Thread(target=self._collect, name="collector", daemon=True)
+        self._failure: KappaError | None = None
 
     def __enter__(self) -> Feeder:
-        self._begin(self._feed)
+        self._process.start()
+        self._collecting.start()
         return self
 
-    def _begin(self, work: Callable[[], None]) -> None:
-        def guarded() -> None:
-            try:
-                work()
-            except KappaError as error:
-                self.failure = error
+    @property
+    def events(self) -> int:
+        """How many events of the simulation have been sent."""
+        return int(self._sent.value)
 
-        thread = threading.Thread(target=guarded, name=work.__name__, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+    @property
+    def is_live(self) -> bool:
+        """Whether the history has been sent."""
+        return self._live.is_set()
 
-    def _feed(self) -> None:
-        settings = self._simulation.settings
-        live(
-            self._simulation,
-            self._target,
-            self._stop,
-            begin=settings.start,
-            timestamps="event",
-            heartbeats=True,
-            on_progress=self._progress,
-        )
-
-    def _progress(self, events: int, expected: int) -> None:
-        self.events = events
-        history = self._simulation.settings.start + HISTORY_HOURS * 3_600_000
-        if not self.caught_up.is_set() and events >= expected * history_share(self._simulation, history):
-            self.caught_up.set()
-            self._begin(self._collect)
+    def check(self) -> None:
+        """Raise what ended the sending early."""
+        if self._failure is not None:
+            raise self._failure
+        if self._process.exitcode not in (None, 0):
+            msg = f"demo: the simulated fleet stopped sending (exit code {self._process.exitcode})"
+            raise StackError(msg)
 
     def _collect(self) -> None:
-        collect(
-            self._target.options,
-            self._target.topics,
-            self._stop,
-            interval=INTERVAL,
-            files=[str(path) for path in own_logs()],
-            host=f"{socket.gethostname()}-this-machine",
-        )
+        # Not before the history is in the log: records of now would make what comes after them late.
+        while not self._live.wait(0.5):
+            if self._stop_thread.is_set():
+                return
+        try:
+            collect(
+                self._target.options,
+                self._target.topics,
+                self._stop_thread,
+                interval=INTERVAL,
+                files=[str(path) for path in own_logs()],
+                host=f"{socket.gethostname()}-this-machine",
+            )
+        except KappaError as error:
+            self._failure = error
 
     def stop(self) -> None:
         """Stop sending."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=20)
+        self._stop_process.set()
+        self._stop_thread.set()
+        self._process.join(timeout=20)
+        self._collecting.join(timeout=20)
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+        if self._process.is_alive():
+            self._process.kill()
 
 
-def history_share(simulation: Simulation, history: float) -> float:
-    """Which share of the simulation is history."""
-    return (history - simulation.settings.start) / (simulation.end - simulation.settings.start)
+def feed(settings: SimulatorSettings, target: Target, stop: Any, is_live: Any, sent: Any) -> None:
+    """Send a simulation: what is past at once, then at the pace of the clock. Runs in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops this
+    simulation = simulate(settings, processes=1)
+    past = settings.start + HISTORY_HOURS * 3_600_000
+
+    def progress(events: int, expected: int) -> None:
+        sent.value = events
+        if events >= expected * (past - settings.start) / (simulation.end - settings.start):
+            is_live.set()
+
+    live(
+        simulation,
+        target,
+        stop,
+        begin=settings.start,
+        timestamps="event",
+        heartbeats=True,
+        on_progress=progress,
+    )
 
 
 def own_logs() -> list[Path]:
@@ -304,7 +333,7 @@ def watch(
             for incident in reader.poll(findings):
                 tell(incident, say)
             check(runner, feeder)
-            if feeder.caught_up.is_set() and not told:
+            if feeder.is_live and not told:
                 told = True
                 say(f"history is in the log ({feeder.events} events); the fleet is live, and so is this machine")
             if not live_told and findings.ticked > 1000 * (time.time() - 60):
@@ -331,8 +360,7 @@ def check(runner: Runner, feeder: Feeder) -> None:
     """Raise what has ended a job or the feeding."""
     for query in runner.queries.values():
         runner.check(query)
-    if feeder.failure is not None:
-        raise feeder.failure
+    feeder.check()
 
 
 def tell(incident: Mapping[str, Any], say: Callable[[str], None]) -> None:
@@ -381,10 +409,15 @@ def count_documents(settings: Settings) -> int:
 
 
 def as_json(
-    table: Table, findings: Findings, simulation: Simulation, runner: Runner, health: Health, documents: int
+    table: Table,
+    findings: Findings,
+    simulation: Simulation,
+    feeder: Feeder,
+    runner: Runner,
+    health: Health,
+    documents: int,
 ) -> dict[str, Any]:
     """The one object of `--json`."""
-    counts = simulation.counts.events
     return {
         "faults": table.faults,
         "found": table.found,
@@ -393,7 +426,7 @@ def as_json(
         "changes_announced": table.changes_announced,
         "false_alarms": table.false_alarms,
         "median_seconds_to_detect": table.median_seconds_to_detect,
-        "events": sum(counts.values()),
+        "events": feeder.events,
         "late": findings.late,
         "dead_letters": findings.dead_letters,
         "dropped_by_watermark": runner.dropped_by_watermark,
