@@ -48,10 +48,11 @@ class ShardDetector:
         `window_end` is in epoch milliseconds. Novelties are sorted by series. Raises ValueError if the window does not
         come after the last one.
         """
-        self._advance(window_end)
+        said = self._advance(window_end)
         metrics = bisect_left(rows.series, "h")
-        gauge_rows, count_rows, said = self._resolve(window_end, rows, metrics)
         said += self._close_due(window_end)
+        gauge_rows, count_rows, more = self._resolve(window_end, rows, metrics)
+        said += more
         present = self._present(gauge_rows, count_rows)
         said += self._silence.hosts(window_end, present)
         values, more = self._gauges.step(window_end, rows, metrics, gauge_rows)
@@ -63,16 +64,18 @@ class ShardDetector:
         scores = self._scores(rows, values, lines, count_rows)
         return scores, sorted(said, key=lambda n: n.series)
 
-    def _advance(self, window_end: int) -> None:
+    def _advance(self, window_end: int) -> list[Novelty]:
+        """Go on to a window; once an hour, forget what has gone."""
         state = self._state
         if window_end <= state.last:
             msg = f"window {window_end} comes after {state.last}; wanted windows in order"
             raise ValueError(msg)
-        if state.last // HOUR_MS != window_end // HOUR_MS and state.steps:
-            state.forget(window_end, self._p)
+        full_hour = state.last // HOUR_MS != window_end // HOUR_MS and state.steps
+        said = state.forget(window_end, self._p) if full_hour else []
         state.first = state.first or window_end
         state.last = window_end
         state.steps += 1
+        return said
 
     def _resolve(self, now: int, rows: Windows, metrics: int) -> tuple[Ints, Ints, list[Novelty]]:
         """Rows in the tables of metrics and of counts; unknown series get theirs."""

@@ -20,6 +20,7 @@ from models.store import Ints
 from models.windows import Floats, Windows
 
 STUCK, LEVEL, SPIKE = "stuck", "level", "spike"
+LARGEST = 1e150  # squares of larger values would overflow
 CAUSES = (STUCK, LEVEL, SPIKE)
 
 
@@ -46,7 +47,7 @@ class GaugeWatch:
         s = state.gauges.matrix[:, index]
         x = self._values(s, now, rows, metrics)
         said = self._silence.learn(s, now, state.gauges.owner[0, index], rows.series)
-        known = np.isfinite(x)
+        known = np.abs(x) < LARGEST  # false for NaN
         if known.all():
             answers, more = self._known(s, x, now, rows, index)
         else:

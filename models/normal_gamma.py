@@ -78,6 +78,7 @@ WIDE, WIDE_DF = 10.0, 4  # what an outlier is: this many scales wide, with such 
 FAST_OUTLIER_SHARE, FAST_WIDE = 0.01, 5.0
 PULL = 16.0  # scales: a window moves the fast mean as if it were at most so far off
 LEAST_SCALE = 1e-12  # scale of a series that has always been 0
+FARTHEST = 1e15  # scales: tails and densities of more would underflow
 SINCE_NATS = 5.0  # the fast mean's surprise from which an excursion counts as begun
 VALUE_SINCE_NATS = 2.0  # the same for the values
 DEPENDENCE = 3.0  # fast half-lives over which strays of the fast mean are taken to depend on each other
@@ -129,7 +130,7 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
     df = s[SPREAD_WEIGHT] + PRIOR_WEIGHT
     variance = np.maximum((s[SPREAD_SUM] + PRIOR_WEIGHT * floor_value) / df, floor_value)
     scale = student.capped_scale(np.sqrt(variance * uncertainty), df, p.degrees_of_freedom)
-    distance = np.abs(deviation) / scale
+    distance = np.minimum(np.abs(deviation) / scale, FARTHEST)
     core = student.two_sided(distance, df, p.degrees_of_freedom)
     eps = (p.outlier_share * OUTLIER_STRENGTH + s[OUTLIERS]) / (OUTLIER_STRENGTH + s[SPREAD_WEIGHT] + s[OUTLIERS])
     tail = (1 - eps) * core + eps * student.even_two_sided(distance / WIDE, WIDE_DF)
@@ -142,7 +143,8 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
     df_fast = s[FAST_WEIGHT] + PRIOR_WEIGHT
     variance_fast = np.maximum((s[FAST_SUM] + PRIOR_WEIGHT * floor_fast) / df_fast, floor_fast)
     fast_scale = student.capped_scale(np.sqrt(variance_fast * uncertainty), df_fast, p.level_degrees_of_freedom)
-    tail_fast = student.two_sided(np.abs(fast - level) / fast_scale, df_fast, p.level_degrees_of_freedom)
+    stray = np.minimum(np.abs(fast - level) / fast_scale, FARTHEST)
+    tail_fast = student.two_sided(stray, df_fast, p.level_degrees_of_freedom)
     value_nats, level_nats = -np.log(np.maximum(tail, 1e-300)), -np.log(np.maximum(tail_fast, 1e-300))
     steady = quantum <= 0  # changed never, or once: how rare is a change, and does it last?
     if steady.any():
@@ -177,7 +179,7 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
 
 def weights(b: Belief, frozen: Floats, p: Parameters) -> Floats:
     """The posterior probability that each window is regular; 1 while warming up, 0 where learning is frozen."""
-    distance = np.abs(b.deviation) / b.scale
+    distance = np.minimum(np.abs(b.deviation) / b.scale, FARTHEST)
     wide = b.outlier_share * student.even_density(distance / WIDE, WIDE_DF) / WIDE
     regular = (1 - b.outlier_share) * student.even_density(distance, p.degrees_of_freedom)
     out: Floats = np.where(b.warming, 1.0, regular / (regular + wide)) * (1 - frozen)
@@ -186,7 +188,7 @@ def weights(b: Belief, frozen: Floats, p: Parameters) -> Floats:
 
 def fast_weights(b: Belief, level: Floats, p: Parameters) -> Floats:
     """The same for the fast mean, before freezing."""
-    distance = np.abs(b.fast - level) / b.fast_scale
+    distance = np.minimum(np.abs(b.fast - level) / b.fast_scale, FARTHEST)
     wide = FAST_OUTLIER_SHARE * student.even_density(distance / FAST_WIDE, WIDE_DF) / FAST_WIDE
     regular = (1 - FAST_OUTLIER_SHARE) * student.even_density(distance, p.level_degrees_of_freedom)
     out: Floats = np.where(b.warming, 1.0, regular / (regular + wide))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from models import gamma_poisson as poisson
 from models import normal_gamma as gauge
 from models.episodes import Episodes
+from models.novelty import Novelty
 from models.parameters import Parameters
 from models.series import Series, parse, quote
 from models.store import Columns, part, read_part
@@ -74,14 +75,17 @@ class ShardState:
         """Where a series has its row."""
         return self.gauges if series.kind in ("gauge", "counter") else self.counts
 
-    def forget(self, now: int, p: Parameters) -> None:
-        """Let go of series that were not seen for so long, and of hosts and services that have none left."""
+    def forget(self, now: int, p: Parameters) -> list[Novelty]:
+        """Let go of series that were not seen for so long, and of hosts and services that have none left.
+
+        Answers the closing of episodes that were open on them.
+        """
         oldest = now - 86_400_000 * p.forget_days
         gone_gauges = self.gauges.matrix[gauge.SEEN] < oldest
         gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
         gone_hosts = self.host_column("seen") < oldest
         if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
-            return
+            return []
         self.gauges.keep(~gone_gauges)
         self.counts.keep(~gone_counts)
         owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]
@@ -94,6 +98,8 @@ class ShardState:
         ids = {parse(name).template_id for name in self.counts.names}
         self.texts = {i: text for i, text in self.texts.items() if i in ids}
         self.renamed = True
+        known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
+        return [self.episodes.close(name, now) for name in sorted(self.episodes.open.keys() - known)]
 
     def _link(self) -> None:
         """Point every series at its host and its context."""

@@ -122,9 +122,11 @@ class Silence:
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
         if episode is not None:
-            if episode.cause == cause:
-                episode.reason = reasons.silent(what, seconds)
-                episode.score = episode.evidence = max(episode.score, float(surprise))
+            if episode.cause != cause:  # whatever it was, it has stopped: the next window says that
+                self._thaw(name)
+                return [self._state.episodes.close(name, now)]
+            episode.reason = reasons.silent(what, seconds)
+            episode.score = episode.evidence = max(episode.score, float(surprise))
             return []
         nan = math.nan
         episode = Episode(
@@ -132,6 +134,12 @@ class Silence:
             reasons.silent(what, seconds),
         )  # fmt: skip
         return [self._state.episodes.begin(episode, now)]
+
+    def _thaw(self, name: str) -> None:
+        """Let a metric learn again."""
+        row = self._state.gauges.index.get(name)
+        if row is not None:
+            self._state.gauges.matrix[gauge.FROZEN, row] = 0.0
 
     def _tired(self, name: str, now: int) -> bool:
         episode = self._state.episodes.get(name)

@@ -229,3 +229,25 @@ def test_statements_are_sorted_by_series() -> None:
     for rows in fleet(9):
         series = [n[0] for n in words(teller.tell([rows]))]
         assert series == sorted(series)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=12), st.sampled_from([0, 1, 1e9]))
+def test_no_value_makes_a_model_blind(strange: list[float], base: float) -> None:
+    """Whatever comes, once: afterwards the series is scored again, and no arithmetic fails."""
+    name, rng = "gauge/h-1//x", np.random.default_rng(0)
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell({name: value} for value in (base * rng.normal(5, 1, 60)).tolist())
+    teller.tell({name: value} for value in strange)
+    teller.tell({name: value} for value in rng.normal(5, 1, 60).tolist())
+    assert np.isfinite(teller.score_of(name))
+
+
+def test_episodes_of_what_is_forgotten_are_closed() -> None:
+    p = dataclasses.replace(QUICK, forget_days=0.1, silence_patience_hours=1e6)
+    teller = Teller(ShardDetector(p))
+    story = fleet(10)[:60]
+    teller.tell(story)
+    teller.tell([of_host(story[-1], ("h-1",))] * 1200)
+    silent = [n for n in teller.said if n.series == "host/h-2"]
+    assert [n.status for n in silent] == ["open", "close"]

@@ -245,3 +245,9 @@ def test_zero_lines_have_a_row_where_they_say_something(teller: Teller, machine:
     at = last.series.tolist().index(LEVEL)
     assert last.value[at] == 0
     assert last.score[at] > 3
+
+
+def test_a_metric_that_stops_in_an_anomaly_is_silent_then(teller: Teller, machine: Machine) -> None:
+    said = teller.tell(machine.windows(10, cpu=90.0), machine.windows(20, cpu=None))
+    ends = [word for word in words(said) if word[1] != "update"]
+    assert ends == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
