@@ -44,7 +44,11 @@ OTLP_METRICS = {
                                 "aggregationTemporality": 2,
                                 "isMonotonic": True,
                                 "dataPoints": [
-                                    {"timeUnixNano": NS, "asInt": "9007199254740993", "attributes": [attribute("code", "200")]}
+                                    {
+                                        "timeUnixNano": NS,
+                                        "asInt": "9007199254740993",
+                                        "attributes": [attribute("code", "200")],
+                                    }
                                 ],
                             },
                         },
@@ -96,7 +100,12 @@ TELEMETRY: list[tuple[str, bytes, set[tuple[str, float]]]] = [
         json.dumps(
             {
                 "metrics": [
-                    {"name": "cpu", "tags": {"host": "h", "cpu": "cpu0"}, "fields": {"idle": 9.5}, "timestamp": MS // 1000},
+                    {
+                        "name": "cpu",
+                        "tags": {"host": "h", "cpu": "cpu0"},
+                        "fields": {"idle": 9.5},
+                        "timestamp": MS // 1000,
+                    },
                     {"name": "mem", "tags": {"host": "h"}, "fields": {"used": 3}, "timestamp": MS // 1000},
                 ]
             }
@@ -131,7 +140,13 @@ LOGS: list[tuple[str, bytes, tuple[str, str, str, str]]] = [
     (
         "canonical",
         json.dumps(
-            {"@timestamp": AT, "host.name": "h", "service.name": "s", "log.level": "WARNING", "message": "disk 93 % full"}
+            {
+                "@timestamp": AT,
+                "host.name": "h",
+                "service.name": "s",
+                "log.level": "WARNING",
+                "message": "disk 93 % full",
+            }
         ).encode(),
         ("h", "s", "warn", "disk 93 % full"),
     ),
@@ -159,7 +174,12 @@ LOGS: list[tuple[str, bytes, tuple[str, str, str, str]]] = [
                         "scopeLogs": [
                             {
                                 "logRecords": [
-                                    {"timeUnixNano": NS, "severityNumber": 17, "severityText": "ERROR", "body": {"stringValue": "boom"}}
+                                    {
+                                        "timeUnixNano": NS,
+                                        "severityNumber": 17,
+                                        "severityText": "ERROR",
+                                        "body": {"stringValue": "boom"},
+                                    }
                                 ]
                             }
                         ],
