@@ -149,7 +149,7 @@ class Appearance:
     def age(self, now: int, contexts: Ints) -> None:
         """Let the counts of contexts that report now fade for the time since they last did."""
         state = self._state
-        touched = np.unique(contexts)
+        touched = np.flatnonzero(np.bincount(contexts, minlength=len(state.contexts)))
         seconds = (now - state.context_column("seen")[touched]) / 1000.0
         fade = np.exp2(-seconds / (3600.0 * self._p.context_half_life_hours))
         state.contexts.matrix[2:, touched] *= fade

@@ -107,6 +107,8 @@ class ShardDetector:
         said = self._appearance.try_templates(now, rows) if self._state.trials else []
         self._appearance.age(now, np.concatenate([of_gauges, of_counts]))
         self._appearance.count(of_gauges, np.ones(len(of_gauges)), "rows")
+        if not len(of_counts):
+            return said
         first = bisect_left(rows.series, "template/") - metrics
         self._appearance.count(of_counts[first:], rows.n[metrics + first :].astype(np.float64), "lines")
         return said
