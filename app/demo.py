@@ -29,7 +29,7 @@ from rich.table import Table as View
 from app import dashboard, jobs, stack, topics
 from app.collector import collect
 from app.errors import InputError, KappaError, StackError
-from app.health import Health
+from app.health import Health, offsets
 from app.run import running
 from app.settings import ElasticsearchSettings, KafkaSettings, Settings
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
@@ -74,9 +74,13 @@ class Findings:
 
     statements: list[dict[str, Any]] = field(default_factory=list)
     incidents: list[dict[str, Any]] = field(default_factory=list)
-    ticked: int = 0
+    ticks: dict[int, int] = field(default_factory=dict)
     late: int = 0
     dead_letters: int = 0
+
+    def judged_until(self, shards: int) -> int:
+        """The last window (its end, epoch ms) for which every shard has spoken."""
+        return min(self.ticks.values()) if len(self.ticks) == shards else 0
 
 
 def demo_settings(settings: Settings) -> Settings:
@@ -304,15 +308,34 @@ class Reader:
         findings.incidents += fresh
         return fresh
 
+    def is_all_read(self, runner: Runner) -> bool:
+        """Whether correlate and index have dealt with all that these topics hold, and so has this reader."""
+        ends = self._consumer.end_offsets(list(self._consumer.assignment()))
+        done = {name: read_until(runner.queries[name].lastProgress) for name in ("correlate", "index")}
+        for part, end in ends.items():
+            where = (part.topic, str(part.partition))
+            if self._consumer.position(part) < end or any(end > at[where] for at in done.values() if where in at):
+                return False
+        return bool(done["correlate"] and done["index"])
+
     def close(self) -> None:
         """Let go of the broker."""
         self._consumer.close()
 
 
+def read_until(progress: Any) -> dict[tuple[str, str], int]:
+    """Offsets up to which a job has read, by topic and partition, as its last progress says."""
+    found: dict[tuple[str, str], int] = {}
+    for source in json.loads(progress.json)["sources"] if progress else ():
+        found |= offsets(source.get("endOffset"))
+    return found
+
+
 def take_statements(findings: Findings, found: list[dict[str, Any]]) -> None:
     for record in found:
         if "tick" in record:
-            findings.ticked = max(findings.ticked, record["tick"])
+            shard = record["shard"]
+            findings.ticks[shard] = max(findings.ticks.get(shard, 0), record["tick"])
         else:
             findings.statements.append(record)
 
@@ -326,7 +349,7 @@ def watch(
     say: Callable[[str], None],
 ) -> Findings:
     """Print incidents as they come, until the time is over and what was sent has been judged."""
-    findings, reader = Findings(), Reader(settings)
+    findings, reader, shards = Findings(), Reader(settings), settings.law.shards
     told = live_told = False
     try:
         while not stopping.is_set() and time.monotonic() < deadline - DRAIN_SECONDS:
@@ -336,20 +359,18 @@ def watch(
             if feeder.is_live and not told:
                 told = True
                 say(f"history is in the log ({feeder.events} events); the fleet is live, and so is this machine")
-            if not live_told and findings.ticked > 1000 * (time.time() - 60):
+            if not live_told and findings.judged_until(shards) > 1000 * (time.time() - 60):
                 live_told = True
                 say("the jobs have caught up with the clock")
         feeder.stop()
         last = int(time.time() * 1000) - 1000 * settings.law.watermark_delay_seconds
         say("stopped feeding; finishing the windows that are open")
-        while (
-            not stopping.is_set()
-            and findings.ticked < last - 1000 * INTERVAL
-            and time.monotonic() < deadline + GRACE_SECONDS
-        ):
+        while not stopping.is_set() and time.monotonic() < deadline + GRACE_SECONDS:
             for incident in reader.poll(findings):
                 tell(incident, say)
             check(runner, feeder)
+            if findings.judged_until(shards) >= last - 1000 * INTERVAL and reader.is_all_read(runner):
+                break
         reader.poll(findings)
         return findings
     finally:
