@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,14 @@ settings.register_profile("kappa", deadline=None)
 settings.load_profile("kappa")
 
 JARS = PROJECT / ".kappa" / "jars"
+
+
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """Streamlit's AppTest leaves its script as `__main__`, which processes that are spawned later would run."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture(scope="session")
