@@ -249,6 +249,7 @@ def main() -> None:
     parser.add_argument("--start-hours", type=float, nargs="+", default=[0.0])
     parser.add_argument("--schedule", choices=("demo", "seed", "clean"), default="demo")
     parser.add_argument("--hours", type=float, default=6.0)
+    parser.add_argument("--strength", type=float, default=1.0, help="factor of every fault's size")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--statements", type=Path, help="folder for what was said, as JSON lines")
@@ -257,6 +258,7 @@ def main() -> None:
     for start in arguments.start_hours:
         for seed in arguments.seeds:
             settings = settings_of(seed, start, arguments.schedule, arguments.hours)
+            settings = dataclasses.replace(settings, fault_strength=arguments.strength)
             try:
                 result = run(settings, Parameters(), arguments.cache)
             except InputError as error:
