@@ -171,7 +171,7 @@ def _record_problem(text: Column, shape: Column) -> Column:
         F.when(F.coalesce(F.octet_length("raw_value"), F.lit(0)) == 0, "empty value")
         .when(text.isNull(), "not UTF-8")
         .when(shape.isNotNull(), "nothing to read in a record of a known form")
-        .when(values.isNull(), "not JSON")
         .when(values > 1, "more than one JSON value")
+        .when(values.isNull() | F.ltrim(text).startswith("{"), "not JSON")
         .otherwise("not a JSON object")
     )

@@ -115,7 +115,7 @@ def of_both(topic: str) -> list[Kind]:
             topic, "deep member", "not JSON", lambda good: good[:-1] + b',"x":' + b"[" * DEEP + b"]" * DEEP + b"}"
         ),
         literal(topic, "null bytes", "not JSON", b"\x00" * 32),
-        rewritten(topic, "null byte within", "not a JSON object", replaced(b"web", b"w\x00b")),
+        rewritten(topic, "null byte within", "not JSON", replaced(b"web", b"w\x00b")),
         literal(topic, "empty value", "empty value", b""),
         literal(topic, "null value", "empty value", None),
         literal(topic, "spaces", "not a JSON object", b"   \n"),

@@ -1,0 +1,360 @@
+"""The command line as an operator meets it: health, a clean stop, going on, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from kafka import KafkaProducer
+from malformed import iso
+from prometheus_client.parser import text_string_to_metric_families
+from test_law import records, settings_file, wait_for
+
+from app import topics
+from app.ports import free_port
+from app.producer import heartbeat
+from app.settings import PROJECT, Settings, load
+from app.stack import Addresses
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+METRICS = {
+    "kappa_lag_records",
+    "kappa_watermark_delay_seconds",
+    "kappa_batch_seconds",
+    "kappa_state_rows",
+    "kappa_state_bytes",
+    "kappa_last_progress_age_seconds",
+    "kappa_rows",
+    "kappa_batches",
+    "kappa_dropped_by_watermark",
+    "kappa_refused",
+}
+STALE_SECONDS = 4
+
+
+def kappa(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the command line."""
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    own = {key: value for key, value in os.environ.items() if not key.startswith("KAPPA_")} | environment
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=own, cwd=PROJECT, start_new_session=True)
+
+
+def answer(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Exit status, stdout, stderr."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def assert_one_line(process: subprocess.Popen[str], *words: str) -> None:
+    """Exit 1, nothing on stdout, one line on stderr that holds these words."""
+    status, out, err = answer(process)
+    assert status == 1, err
+    assert out == ""
+    assert re.fullmatch(r"kappa: [^\n]+\n", err), err
+    for word in words:
+        assert word in err
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subprocess.Popen[str]]]:
+    """Commands that look for a broker in vain, which takes the client half a minute: begun early, asked for at the end."""
+    folder = tmp_path_factory.mktemp("nobody")
+    nobody = {
+        "KAPPA_HOME": str(folder),
+        "KAPPA_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{free_port(0)}",
+        "KAPPA_ELASTICSEARCH__URL": f"http://127.0.0.1:{free_port(0)}",
+    }
+    processes = [kappa("topics", "create", **nobody), kappa("run", "extract", "detect", **nobody)]
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+# --- what needs nobody
+
+
+def test_settings_are_shown_as_json_and_secrets_are_masked(tmp_path: Path) -> None:
+    secrets = {
+        "KAPPA_KAFKA__SASL_PASSWORD": "hush-1",
+        "KAPPA_ELASTICSEARCH__PASSWORD": "hush-2",
+        "KAPPA_ELASTICSEARCH__API_KEY": "hush-3",
+    }
+    as_json = kappa("config", "show", "--json", KAPPA_HOME=str(tmp_path), **secrets)
+    as_text = kappa("config", "show", KAPPA_HOME=str(tmp_path), **secrets)
+    status, out, err = answer(as_json)
+    assert (status, err) == (0, "")
+    shown = json.loads(out)
+    assert shown["home"] == str(tmp_path)
+    assert shown["kafka"]["sasl_password"] == "*" * 10
+    text_status, text, _ = answer(as_text)
+    assert text_status == 0
+    assert 'kafka.sasl_password = "**********"' in text.splitlines()
+    assert "hush" not in out + text
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[law]\nwindows = 1\n")
+    gone = kappa("config", "show", "--config", str(tmp_path / "gone.toml"))
+    unknown = kappa("config", "show", "--config", str(tmp_path / "bad.toml"))
+    no_job = kappa("run", "extrakt", KAPPA_HOME=str(tmp_path))
+    no_stack = kappa("run", "extract", KAPPA_HOME=str(tmp_path))
+    assert_one_line(gone, "gone.toml")
+    assert_one_line(unknown, "law.windows", "unknown setting")
+    assert_one_line(no_job, "no job 'extrakt'", "correlate")
+    assert_one_line(no_stack, "kappa up")
+
+
+# --- a deployment
+
+
+class Deployment:
+    """`kappa run extract detect` with windows of a second, and what was sent to it."""
+
+    series = "gauge/web-1/web/load"
+
+    def __init__(self, file: Path, environment: dict[str, str], settings: Settings) -> None:
+        self.file, self.environment, self.settings = file, environment, settings
+        self.sent = 0
+        self.producer = KafkaProducer(**topics.client_options(settings), acks="all")
+
+    def command(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
+        return kappa(*arguments, "--config", str(self.file), **(self.environment | more))
+
+    def run(self, *arguments: str, **more: str) -> Running:
+        return Running(self.command("run", "extract", "detect", *arguments, **more))
+
+    def send(self, count: int = 20) -> None:
+        """Measurements of now, and with them a heartbeat to every partition."""
+        for i in range(count):
+            now = int(time.time() * 1000)
+            point = {
+                "@timestamp": iso(now),
+                "host.name": "web-1",
+                "service.name": "web",
+                "metric.name": "load",
+                "metric.value": i / 7,
+            }
+            self.producer.send(self.settings.topic("telemetry"), json.dumps(point).encode())
+            self.sent += 1
+        self.beat()
+
+    def beat(self) -> None:
+        own = self.settings.topics
+        for kind, count in (("telemetry", own.telemetry_partitions), ("logs", own.logs_partitions)):
+            for partition in range(count):
+                now = int(time.time() * 1000)
+                self.producer.send(self.settings.topic(kind), heartbeat(now), partition=partition)
+        self.producer.flush()
+
+    def statistics(self) -> list[tuple[int, str]]:
+        """Window and record of all rows of the series, in the order written."""
+        found = [
+            value.decode() for key, value, _ in records(self.settings, "statistics") if key == self.series.encode()
+        ]
+        return [(json.loads(value)["window_end"], value) for value in found]
+
+    def counted(self) -> int:
+        """How many measurements are in statistics, repeats apart."""
+        return sum(json.loads(value)["n"] for value in {value for _, value in self.statistics()})
+
+
+class Running:
+    """A process of jobs, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.lines.extend(iter(self.process.stderr.readline, ""))
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    @property
+    def said(self) -> str:
+        return "".join(self.lines)
+
+    def address(self) -> str:
+        """Where it serves health; waits for it."""
+        self.wait(lambda: "/healthz" in self.said, 120, "the jobs to run")
+        found = re.search(r"health at (http://\S+)/metrics", self.said)
+        assert found is not None, self.said
+        return found[1]
+
+    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Wait for something, as long as the process lives."""
+
+        def there() -> bool:
+            assert self.process.poll() is None, self.said
+            return condition()
+
+        wait_for(there, seconds, what)
+
+    def stop(self) -> None:
+        """SIGTERM: the process must exit with 0 within a minute, without a trace."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(timeout=60) == 0, self.said
+        self._reader.join()
+        assert "Traceback" not in self.said
+        assert "job stopped" in self.said
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as found:
+            return found.status, found.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def healthz(address: str) -> tuple[int, dict[str, Any]]:
+    status, body = get(address + "/healthz")
+    return status, json.loads(body)
+
+
+@pytest.fixture(scope="module")
+def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Topics, settings and a producer. The environment goes over what the file says."""
+    folder = tmp_path_factory.mktemp("operations")
+    file = settings_file(folder, stack, folder.name, "live", 10_000)
+    with file.open("a") as more:
+        more.write('[spark.extra]\n"spark.sql.streaming.noDataProgressEventInterval" = "500"\n')
+    environment = {
+        "KAPPA_LAW__WINDOW_SECONDS": "1",
+        "KAPPA_LAW__LATENESS_SECONDS": "1",
+        "KAPPA_TOPICS__TIMESTAMPS": "append",
+        "KAPPA_HEALTH__PORT": "0",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in environment.items():
+            patch.setenv(key, value)
+        settings = load(file)
+    status, out, err = answer(kappa("topics", "create", "--json", "--config", str(file), **environment))
+    assert (status, err) == (0, "")
+    wanted = {settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
+    assert json.loads(out) == dict.fromkeys(wanted, "created")
+    made = Deployment(file, environment, settings)
+    yield made
+    made.producer.close()
+
+
+@pytest.mark.spark
+def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_there(deployment: Deployment) -> None:
+    with deployment.run() as first:
+        address = first.address()
+
+        def windows_written(least: int) -> Callable[[], bool]:
+            def enough() -> bool:
+                deployment.send()
+                return len(deployment.statistics()) >= least
+
+            return enough
+
+        first.wait(windows_written(3), 90, "statistics")
+        first.wait(lambda: healthz(address)[1]["jobs"]["detect"]["batch"] >= 0, 60, "detect's first batch")
+        status, summary = healthz(address)
+        assert status == 200
+        assert summary["healthy"]
+        assert set(summary["jobs"]) == {"extract", "detect"}
+        assert summary["jobs"]["extract"]["rows"] > 0
+        assert {job["dropped_by_watermark"] for job in summary["jobs"].values()} == {0}
+        exposed = list(text_string_to_metric_families(get(address + "/metrics")[1]))
+        assert {family.name for family in exposed} >= METRICS
+        jobs_of = {f.name: {s.labels["job"] for s in f.samples if "job" in s.labels} for f in exposed}
+        assert jobs_of["kappa_rows"] == jobs_of["kappa_batches"] == {"extract", "detect"}
+        assert jobs_of["kappa_watermark_delay_seconds"] == {"extract"}
+        before = deployment.statistics()
+        deployment.send(200)
+        first.stop()
+
+    for _ in range(3):
+        deployment.send()
+    with deployment.run("--no-heartbeats", KAPPA_HEALTH__STALE_SECONDS=str(STALE_SECONDS)) as second:
+        address = second.address()
+
+        def all_counted() -> bool:
+            deployment.beat()
+            return deployment.counted() == deployment.sent
+
+        second.wait(all_counted, 90, "all measurements")
+
+        seen: dict[int, float] = {}
+
+        def healthy_without_work() -> bool:
+            status, summary = healthz(address)
+            batch = summary["jobs"]["extract"]["batch"]
+            since = time.monotonic() - seen.setdefault(batch, time.monotonic())
+            return since > 1.5 * STALE_SECONDS and status == 200
+
+        second.wait(healthy_without_work, 90, "jobs that have no work, and are healthy")
+        second.stop()
+
+    rows = deployment.statistics()
+    assert all(len(found) == 1 for found in variants(rows).values()), "a repeated row must be the same"
+    assert deployment.counted() == deployment.sent
+    written = Counter(window for window, _ in rows)
+    again = [window for window, _ in before if written[window] > 1]
+    assert not again, "what was written before the stop is written again"
+
+
+def variants(rows: list[tuple[int, str]]) -> dict[int, set[str]]:
+    """The different records of each window."""
+    found: dict[int, set[str]] = {}
+    for window, value in rows:
+        found.setdefault(window, set()).add(value)
+    return found
+
+
+def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts(deployment: Deployment) -> None:
+    kept = deployment.settings.checkpoint("extract").parent
+    before = sorted(kept.rglob("*"))
+    again = deployment.command("topics", "create", "--json")
+    other_law = deployment.command("run", "extract", KAPPA_LAW__LATENESS_SECONDS="2")
+    other_partitions = deployment.command(
+        "run", "extract", KAPPA_TOPICS__TELEMETRY_PARTITIONS="4", KAPPA_VERSION="other"
+    )
+    create = deployment.command("topics", "create", KAPPA_TOPICS__PARTITIONS="3")
+    status, out, _ = answer(again)
+    assert status == 0
+    assert set(json.loads(out).values()) == {"there already"}
+    assert_one_line(other_law, "version live", "law.lateness_seconds = 1", "2")
+    telemetry, statistics = deployment.settings.topic("telemetry"), deployment.settings.topic("statistics")
+    assert_one_line(other_partitions, f"topic {telemetry} has 3 partitions, wanted 4")
+    assert_one_line(create, f"topic {statistics} has 2 partitions, wanted 3")
+    assert sorted(kept.rglob("*")) == before
+
+
+def test_without_a_broker_there_is_one_line_that_says_where_it_was_looked_for(
+    without_kafka: list[subprocess.Popen[str]],
+) -> None:
+    for process in without_kafka:
+        assert_one_line(process, "Kafka at 127.0.0.1:", "does not answer", "kappa up")

@@ -1,0 +1,508 @@
+"""Laws of reading input events: every form gives its points, both ways of reading agree, nothing raises or vanishes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from models.series import Series, build
+from pipelines.inputs import log_lines, telemetry_points
+
+pytestmark = pytest.mark.spark
+
+AT = "2026-01-05T00:00:10.500Z"
+MS = 1_767_571_210_500
+NS = str(MS * 1_000_000)
+APPENDED = datetime.fromtimestamp(MS / 1000 + 1, tz=UTC)
+KAFKA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+FEW = settings(max_examples=2, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+
+
+def raw(spark: SparkSession, values: list[bytes | str | None]) -> DataFrame:
+    """Kafka's columns; a record's place in the list is its offset."""
+    data = [v.encode() if isinstance(v, str) else v for v in values]
+    rows = [(None, None if v is None else bytearray(v), "t", 0, i, APPENDED) for i, v in enumerate(data)]
+    return spark.createDataFrame(rows, KAFKA)
+
+
+def by_record(read: DataFrame) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in read.withColumn("ms", F.unix_millis("event_time")).drop("raw_value", "event_time").collect():
+        found[row["offset"]].append(row)
+    return found
+
+
+def points(spark: SparkSession, values: list[bytes | str | None]) -> dict[int, list[Row]]:
+    return by_record(telemetry_points(raw(spark, values)))
+
+
+def lines(spark: SparkSession, values: list[bytes | str | None]) -> dict[int, list[Row]]:
+    return by_record(log_lines(raw(spark, values)))
+
+
+def flat(**changes: Any) -> str:
+    """A good flat record with members changed; `__` stands for a dot, `...` leaves a member out."""
+    record = {"@timestamp": AT, "host.name": "h", "service.name": "s", "metric.name": "m", "metric.value": 1.5}
+    record |= {("@timestamp" if k == "at" else k.replace("__", ".")): v for k, v in changes.items()}
+    return json.dumps({k: v for k, v in record.items() if v is not ...})
+
+
+def log(**changes: Any) -> str:
+    message = {"metric__name": ..., "metric__value": ..., "log__level": "info", "message": "it works"}
+    return flat(**(message | changes))
+
+
+def attributes(**values: Any) -> list[dict[str, Any]]:
+    return [{"key": k.replace("__", "."), "value": v} for k, v in values.items()]
+
+
+def otlp(*metrics: dict[str, Any], resource: list[dict[str, Any]] | None = None) -> str:
+    own = attributes(host__name={"stringValue": "h"}, service__name={"stringValue": "s"})
+    part = {
+        "resource": {"attributes": own + (resource or [])},
+        "scopeMetrics": [{"scope": {}, "metrics": list(metrics)}],
+    }
+    return json.dumps({"resourceMetrics": [part]})
+
+
+def data(**values: Any) -> dict[str, Any]:
+    return {"timeUnixNano": NS, **values}
+
+
+def metricbeat(module: str, **members: Any) -> str:
+    event = {"dataset": f"{module}.x", "module": module, "duration": 12}
+    known = {
+        "@timestamp": AT,
+        "event": event,
+        "metricset": {"name": "x", "period": 10000},
+        "host": {"name": "h", "uptime": 5},
+    }
+    return json.dumps(known | {"service": {"type": module}, "ecs": {"version": "8.0.0"}} | members)
+
+
+def telegraf(name: str, fields: dict[str, Any], timestamp: int = MS // 1000, **tags: str) -> dict[str, Any]:
+    return {"name": name, "fields": fields, "tags": {"host": "h", **tags}, "timestamp": timestamp}
+
+
+def prometheus(value: str, **labels: str) -> str:
+    name = labels.pop("name", "up")
+    tags = {"__name__": name, "instance": "h:9100", "job": "s", **labels}
+    return json.dumps({"timestamp": AT, "value": value, "name": name, "labels": tags})
+
+
+GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
+    "flat": (flat(), {("gauge/h/s/m", 1.5)}),
+    "flat, no service": (flat(service__name=...), {("gauge/h//m", 1.5)}),
+    "flat, service null": (flat(service__name=None), {("gauge/h//m", 1.5)}),
+    "flat, counter": (flat(metric__type="counter", metric__value=10**17), {("counter/h/s/m", 1e17)}),
+    "flat, gauge": (flat(metric__type="gauge"), {("gauge/h/s/m", 1.5)}),
+    "flat, names to encode": (flat(host__name="a/b", service__name="50%"), {("gauge/a%2Fb/50%25/m", 1.5)}),
+    "flat, not ASCII": (flat(host__name="høst"), {("gauge/høst/s/m", 1.5)}),
+    "flat, number as text": (flat(metric__value="-2.5e3"), {("gauge/h/s/m", -2500.0)}),
+    "flat, labels": (flat(labels={"b": "2", "a": 1, "c": None}), {("gauge/h/s/m{a=1,b=2}", 1.5)}),
+    "flat, no label in labels": (flat(labels={}), {("gauge/h/s/m", 1.5)}),
+    "flat, label to encode": (flat(labels={"mount": "/var"}), {("gauge/h/s/m{mount=%2Fvar}", 1.5)}),
+    "flat, brace in a label": (flat(labels={"a": "}{"}), {("gauge/h/s/m{a=}{}", 1.5)}),
+    "flat, many labels": (
+        flat(labels={f"k{i:02}": "v" * 100 for i in range(16)}),
+        {("gauge/h/s/m{" + ",".join(f"k{i:02}=" + "v" * 100 for i in range(16)) + "}", 1.5)},
+    ),
+    "flat, members nobody reads": (flat(tags=["x"], other={"deep": [{}]}), {("gauge/h/s/m", 1.5)}),
+    "flat, with a line's end": (flat() + "\r\n", {("gauge/h/s/m", 1.5)}),
+    "nested": (
+        json.dumps(
+            {"@timestamp": AT, "host": {"name": "h"}, "service": {"name": "s"}, "metric": {"name": "m", "value": 1.5}}
+        ),
+        {("gauge/h/s/m", 1.5)},
+    ),
+    "Metricbeat": (
+        metricbeat("system", system={"load": {"1": 0.5, "norm": {"5": 0.25}, "name": "7"}, "id": 3}),
+        {("gauge/h/system/system.load.1", 0.5), ("gauge/h/system/system.load.norm.5", 0.25)},
+    ),
+    "Metricbeat, dimension and totals": (
+        metricbeat("system", system={"network": {"name": "eth0", "in": {"bytes": 7}}}, labels={"zone": "a"}),
+        {("counter/h/system/system.network.in.bytes{interface=eth0,zone=a}", 7.0)},
+    ),
+    "Metricbeat, of a process": (
+        metricbeat(
+            "system", process={"name": "p", "pid": 9, "cpu": {"pct": 0.5}}, system={"process": {"fd": {"open": 3}}}
+        ),
+        {("gauge/h/system/process.cpu.pct{process=p}", 0.5), ("gauge/h/system/system.process.fd.open{process=p}", 3.0)},
+    ),
+    "Metricbeat, service named": (
+        metricbeat("redis", redis={"info": {"clients": {"connected": 4}}}, service={"type": "redis", "name": "s"}),
+        {("gauge/h/s/redis.info.clients.connected", 4.0)},
+    ),
+    "Telegraf": (
+        json.dumps(telegraf("cpu", {"idle": 9.5, "name": "7", "up": True}, cpu="cpu0")),
+        {("gauge/h//cpu.idle{cpu=cpu0}", 9.5)},
+    ),
+    "Telegraf, batch": (
+        json.dumps({"metrics": [telegraf("net", {"bytes_recv": 5, "x": 1}, MS), telegraf("text", {"a": "b"})]}),
+        {("counter/h//net.bytes_recv", 5.0), ("gauge/h//net.x", 1.0)},
+    ),
+    "OTLP numbers": (
+        otlp(
+            {
+                "name": "g",
+                "gauge": {
+                    "dataPoints": [data(asDouble=0.5), data(asInt="-3", attributes=attributes(a={"intValue": "1"}))]
+                },
+            },
+            {"name": "t", "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": [data(asInt="7")]}},
+            {"name": "u", "sum": {"aggregationTemporality": 2, "dataPoints": [data(asInt="8")]}},
+            {"name": "d", "sum": {"aggregationTemporality": 1, "isMonotonic": True, "dataPoints": [data(asInt="9")]}},
+        ),
+        {
+            *{("gauge/h/s/g", 0.5), ("gauge/h/s/g{a=1}", -3.0), ("counter/h/s/t", 7.0)},
+            *{("gauge/h/s/u", 8.0), ("gauge/h/s/d", 9.0)},
+        },
+    ),
+    "OTLP distributions": (
+        otlp(
+            {
+                "name": "h",
+                "histogram": {
+                    "aggregationTemporality": 2,
+                    "dataPoints": [data(count="4", sum=2.5, bucketCounts=["4"])],
+                },
+            },
+            {"name": "e", "exponentialHistogram": {"aggregationTemporality": 1, "dataPoints": [data(count="5")]}},
+            {"name": "q", "summary": {"dataPoints": [data(count=6, sum=1.5)]}},
+        ),
+        {
+            *{("counter/h/s/h.count", 4.0), ("counter/h/s/h.sum", 2.5), ("gauge/h/s/e.count", 5.0)},
+            *{("counter/h/s/q.count", 6.0), ("counter/h/s/q.sum", 1.5)},
+        },
+    ),
+    "OTLP, repeated attribute, and a pod": (
+        otlp(
+            {"name": "g", "gauge": {"dataPoints": [data(asInt="1", attributes=attributes(a={"boolValue": True}) * 2)]}},
+            resource=attributes(k8s__pod__name={"stringValue": "p"}),
+        ),
+        {("gauge/h/s/g{a=true,k8s.pod.name=p}", 1.0)},
+    ),
+    "Prometheus": (prometheus("12.5"), {("gauge/h/s/up", 12.5)}),
+    "Prometheus, total": (
+        prometheus("3", name="http_requests_total", code="200"),
+        {("counter/h/s/http_requests_total{code=200}", 3.0)},
+    ),
+}
+
+TIMES: dict[Any, int] = {
+    AT: MS,
+    "2026-01-05T00:00:10.500": MS,
+    "2026-01-05 00:00:10,500": MS,
+    "2026-01-05T02:00:10.500+02:00": MS,
+    "2026-01-05T02:00:10.500+0200": MS,
+    "2026-01-04T19:00:10.500123456-05:00": MS,
+    "2026-01-05t00:00:10.5z": MS,
+    MS: MS,
+    MS / 1000: MS,
+    str(MS): MS,
+    MS * 1000: MS,
+    MS * 1_000_000: MS,
+    "1970-01-01T00:00:00Z": 0,
+    0: 0,
+}
+
+DEEP = 3000
+BAD: dict[str, tuple[bytes | str | None, str]] = {
+    "no value": (None, "empty value"),
+    "empty": (b"", "empty value"),
+    "not UTF-8": (b'{"@timestamp": "\xff\xfe"}', "not UTF-8"),
+    "not UTF-8 in a good record": (flat(host__name="hXh").encode().replace(b"X", b"\xc3"), "not UTF-8"),
+    "text": ("hello", "not JSON"),
+    "null byte": (flat().replace("h", "\x00", 1), "not JSON"),
+    "cut off": (flat()[:-9], "not JSON"),
+    "something behind": (flat() + " x", "not JSON"),
+    "brace behind": (flat() + "}", "not JSON"),
+    "text and brace behind": (flat() + " x}", "not JSON"),
+    "labels are text, text and brace behind": (flat(labels="x") + " x}", "not JSON"),
+    "two records": (flat() + flat(), "not JSON"),
+    "two records in lines": (flat() + "\n" + flat(), "not JSON"),
+    "two records with a comma": (flat() + "," + flat(), "more than one JSON value"),
+    "array": ("[" + flat() + "]", "not a JSON object"),
+    "number": ("12", "not a JSON object"),
+    "null": ("null", "not a JSON object"),
+    "deeply nested": ('{"a":' * DEEP + "1" + "}" * DEEP, "not JSON"),
+    "deeply nested arrays": ("[" * DEEP + "]" * DEEP, "not JSON"),
+    "empty object": ("{}", "no @timestamp"),
+    "no time": (flat(at=...), "no @timestamp"),
+    "time is text": (flat(at="yesterday"), "@timestamp is not a time"),
+    "time of day only": (flat(at="12:30:00"), "@timestamp is not a time"),
+    "time of day, long": (flat(at="12:3-08:00         "), "@timestamp is not a time"),
+    "date only": (flat(at="2026-01-05"), "@timestamp is not a time"),
+    "no such day": (flat(at="2026-02-30T00:00:00Z"), "@timestamp is not a time"),
+    "time is an object": (flat(at={"a": 1}), "@timestamp is not a time"),
+    "time is true": (flat(at=True), "@timestamp is not a time"),
+    "huge time": (flat(at=10**300), "@timestamp is not a time"),
+    "year 1": (flat(at="0001-01-01T00:00:00Z"), "event time outside 1970..2200"),
+    "year 9999": (flat(at="9999-12-31T23:59:59Z"), "event time outside 1970..2200"),
+    "before 1970": (flat(at=-1), "event time outside 1970..2200"),
+    "no host": (flat(host__name=...), "no host.name"),
+    "empty host": (flat(host__name=""), "no host.name"),
+    "long host": (flat(host__name="h" * 257), "host.name longer than 256"),
+    "host with a null": (flat(host__name="h\x00"), "control character in host.name"),
+    "host with a delete": (flat(host__name="h\x7f"), "control character in host.name"),
+    "host with a C1 control": (flat(host__name="h\x85"), "control character in host.name"),
+    "service with a tab": (flat(service__name="a\tb"), "control character in service.name"),
+    "long service": (flat(service__name="s" * 300), "service.name longer than 256"),
+    "no metric": (flat(metric__name=...), "no metric.name"),
+    "long metric": (flat(metric__name="m" * 1_000_000), "metric.name longer than 256"),
+    "metric with a line's end": (flat(metric__name="a\nb"), "control character in metric.name"),
+    "no value in it": (flat(metric__value=...), "no metric.value"),
+    "value null": (flat(metric__value=None), "no metric.value"),
+    "value NaN": (flat(metric__value=math.nan), "value is not a number: NaN"),
+    "value 'NaN'": (flat(metric__value="NaN"), "value is not a number: NaN"),
+    "value infinite": (flat(metric__value=-math.inf), "value is not a number: -Infinity"),
+    "value 1e999": (flat(metric__value="X").replace('"X"', "1e999"), "value is not a number: Infinity"),
+    "value '1d'": (flat(metric__value="1d"), "value is not a number: 1d"),
+    "value true": (flat(metric__value=True), "value is not a number: true"),
+    "value is an object": (flat(metric__value={"a": 1}), "value is not a number: {a:1}"),
+    "value too large": (flat(metric__value=1.1e15), "value beyond 1e15"),
+    "counter too large": (flat(metric__value=-1.1e18, metric__type="counter"), "value beyond 1e18"),
+    "digits without end": (flat(metric__value="X").replace('"X"', "1" * 5000), "not JSON"),
+    "many labels": (flat(labels={f"k{i}": "v" for i in range(17)}), "more than 16 labels"),
+    "long label": (flat(labels={"k": "v" * 129}), "label longer than 128 or with a control character"),
+    "label with a null": (flat(labels={"k": "\x00"}), "label longer than 128 or with a control character"),
+    "Metricbeat without numbers": (
+        metricbeat("system", system={"a": "b"}),
+        "nothing to read in a record of a known form",
+    ),
+    "Metricbeat with a repeated key": (
+        metricbeat("system", system={"a": 1}).replace('"a": 1', '"a": 1, "a": 2'),
+        "nothing to read in a record of a known form",
+    ),
+    "Telegraf without numbers": (json.dumps(telegraf("a", {"b": "c"})), "nothing to read in a record of a known form"),
+    "Telegraf without host": (json.dumps(telegraf("a", {"b": 1}) | {"tags": {}}), "no host.name"),
+    "Prometheus, stale": (prometheus("NaN"), "value is not a number: NaN"),
+    "OTLP, not its shape": ('{"resourceMetrics": 5}', "no @timestamp"),
+    "OTLP, nothing in it": ('{"resourceMetrics": [{}, null]}', "nothing to read in a record of a known form"),
+    "OTLP, no value": (otlp({"name": "g", "gauge": {"dataPoints": [data()]}}), "no metric.value"),
+}
+
+
+def test_every_form_gives_its_points_at_their_time(spark: SparkSession) -> None:
+    found = points(spark, [record for record, _ in GOOD.values()])
+    for i, (name, (_, wanted)) in enumerate(GOOD.items()):
+        assert [r["reason"] for r in found[i]] == [None] * len(wanted), name
+        assert {(r["series"], r["value"]) for r in found[i]} == wanted, name
+        assert {r["ms"] // 1000 for r in found[i]} == {MS // 1000}, name
+        assert {r["host"] for r in found[i]} == {
+            "a/b" if "encode" in name and "label" not in name else found[i][0]["host"]
+        }
+
+
+def test_times_are_read_in_every_usual_notation(spark: SparkSession) -> None:
+    found = points(spark, [flat(at=at) for at in TIMES])
+    assert {at: found[i][0]["ms"] for i, at in enumerate(TIMES)} == TIMES
+
+
+def test_every_malformed_record_is_one_row_with_its_reason(spark: SparkSession) -> None:
+    found = points(spark, [record for record, _ in BAD.values()])
+    reasons = {name: [r["reason"] for r in found[i]] for i, name in enumerate(BAD)}
+    assert reasons == {name: [reason] for name, (_, reason) in BAD.items()}
+    assert {r["series"] for rows in found.values() for r in rows} == {None}
+
+
+def test_good_points_of_a_record_are_kept_beside_one_reason(spark: SparkSession) -> None:
+    bad = [data(asDouble="NaN"), data(asDouble="NaN"), data(asDouble=1.0), {"asDouble": 1.0}]
+    (rows,) = points(spark, [otlp({"name": "g", "gauge": {"dataPoints": bad}})]).values()
+    assert sorted((r["series"] or "", r["reason"] or "") for r in rows) == [
+        ("", "value is not a number: NaN"),
+        ("gauge/h/s/g", ""),
+    ]
+
+
+def test_a_heartbeat_is_one_row_at_its_append_time(spark: SparkSession) -> None:
+    beat = '{"heartbeat":true,"partition":3}'
+    (point,), (line,) = points(spark, [beat])[0], lines(spark, [beat])[0]
+    at = MS + 1000
+    assert (point["series"], point["host"], point["ms"], point["reason"]) == ("heartbeat", "heartbeat", at, None)
+    assert (line["host"], line["ms"], line["template"], line["reason"]) == ("heartbeat", at, None, None)
+
+
+NAMES = st.text(min_size=1, max_size=12).filter(lambda s: not any(ord(c) < 32 or 126 < ord(c) < 160 for c in s))
+RECORDS = st.fixed_dictionaries(
+    {
+        "host": NAMES,
+        "service": st.none() | NAMES,
+        "metric": NAMES,
+        "value": st.floats(-1e15, 1e15).map(lambda x: x + 0.0),
+        "counter": st.booleans(),
+        "labels": st.dictionaries(NAMES, NAMES, max_size=4),
+    }
+)
+
+
+def written(record: dict[str, Any]) -> list[str]:
+    """One point in five notations: quick to read, and those that are not."""
+    plain = {
+        "@timestamp": AT,
+        "host.name": record["host"],
+        "service.name": record["service"],
+        "metric.name": record["metric"],
+        "metric.value": record["value"],
+        "metric.type": "counter" if record["counter"] else "gauge",
+        **({"labels": record["labels"]} if record["labels"] else {}),
+    }
+    nested = {
+        "@timestamp": MS,
+        "host": {"name": record["host"]},
+        "service": {"name": record["service"]},
+        "metric": {"name": record["metric"], "value": str(record["value"]), "type": plain["metric.type"]},
+        "labels": record["labels"],
+    }
+    return [
+        json.dumps(plain),
+        json.dumps(plain, ensure_ascii=False, separators=(",", ":")),
+        json.dumps(plain, indent=1),
+        json.dumps(plain | {"zz": {"}": "}"}}),
+        json.dumps(nested),
+    ]
+
+
+@given(st.lists(RECORDS, min_size=40, max_size=40))
+@FEW
+def test_one_point_is_the_same_in_every_notation(spark: SparkSession, records: list[dict[str, Any]]) -> None:
+    found = points(spark, [text for record in records for text in written(record)])
+    for i, record in enumerate(records):
+        tags = ",".join(f"{k}={v}" for k, v in sorted(record["labels"].items(), key=lambda kv: kv[0].encode()))
+        metric = record["metric"] + (f"{{{tags}}}" if tags else "")
+        kind = "counter" if record["counter"] else "gauge"
+        series = build(Series(kind, record["host"], record["service"] or "", metric))
+        for j in range(5):
+            (row,) = found[5 * i + j]
+            assert (row["series"], row["value"], row["ms"], row["reason"]) == (series, record["value"], MS, None)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(range(200)), st.binary(max_size=6), st.integers(0, 400)), min_size=150, max_size=150
+    )
+)
+@FEW
+def test_no_damage_to_a_record_raises_or_loses_it(spark: SparkSession, damages: list[tuple[int, bytes, int]]) -> None:
+    whole = [record.encode() for record, _ in GOOD.values()] + [log().encode(), SYSLOG.encode()]
+    values: list[bytes | str | None] = []
+    for which, inserted, place in damages:
+        record = whole[which % len(whole)]
+        values.append(record[:place] + inserted + record[place + len(inserted) % 3 :])
+    for found in (points(spark, values), lines(spark, values)):
+        assert set(found) == set(range(len(values)))
+        assert all(sum(r["reason"] is not None for r in rows) <= 1 for rows in found.values())
+
+
+SYSLOG = '<165>1 2026-01-05T00:00:10.500Z h app 1 ID47 [x@1 a="1" b="\\]"][y] \ufeffan event'
+LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
+    "flat": (log(), ("h", "s", "info", "it works")),
+    "flat, level": (log(log__level="WARNING"), ("h", "s", "warn", "it works")),
+    "flat, level unknown": (log(log__level="loud"), ("h", "s", "info", "it works")),
+    "flat, no level, no service": (log(log__level=..., service__name=...), ("h", "", "info", "it works")),
+    "flat, lines in it": (log(message="a\nb\x00"), ("h", "s", "info", "a\nb\x00")),
+    "long": (log(message="x" * 10_000), ("h", "s", "info", "x" * 8192)),
+    "nested": (
+        json.dumps({"@timestamp": MS, "host": {"name": "h"}, "log": {"level": "crit"}, "message": "m"}),
+        ("h", "", "fatal", "m"),
+    ),
+    "Filebeat, service from the file": (
+        json.dumps(
+            {"@timestamp": AT, "host": {"name": "h"}, "log": {"file": {"path": "/v/nginx.1.log"}}, "message": "m"}
+        ),
+        ("h", "nginx", "info", "m"),
+    ),
+    "Filebeat, service from the agent": (
+        json.dumps({"@timestamp": AT, "host": {"name": "h"}, "agent": {"type": "filebeat"}, "message": "m"}),
+        ("h", "filebeat", "info", "m"),
+    ),
+    "RFC 5424": (SYSLOG, ("h", "app", "info", "an event")),
+    "RFC 5424, nothing but a host": ("<0>1 2026-01-05T00:00:10.5Z h - - - - m", ("h", "", "fatal", "m")),
+    "RFC 3164": ("<34>Jan  5 00:00:10 h su[12]: failed: x", ("h", "su", "fatal", "failed: x")),
+    "RFC 3164, ISO time": ("<28>2026-01-05T00:00:10.500+00:00 h cron: x", ("h", "cron", "warn", "x")),
+}
+BAD_LINES: dict[str, tuple[bytes | str | None, str]] = {
+    "no value": (None, "empty value"),
+    "not UTF-8": (log(message="aXb").encode().replace(b"X", b"\xff"), "not UTF-8"),
+    "text": ("hello", "not JSON"),
+    "two": (log() + log(), "not JSON"),
+    "array": ("[]", "not a JSON object"),
+    "no message": (log(message=...), "no message"),
+    "empty message": (log(message=""), "no message"),
+    "no host": (log(host__name=...), "no host.name"),
+    "no time": (log(at=...), "no @timestamp"),
+    "year 9999": (log(at="9999-01-01T00:00:00Z"), "event time outside 1970..2200"),
+    "syslog, no time": ("<34>1 - h su - - - m", "no @timestamp"),
+    "syslog, no such month": ("<34>Abc 10 00:00:10 h su: m", "@timestamp is not a time"),
+    "syslog, hostile data": ("<34>1 2026-01-05T00:00:10Z h a - - [" + "\\]" * 50_000, "not JSON"),
+}
+
+
+def test_every_form_gives_its_lines(spark: SparkSession) -> None:
+    found = lines(spark, [record for record, _ in LINES.values()])
+    got = {
+        name: [(r["host"], r["service"], r["level"], r["message"], r["ms"] // 1000, r["reason"]) for r in found[i]]
+        for i, name in enumerate(LINES)
+    }
+    assert got == {name: [(*wanted, MS // 1000, None)] for name, (_, wanted) in LINES.items()}
+
+
+def test_every_malformed_line_is_one_row_with_its_reason(spark: SparkSession) -> None:
+    found = lines(spark, [record for record, _ in BAD_LINES.values()])
+    reasons = {name: [r["reason"] for r in found[i]] for i, name in enumerate(BAD_LINES)}
+    assert reasons == {name: [reason] for name, (_, reason) in BAD_LINES.items()}
+
+
+def test_levels_of_all_dialects_become_six(spark: SparkSession) -> None:
+    words = {
+        "TRACE": "trace",
+        "debug": "debug",
+        "Notice": "info",
+        "warn": "warn",
+        "err": "error",
+        "alert": "fatal",
+        "3": "error",
+    }
+    severities = {1: "trace", 8: "debug", 9: "info", 16: "warn", 17: "error", 24: "fatal", 0: "error", 99: "error"}
+    records = [
+        {"timeUnixNano": NS, "severityNumber": n, "severityText": "Error", "body": {"intValue": "1"}}
+        for n in severities
+    ]
+    scope = [{"logRecords": records}]
+    own = {"attributes": attributes(host__name={"stringValue": "h"})}
+    found = lines(
+        spark,
+        [*(log(log__level=w) for w in words), json.dumps({"resourceLogs": [{"resource": own, "scopeLogs": scope}]})],
+    )
+    assert {w: found[i][0]["level"] for i, w in enumerate(words)} == words
+    assert [r["level"] for r in found[len(words)]] == list(severities.values())
+
+
+def test_other_columns_pass_with_their_watermark_on_a_stream(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load().withColumn("append_time", F.col("timestamp"))
+    stream = stream.withWatermark("append_time", "75 seconds").withColumn(
+        "value", F.col("value").cast("string").cast("binary")
+    )
+    for read in (telemetry_points(stream), log_lines(stream)):
+        assert read.isStreaming
+        assert read.schema["append_time"].metadata == {"spark.watermarkDelayMs": 75_000}
+        assert read.schema["raw_value"].dataType.simpleString() == "binary"
+
+
+def test_neither_unions_nor_filters_make_spark_parse_a_record_twice(spark: SparkSession) -> None:
+    def parsers(frame: DataFrame) -> int:
+        return str(frame._jdf.queryExecution().optimizedPlan()).count("from_json(")
+
+    one = raw(spark, [flat()])
+    for read in (telemetry_points, log_lines):
+        many = read(one.union(one).union(one)).where("reason is null and host <> 'x' and event_time > '2000-01-01'")
+        assert parsers(many) == parsers(read(one)) == 2
