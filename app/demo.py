@@ -34,7 +34,7 @@ from app.run import running
 from app.settings import ElasticsearchSettings, KafkaSettings, Settings
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.publish import Target, live
-from app.simulator.truth import Table, match
+from app.simulator.truth import Table, judge
 from pipelines.runner import Runner
 
 HOSTS = 20
@@ -140,7 +140,9 @@ def run_demo(
             pages = beside.enter_context(dashboard.running(own, say))
             say(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
             findings = watch(own, runner, feeder, stopping, deadline, say)
-            table = judge(simulation, findings, own)
+            delay = 1000 * own.law.watermark_delay_seconds
+            said = findings.statements, findings.incidents
+            table = judge(simulation.truth, simulation.fleet.hosts, *said, delay)
             documents = count_documents(own)
             result = as_json(table, findings, simulation, feeder, runner, health, documents)
     if not quiet:
@@ -392,30 +394,6 @@ def tell(incident: Mapping[str, Any], say: Callable[[str], None]) -> None:
     where = ", ".join(incident["hosts"][:3]) + (" ..." if len(incident["hosts"]) > 3 else "")
     sign = "NEW" if incident["status"] == "open" else "end"
     say(f"{sign} {at} {incident['kind']:8} {where}: {incident['reason']}")
-
-
-def judge(simulation: Simulation, findings: Findings, settings: Settings) -> Table:
-    """Hold what was found against the truth: faults and changes by novelties, false alarms by incidents."""
-    fleet = set(simulation.fleet.hosts)
-    delay = 1000 * settings.law.watermark_delay_seconds
-    heard = [
-        {**s, "detected_at": s["window_end"] + delay}
-        for s in unique(findings.statements, ("id", "window_end", "status"))
-        if s["status"] != "close" or s["kind"] == "change"
-    ]
-    opened = [
-        {**i, "detected_at": i["window_end"] + delay}
-        for i in unique(findings.incidents, ("id", "window_end", "status"))
-        if i["status"] == "open" and fleet & set(i["hosts"])
-    ]
-    found = match(simulation.truth, [s for s in heard if s["host"] in fleet])
-    alarms = match(simulation.truth, opened)
-    return dataclasses.replace(found, false_alarms=alarms.false_alarms, false=alarms.false)
-
-
-def unique(records: list[dict[str, Any]], fields: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Records once each: topics may hold one twice after a restart."""
-    return list({tuple(record[name] for name in fields): record for record in records}.values())
 
 
 def count_documents(settings: Settings) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -208,6 +208,40 @@ def match(truth: Iterable[Record], detections: Iterable[Mapping[str, Any]]) -> T
         records=fates,
         false=false,
     )
+
+
+def judge(
+    truth: Iterable[Record],
+    hosts: Iterable[str],
+    statements: Iterable[Mapping[str, Any]],
+    incidents: Iterable[Mapping[str, Any]],
+    delay_milliseconds: int,
+    judged: Iterable[Record] | None = None,
+) -> Table:
+    """Hold what was found against the truth: faults and changes by novelties, false alarms by incidents.
+
+    `statements` and `incidents` are records of those topics, repeats and all; those of other machines than `hosts` are
+    left out. `delay_milliseconds` is how long after its end a window is known. `judged` are the records that are
+    counted, by default all; the others only excuse alarms.
+    """
+    records, fleet = list(truth), set(hosts)
+    heard = [
+        {**s, "detected_at": s["window_end"] + delay_milliseconds}
+        for s in _once(statements)
+        if s["host"] in fleet and (s["status"] != "close" or s["kind"] == "change")
+    ]
+    opened = [
+        {**i, "detected_at": i["window_end"] + delay_milliseconds}
+        for i in _once(incidents)
+        if i["status"] == "open" and not fleet.isdisjoint(i["hosts"])
+    ]
+    found, alarms = match(records if judged is None else judged, heard), match(records, opened)
+    return replace(found, false_alarms=alarms.false_alarms, false=alarms.false)
+
+
+def _once(said: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Records once each: topics may hold one twice after a restart."""
+    return {(s["id"], s["window_end"], s["status"]): s for s in said}.values()
 
 
 def _detection(raw: Mapping[str, Any]) -> _Detection:
