@@ -1,0 +1,311 @@
+"""Takes a savepoint of a version from its checkpoints, while its jobs run or after they have stopped.
+
+Spark's files of state never change once they are written, only go: they are linked into a folder of this savepoint's own,
+and read from there as of one committed batch. Jobs notice nothing, and what they tidy away meanwhile stays here.
+
+`detect` and `correlate` stand at different windows. What `correlate` has not read yet of the windows that `detect` has
+spoken about is read from `novelties` and put with the statements that wait: a run from the savepoint begins after the
+ticks of `detect`, so nobody would say it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app import topics
+from app.errors import InputError, ServiceUnavailable
+from app.settings import Settings
+from models.incidents import CorrelationParameters, Correlator
+from models.shard_state import host_of
+from pipelines.correlate import BEGINNING, StatementBuffer
+from pipelines.detect import BUFFER
+from pipelines.ordering import WindowBuffer
+from replay import savepoint
+from replay.savepoint import CorrelatorState, Origin, ShardParts
+
+Report = Callable[[str], None]
+
+TRIES = 10
+PAUSE_SECONDS = 2.0
+EARLIER_BATCHES = 8  # of correlate: Spark keeps ten
+SILENT_POLLS = 30  # of a second, after which the broker counts as gone
+
+
+def take(spark: SparkSession, settings: Settings, name: str, report: Report = lambda line: None) -> dict[str, Any]:
+    """Write a savepoint of the version that the settings name; answers its manifest. Never stops or changes a job.
+
+    Raises InputError for a bad or taken name, a version that never ran or has no complete window in every shard, and
+    jobs whose checkpoints do not come together; ServiceUnavailable if Kafka does not answer.
+    """
+    savepoint.check_name(name)
+    folder = savepoint.home_of(settings.home) / name
+    if folder.exists():
+        raise InputError(savepoint.taken(folder))
+    origin = origin_of(settings)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the checkpoints, because links do not reach over file systems.
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".spool", dir=folder.parent) as spool:
+        ticks, correlator = gather(spark, settings, origin, Path(spool), report)
+        report(f"writing {len(ticks)} shards to {folder}")
+        return savepoint.write(folder, origin, spooled(Path(spool) / "parts", ticks), correlator)
+
+
+def origin_of(settings: Settings) -> Origin:
+    """Whose state it will be, with the configuration that the version began with."""
+    configuration = pinned(settings)
+    return Origin(
+        version=settings.version,
+        configuration=configuration,
+        topics={kind: settings.topic(kind) for kind in topics.INPUTS},
+        shards=int(configuration["law"]["shards"]),
+        code_version=metadata.version("kappa-novelty"),
+    )
+
+
+def pinned(settings: Settings) -> dict[str, Any]:
+    """The configuration that a version began with. Raises InputError for one that never ran."""
+    parent = settings.checkpoint("configuration.json").parent
+    try:
+        found: dict[str, Any] = json.loads((parent / "configuration.json").read_text())
+    except FileNotFoundError as error:
+        there = sorted(p.parent.name for p in parent.parent.glob("*/configuration.json"))
+        msg = (
+            f"version {settings.version} has never run in {settings.home}; wanted one that has: "
+            f"{', '.join(there) or 'none has'}; see --version and --config"
+        )
+        raise InputError(msg) from error
+    return found
+
+
+def gather(
+    spark: SparkSession, settings: Settings, origin: Origin, spool: Path, report: Report
+) -> tuple[dict[int, int], CorrelatorState | None]:
+    """Spool the parts of every shard below `spool`; answer the shards' ticks and the state of `correlate` at them."""
+    for attempt in range(TRIES):
+        # First what lags behind: what correlate has read, detect has mostly committed by now.
+        correlate = frozen(settings.checkpoint("correlate"), spool / f"correlate-{attempt}")
+        detect = frozen(settings.checkpoint("detect"), spool / f"detect-{attempt}")
+        batches = committed(detect)
+        if not batches:
+            msg = f"detect of version {settings.version} has ended no batch yet; wanted one: run the jobs first"
+            raise InputError(msg)
+        report(f"reading the state of detect after batch {batches[-1]}")
+        ticks = spool_parts(map_state(spark, detect, batches[-1]), spool / "parts")
+        check_whole(ticks, origin)
+        shutil.rmtree(detect)
+        if not settings.checkpoint("correlate").is_dir():
+            return ticks, None
+        found = correlator_at(spark, correlate, min(ticks.values()))
+        if found is not None:
+            return ticks, brought_to(spark, settings, origin, ticks, *found)
+        # detect writes before it commits: correlate has heard of windows that its batch in hand is about.
+        report("correlate is ahead of what detect has committed; trying again")
+        threading.Event().wait(PAUSE_SECONDS)
+    msg = (
+        f"correlate of version {settings.version} is ahead of the last batch that detect has committed, {TRIES} times "
+        "over; wanted detect to end its batch: let the jobs run, then try again"
+    )
+    raise InputError(msg)
+
+
+def frozen(checkpoint: Path, copy: Path) -> Path:
+    """Link all files of a checkpoint into a folder, or copy them where there are no links.
+
+    Logs come before state, so that the state of every batch that is in the logs is there.
+    """
+    for part in ("commits", "offsets", "state"):
+        for parent, _, files in os.walk(checkpoint / part):
+            into = copy / Path(parent).relative_to(checkpoint)
+            into.mkdir(parents=True, exist_ok=True)
+            for file in files:
+                linked(Path(parent) / file, into / file)
+    linked(checkpoint / "metadata", copy / "metadata")
+    return copy
+
+
+def linked(file: Path, copy: Path) -> None:
+    """Link or copy a file; one that was tidied away meanwhile is not missed."""
+    try:
+        os.link(file, copy)
+    except FileNotFoundError:
+        return
+    except OSError:
+        shutil.copyfile(file, copy)
+
+
+def committed(checkpoint: Path) -> list[int]:
+    """Numbers of the batches that a job has committed, ascending."""
+    folder = checkpoint / "commits"
+    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
+
+
+def state_of(spark: SparkSession, checkpoint: Path, variable: str, batch: int) -> DataFrame:
+    """A state variable as of a committed batch."""
+    options = {"path": str(checkpoint), "stateVarName": variable, "batchId": str(batch)}
+    return spark.read.format("statestore").options(**options).load()
+
+
+def map_state(spark: SparkSession, checkpoint: Path, batch: int) -> DataFrame:
+    """The state of `detect`: `shard, part, bytes`."""
+    state = state_of(spark, checkpoint, "parts", batch)
+    return state.select("key.shard", "user_map_key.part", "user_map_value.bytes")
+
+
+def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
+    """Write every part into a file, partition by partition; answer each shard's last window, or -1 if it has none."""
+    shutil.rmtree(folder, ignore_errors=True)
+    ticks: dict[int, int] = {}
+    for row in parts.toLocalIterator():
+        if row.part == BUFFER:
+            ticks[row.shard] = WindowBuffer.load(bytes(row.bytes)).done
+            continue
+        file = folder / str(row.shard) / row.part
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(row.bytes)
+    return dict(sorted(ticks.items()))
+
+
+def spooled(folder: Path, ticks: Mapping[int, int]) -> Iterator[ShardParts]:
+    """What was spooled, shard by shard in ascending order."""
+    for shard, done in ticks.items():
+        yield ShardParts(shard, done, {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()})
+
+
+def check_whole(ticks: Mapping[int, int], origin: Origin) -> None:
+    """Raise InputError while some shard has no complete window: there is nothing yet that a run could begin after."""
+    begun = sum(tick > BEGINNING for tick in ticks.values())
+    if begun < origin.shards:
+        msg = (
+            f"version {origin.version} has a complete window in {begun} of {origin.shards} shards; wanted all: try again "
+            "when detect has read more"
+        )
+        raise InputError(msg)
+
+
+def correlator_at(
+    spark: SparkSession, checkpoint: Path, tick: int
+) -> tuple[CorrelatorState | None, dict[int, int]] | None:
+    """The last committed state of `correlate` that is not beyond a tick, and the offsets up to which it has read.
+
+    No state, and no offsets, before its first batch. Answers None where all that is kept is beyond.
+    """
+    batches = committed(checkpoint)
+    if not batches:
+        return None, {}
+    for batch in batches[: -EARLIER_BATCHES - 1 : -1]:
+        row = state_of(spark, checkpoint, "correlator", batch).select("value.*").first()
+        state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting)) if row else None
+        if state is None or state.done <= tick:
+            return state, read_up_to(checkpoint / "offsets" / str(batch))
+    return None
+
+
+def read_up_to(log: Path) -> dict[int, int]:
+    """Offsets by partition at which a batch over one topic ended, from Spark's offset log."""
+    sources = [json.loads(line) for line in log.read_text().splitlines()[2:]]
+    return {int(p): offset for source in sources for parts in source.values() for p, offset in parts.items()}
+
+
+def brought_to(
+    spark: SparkSession,
+    settings: Settings,
+    origin: Origin,
+    ticks: Mapping[int, int],
+    state: CorrelatorState | None,
+    positions: Mapping[int, int],
+) -> CorrelatorState:
+    """The state of `correlate` with everything in wait that was said up to the ticks, and nothing beyond."""
+    if state is None:
+        parameters = CorrelationParameters(**origin.configuration["correlation"])
+        state = CorrelatorState(BEGINNING, Correlator(parameters).dump(), StatementBuffer().dump())
+    buffer = StatementBuffer.load(state.waiting)
+    for value in said_after(settings, positions):
+        buffer.add_statement(value)
+    shards = shards_of(spark, {host_of(key[1]) for key in buffer.waiting}, origin.shards)
+    return CorrelatorState(state.done, state.model, cut(buffer, ticks, shards).dump())
+
+
+def cut(buffer: StatementBuffer, ticks: Mapping[int, int], shards: Mapping[str, int]) -> StatementBuffer:
+    """A buffer that has heard each shard up to its tick, whatever it had heard before. `shards` are those of hosts."""
+    kept = {key: value for key, value in buffer.waiting.items() if key[0] <= ticks[shards[host_of(key[1])]]}
+    return StatementBuffer(buffer.done, len(ticks), dict(ticks), kept)
+
+
+def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[str, int]:
+    """The shard of each host, as `extract` gives it."""
+    names = F.explode(F.from_json(F.lit(json.dumps(sorted(hosts))), "array<string>")).alias("host")
+    rows = spark.range(1).select(names).select("host", F.pmod(F.xxhash64("host"), F.lit(shards)).alias("shard"))
+    return {row.host: int(row.shard) for row in rows.collect()}
+
+
+def said_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
+    """Statements of `novelties` from offsets to the topic's end, ticks left out."""
+    topic = settings.topic("novelties")
+    try:
+        consumer = KafkaConsumer(**topics.client_options(settings), enable_auto_commit=False)
+    except (KafkaError, OSError) as error:
+        raise ServiceUnavailable(no_answer(settings, topic)) from error
+    try:
+        parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
+        if not parts:
+            msg = f"no topic {topic}; wanted the one that detect writes to: check kafka.bootstrap_servers and topics.prefix"
+            raise InputError(msg)
+        consumer.assign(parts)
+        first, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
+        for part in parts:
+            consumer.seek(part, start_of(part, positions, first[part]))
+        return [value for value in values_to(consumer, ends, settings) if is_statement(value)]
+    finally:
+        consumer.close()
+
+
+def start_of(part: Any, positions: Mapping[int, int], first: int) -> int:
+    """Where to begin in a partition. Raises InputError if what correlate has to read is gone."""
+    wanted = positions.get(part.partition, 0)
+    if part.partition in positions and wanted < first:
+        msg = (
+            f"topic {part.topic}, partition {part.partition}: correlate has read up to offset {wanted}, the topic begins at "
+            f"{first}; what lies between would be missing: replay instead, and keep topics for longer"
+        )
+        raise InputError(msg)
+    return max(wanted, first)
+
+
+def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings) -> Iterator[str]:
+    """Values of records up to offsets. Raises ServiceUnavailable if the broker falls silent."""
+    silent = 0
+    while any(consumer.position(part) < end for part, end in ends.items()):
+        batches = consumer.poll(timeout_ms=1_000)
+        silent = 0 if batches else silent + 1
+        if silent > SILENT_POLLS:
+            raise ServiceUnavailable(no_answer(settings, "novelties"))
+        for records in batches.values():
+            yield from ((record.value or b"").decode(errors="replace") for record in records)
+
+
+def is_statement(value: str) -> bool:
+    """Whether a record is no tick. One that is neither is left to be refused by who reads it."""
+    try:
+        return json.loads(value).get("tick") is None
+    except (ValueError, AttributeError):
+        return True
+
+
+def no_answer(settings: Settings, topic: str) -> str:
+    return (
+        f"Kafka at {settings.kafka.bootstrap_servers} does not answer for topic {topic}; wanted what correlate has not "
+        "read yet: start it, or run `kappa up` for the embedded one"
+    )

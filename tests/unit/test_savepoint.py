@@ -1,0 +1,361 @@
+"""Laws of savepoints: what is loaded goes on like what was written, and what is not whole is never taken for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from app.errors import InputError
+from models.detector import Parameters, ShardDetector
+from models.incidents import CorrelationParameters, Correlator, Statement
+from models.windows import Windows
+from pipelines import correlate
+from pipelines.correlate import StatementBuffer
+from replay import savepoint
+from replay.savepoint import CorrelatorState, Origin, ShardParts
+from replay.take import cut
+
+QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
+START, WINDOW = 1_767_571_200_000, 10_000
+SHARDS = 3
+ORIGIN = Origin("live", {"law": {"shards": SHARDS}}, {"telemetry": "telemetry", "logs": "logs"}, SHARDS, "0.1.0")
+CUT = 100  # windows before the savepoint
+WHOLE = 150
+
+
+def story(shard: int) -> list[Windows]:
+    """Windows of a host with noise, a shift, a counter, lines, templates, one of them new, and rows that are missing."""
+    rng, total, told = np.random.default_rng(shard), 1e6, []
+    host = f"h{shard}"
+    for k in range(WHOLE):
+        total += rng.uniform(900, 1100)
+        values = {
+            f"gauge/{host}/web/load.{i}": (60.0 if i == 0 and 80 <= k < 120 else 20.0 + i) + rng.normal()
+            for i in (2, 0, 1)
+            if rng.random() < 0.97
+        }
+        values[f"counter/{host}//bytes"] = total
+        if k > 70:  # comes later, and sorts before the others: rows are not in order of names
+            values[f"gauge/{host}/db/size"] = float(k)
+        lines = {f"logs/{host}/web/info": 3, f"template/{host}/web/info/aa": 3} if rng.random() < 0.9 else {}
+        if k == CUT - 2:
+            lines[f"template/{host}/web/info/bb"] = 1
+        told.append(windows(values, lines))
+    return told
+
+
+def windows(values: dict[str, float], lines: dict[str, int]) -> Windows:
+    names = sorted(values | lines)
+    n = np.array([lines.get(name, 1) for name in names], dtype=np.int64)
+    mean = np.array([values.get(name, np.nan) for name in names])
+    text = np.array(["took <num> ms" if name.startswith("template/") else None for name in names], dtype=object)
+    return Windows(np.array(names, dtype=object), n, mean, np.zeros(len(n)), mean, mean, mean, text, text)
+
+
+def advance(detector: ShardDetector, told: list[Windows], begin: int) -> list[str]:
+    """What a detector says of windows, to the last bit."""
+    answers = []
+    for k, rows in enumerate(told, begin + 1):
+        scores, novelties = detector.step(START + k * WINDOW, rows)
+        numbers = [getattr(scores, name).tobytes() for name in ("score", "value", "typical", "lower", "upper")]
+        answers.append(repr((scores.series.tolist(), numbers, scores.kind.tolist(), novelties)))
+    return answers
+
+
+def state(shard: int, count: int = CUT) -> ShardParts:
+    detector = ShardDetector(QUICK)
+    advance(detector, story(shard)[:count], 0)
+    return ShardParts(shard, START + count * WINDOW, detector.dump())
+
+
+def statement(host: str, window_end: int) -> str:
+    parts = {"id": f"e-{host}", "version": "live", "series": f"gauge/{host}//m", "kind": "anomaly", "status": "open"}
+    return json.dumps(
+        {**parts, "start": START, "window_end": window_end, "score": 20.5, "reason": "höher", "host": host}
+    )
+
+
+def correlator() -> CorrelatorState:
+    """One incident that is open, and a statement that waits."""
+    made, done = Correlator(CorrelationParameters()), START + 90 * WINDOW
+    made.step(done, [Statement.of(json.loads(statement("h0", done)))])
+    buffer = StatementBuffer(done, SHARDS, {0: done + WINDOW, 1: done, 2: done})
+    buffer.add_statement(statement("h0", done + WINDOW))
+    return CorrelatorState(done, made.dump(), buffer.dump())
+
+
+@pytest.fixture(scope="module")
+def states() -> list[ShardParts]:
+    """Shards that stand at two windows; the last has not seen a series."""
+    nothing = ShardDetector(QUICK)
+    nothing.step(START + CUT * WINDOW, windows({}, {}))
+    return [state(0), state(1, CUT + 1), ShardParts(2, START + CUT * WINDOW, nothing.dump())]
+
+
+@pytest.fixture(scope="module")
+def original(states: list[ShardParts], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint that no test changes."""
+    folder = tmp_path_factory.mktemp("home") / "savepoints" / "original"
+    savepoint.write(folder, ORIGIN, iter(states), correlator())
+    return folder
+
+
+@pytest.fixture
+def copy(original: Path, tmp_path: Path) -> Path:
+    """One to break."""
+    return Path(shutil.copytree(original, tmp_path / "savepoints" / "copy"))
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+def test_a_loaded_shard_goes_on_to_the_bit(original: Path, states: list[ShardParts], shard: int) -> None:
+    begin = CUT + shard
+    there = ShardDetector.load(states[shard].parts, QUICK)
+    about = json.loads(json.dumps([there.believes(f"gauge/h{shard}/web/load.0"), len(there._state.trials)]))
+    assert about[0]["episode"] is not None
+    assert about[1] == 1
+    loaded = savepoint.load_shard(str(original), shard)
+    assert loaded is not None
+    again = ShardDetector.load(loaded.parts, QUICK)
+    whole = ShardDetector(QUICK)
+    rest = story(shard)[begin:]
+    advance(whole, story(shard)[:begin], 0)
+    expected = advance(whole, rest, begin)
+    assert advance(again, rest, begin) == expected
+    assert again.dump() == whole.dump()
+
+
+def test_every_shard_is_loaded_as_it_was_written(original: Path, states: list[ShardParts]) -> None:
+    assert [savepoint.load_shard(original, s.shard) for s in states] == states
+    assert savepoint.load_shard(original, SHARDS) is None
+
+
+def test_bits_that_compare_equal_are_kept_apart(states: list[ShardParts], tmp_path: Path) -> None:
+    detector = ShardDetector.load(states[0].parts, QUICK)
+    odd = np.array([0x8000000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0], dtype=np.uint64).view(np.float64)
+    detector._state.gauges.matrix[5, :4] = odd
+    parts = detector.dump()
+    savepoint.write(tmp_path / "odd", ORIGIN, [ShardParts(0, 1, parts)], None)
+    loaded = savepoint.load_shard(tmp_path / "odd", 0)
+    assert loaded is not None
+    assert loaded.parts == parts
+
+
+def test_rows_keep_their_order(original: Path, states: list[ShardParts]) -> None:
+    names = pq.read_table(original / "gauges.parquet", columns=["shard", "series"]).to_pydict()
+    first = ShardDetector.load(states[0].parts, QUICK)._state.gauges.names
+    second = ShardDetector.load(states[1].parts, QUICK)._state.gauges.names
+    assert names["series"] == first + second
+    assert names["series"] != sorted(names["series"])
+    assert names["shard"] == [0] * len(first) + [1] * len(second)
+
+
+def test_tables_say_what_the_model_believes(original: Path, states: list[ShardParts]) -> None:
+    rows = {row["series"]: row for row in pq.read_table(original / "gauges.parquet").to_pylist()}
+    believed = ShardDetector.load(states[1].parts, QUICK).believes("gauge/h1/web/load.1")
+    believed.pop("episode")
+    shown = {key: rows["gauge/h1/web/load.1"][key] for key in believed}
+    assert repr(shown) == repr(believed)  # NaN is not equal to itself
+
+
+def test_the_correlator_is_loaded_as_it_was_written(original: Path) -> None:
+    assert savepoint.load_correlator(original) == correlator()
+
+
+def test_without_a_correlator_there_is_none(states: list[ShardParts], tmp_path: Path) -> None:
+    manifest = savepoint.write(tmp_path / "without", ORIGIN, states, None)
+    assert manifest["correlated"] is None
+    assert savepoint.load_correlator(tmp_path / "without") is None
+    assert savepoint.verify(tmp_path / "without") == []
+
+
+def test_the_same_state_has_the_same_hash_under_any_name(
+    original: Path, states: list[ShardParts], tmp_path: Path
+) -> None:
+    again = savepoint.write(tmp_path / "another", ORIGIN, iter(states), correlator())
+    first = savepoint.read_manifest(original)
+    assert again["hash"] == first["hash"]
+    assert again["files"] == first["files"]
+    other = [state(0, CUT - 1), *states[1:]]
+    assert savepoint.write(tmp_path / "earlier", ORIGIN, other, correlator())["hash"] != first["hash"]
+
+
+def test_the_manifest_says_what_it_is_of(original: Path) -> None:
+    manifest = savepoint.read_manifest(original)
+    tick = START + CUT * WINDOW
+    assert (manifest["name"], manifest["version"], manifest["shards"]) == ("original", "live", SHARDS)
+    assert manifest["tick"] == tick
+    assert manifest["ticks"] == {"0": tick, "1": tick + WINDOW, "2": tick}
+    assert manifest["correlated"] == START + 90 * WINDOW
+    assert (
+        manifest["series"] == manifest["files"]["gauges.parquet"]["rows"] + manifest["files"]["counts.parquet"]["rows"]
+    )
+    assert manifest["files"].keys() == {p.name for p in original.iterdir()} - {"manifest.json"}
+
+
+FILES = ("manifest.json", "correlator.json", "shards.parquet", *(f"{name}.parquet" for name in savepoint.TABLES))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_flipped_bit_anywhere_is_found(copy: Path, name: str) -> None:
+    assert savepoint.verify(copy) == []
+    file = copy / name
+    data = bytearray(file.read_bytes())
+    for at in {*range(0, len(data), max(1, len(data) // 60)), len(data) - 1}:
+        for bit in (at % 8, 5):
+            data[at] ^= 1 << bit
+            file.write_bytes(data)
+            assert savepoint.verify(copy), f"byte {at}, bit {bit}"
+            data[at] ^= 1 << bit
+    file.write_bytes(data)
+    assert savepoint.verify(copy) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_found(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    assert any(name in problem for problem in savepoint.verify(copy))
+
+
+@pytest.mark.parametrize("name", ["gauges.parquet", "shards.parquet", "correlator.json"])
+def test_what_is_damaged_is_not_loaded(copy: Path, name: str) -> None:
+    """Every page of a table has a checksum; small files are held against the manifest."""
+    data = bytearray((copy / name).read_bytes())
+    data[len(data) // 5] ^= 1
+    (copy / name).write_bytes(data)
+    with pytest.raises(InputError, match=rf"copy: cannot read {name}: .*kappa savepoint verify"):
+        (savepoint.load_shard(copy, 0), savepoint.load_correlator(copy))
+
+
+def test_rows_of_another_shard_are_not_loaded(copy: Path, states: list[ShardParts]) -> None:
+    reversed_states = [ShardParts(shard, state.done, state.parts) for shard, state in enumerate(states[::-1])]
+    savepoint.write(copy.with_name("other"), ORIGIN, reversed_states, None)
+    shutil.copy(copy.with_name("other") / "gauges.parquet", copy)
+    with pytest.raises(InputError, match=r"its rows are not the \d+ of shard 0"):
+        savepoint.load_shard(copy, 0)
+
+
+def rewrite(folder: Path, **changed: Any) -> None:
+    manifest = savepoint.read_manifest(folder) | changed
+    manifest["checksum"] = savepoint.checksum(manifest)
+    (folder / "manifest.json").write_bytes(savepoint.rendered(manifest))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"format": 2}, "format 2 of savepoint, this release reads 1"),
+        ({"formats": savepoint.FORMATS | {"models": 0}}, "format 0 of models, this release reads 1"),
+        ({"formats": savepoint.FORMATS | {"statements": 9}}, "format 9 of statements, this release reads 1"),
+        ({"formats": None}, "format None of models"),
+    ],
+)
+def test_another_format_is_refused_and_never_misread(copy: Path, changed: dict[str, Any], says: str) -> None:
+    rewrite(copy, **changed)
+    for read in (savepoint.load_correlator, savepoint.read_manifest, lambda path: savepoint.load_shard(path, 0)):
+        with pytest.raises(InputError, match=says) as refused:
+            read(copy)
+        assert "\n" not in str(refused.value)
+    assert says in savepoint.verify(copy)[0]
+
+
+def test_state_of_another_format_is_not_written(states: list[ShardParts], tmp_path: Path) -> None:
+    parts = {**states[0].parts, "gauges": states[0].parts["gauges"].replace(b"format\x00\x00", b"farmot\x00\x00")}
+    assert parts != states[0].parts
+    with pytest.raises(InputError, match=r"state of shard 0 cannot be put into a savepoint: .*format none"):
+        savepoint.write(tmp_path / "a", ORIGIN, [ShardParts(0, 1, parts)], None)
+    incomplete = {name: part for name, part in states[0].parts.items() if name != "texts"}
+    with pytest.raises(InputError, match="lacks texts"):
+        savepoint.write(tmp_path / "a", ORIGIN, [ShardParts(0, 1, incomplete)], None)
+    stranger = CorrelatorState(1, b'{"format":2}', StatementBuffer().dump())
+    with pytest.raises(InputError, match="model is not canonical JSON of format 1"):
+        savepoint.write(tmp_path / "a", ORIGIN, states, stranger)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_format_of_waiting_statements_is_the_one_that_correlate_writes() -> None:
+    assert savepoint.FORMATS["statements"] == correlate.FORMAT
+
+
+def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Path) -> None:
+    def breaks() -> Iterator[ShardParts]:
+        yield states[0]
+        msg = "power cut"
+        raise RuntimeError(msg)
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        savepoint.write(tmp_path / "a", ORIGIN, breaks(), None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_is_no_savepoint(original: Path, copy: Path) -> None:
+    home = copy.parent.parent
+    copy.rename(copy.with_name(".copy.x.draft"))
+    assert savepoint.listing(home) == []
+    with pytest.raises(InputError, match=r"no savepoint copy in .*there are: none"):
+        savepoint.find(home, "copy")
+
+
+def test_a_savepoint_that_exists_is_not_replaced(copy: Path, states: list[ShardParts]) -> None:
+    with pytest.raises(InputError, match="savepoint copy exists"):
+        savepoint.write(copy, ORIGIN, states, None)
+    assert savepoint.verify(copy) == []
+    assert [p.name for p in copy.parent.iterdir()] == ["copy"]
+
+
+def test_shards_come_in_order_and_there_is_one(states: list[ShardParts], tmp_path: Path) -> None:
+    for shards, says in (
+        (states[::-1], "shard 1 comes after 2"),
+        ([states[0]] * 2, "0 comes after 0"),
+        ([], "no shard"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            savepoint.write(tmp_path / "a", ORIGIN, shards, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\n", "x" * 65])
+def test_a_bad_name_is_refused(tmp_path: Path, states: list[ShardParts], name: str) -> None:
+    for use in (lambda: savepoint.check_name(name), lambda: savepoint.find(tmp_path, name)):
+        with pytest.raises(InputError, match="wanted 1 to 64 letters"):
+            use()
+
+
+@pytest.mark.parametrize("name", ["a", "Before-upgrade_1.2", "x" * 64, "2026-01-05"])
+def test_a_good_name_is_none_of_the_bad_ones(name: str) -> None:
+    savepoint.check_name(name)
+
+
+def test_a_dropped_savepoint_is_gone_and_the_others_are_not(copy: Path) -> None:
+    home = copy.parent.parent
+    shutil.copytree(copy, copy.with_name("other"))
+    (copy.with_name("other") / "manifest.json").write_text("{")
+    assert [m["name"] for m in savepoint.listing(home)] == ["copy", "other"]
+    assert "is not JSON" in savepoint.listing(home)[1]["problem"]
+    savepoint.drop(home, "copy")
+    assert [p.name for p in copy.parent.iterdir()] == ["other"]
+    with pytest.raises(InputError, match="there are: other"):
+        savepoint.drop(home, "copy")
+
+
+def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
+    """Correlate may have heard of windows that detect has not committed yet."""
+    buffer = StatementBuffer(START, 2, {0: START + 3 * WINDOW, 1: START + 3 * WINDOW})
+    for host in ("h0", "h1"):
+        for k in (1, 2, 3):
+            buffer.add_statement(statement(host, START + k * WINDOW))
+    ticks = {0: START + WINDOW, 1: START + 2 * WINDOW}
+    kept = cut(buffer, ticks, {"h0": 0, "h1": 1})
+    assert kept.latest == ticks
+    assert sorted((key[1], (key[0] - START) // WINDOW) for key in kept.waiting) == [
+        ("gauge/h0//m", 1),
+        ("gauge/h1//m", 1),
+        ("gauge/h1//m", 2),
+    ]
+    assert kept.limit == START + WINDOW
