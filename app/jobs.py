@@ -80,7 +80,7 @@ def detect_job(settings: Settings) -> Job:
         inputs=(Input((topics["statistics"],)),),
         transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
         checkpoint=str(settings.checkpoint("detect")),
-        max_records_per_batch=settings.spark.max_records_per_batch,
+        max_records_per_batch=settings.spark.max_records_per_batch // 4,
     )
 
 
@@ -92,7 +92,7 @@ def correlate_job(settings: Settings) -> Job:
         inputs=(Input((topics["novelties"],)),),
         transform=lambda raw: correlate.correlate(raw, settings.correlation, topics["incidents"]),
         checkpoint=str(settings.checkpoint("correlate")),
-        max_records_per_batch=settings.spark.max_records_per_batch,
+        max_records_per_batch=settings.spark.max_records_per_batch // 4,
     )
 
 
@@ -114,7 +114,7 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
     kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
     return Job(
         name="index",
-        inputs=(Input(tuple(topics[kind] for kind in kinds)),),
+        inputs=(Input(tuple(topics[kind] for kind in kinds), headers=True),),
         transform=lambda raw: raw,
         sink=index.sink(
             settings.version,
@@ -125,5 +125,5 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
             on_outcome=on_outcome,
         ),
         checkpoint=str(settings.checkpoint("index")),
-        max_records_per_batch=settings.spark.max_records_per_batch,
+        max_records_per_batch=settings.spark.max_records_per_batch // 4,
     )

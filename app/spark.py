@@ -68,7 +68,9 @@ def options(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(jars),
         "spark.driver.memory": settings.spark.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()}",
+        # Spark makes one method of a stage, and the JVM leaves methods over 8,000 bytes to its interpreter unless told.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()} -XX:-DontCompileHugeMethods",
+        "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
@@ -82,6 +84,8 @@ def options(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
+        # Counting rows costs a look-up for each that is written.
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         # Each batch asks for the same few hundred generated classes; the default keeps 100, and compiles every time.

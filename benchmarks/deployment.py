@@ -28,6 +28,8 @@ from pipelines.runner import PRODUCER
 
 PARTITIONS = 4
 HOSTS = 1_000
+LATENESS = 600
+AHEAD_SECONDS = 1_500  # the broker refuses timestamps that are more than an hour ahead
 
 
 def say(line: str) -> None:
@@ -47,7 +49,7 @@ def deployment() -> Iterator[tuple[Settings, SparkSession]]:
                 "home": home,
                 "jar_folder": base.jars,
                 # Everything is written within minutes and read as it comes: nothing of it is late.
-                "law": dataclasses.replace(base.law, lateness_seconds=3_600, skew_seconds=3_600),
+                "law": dataclasses.replace(base.law, lateness_seconds=LATENESS, skew_seconds=LATENESS),
                 "topics": base.topics.model_copy(
                     update={
                         "timestamps": "create",
@@ -56,9 +58,7 @@ def deployment() -> Iterator[tuple[Settings, SparkSession]]:
                         "partitions": PARTITIONS,
                     }
                 ),
-                "spark": base.spark.model_copy(
-                    update={"master": "local[2]", "driver_memory": "6g", "max_records_per_batch": 1_000_000}
-                ),
+                "spark": base.spark.model_copy(update={"master": "local[2]", "driver_memory": "6g"}),
                 "kafka": base.kafka.model_copy(update={"bootstrap_servers": servers.kafka}),
                 "elasticsearch": base.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
             }
@@ -101,14 +101,13 @@ def telemetry(spark: SparkSession, settings: Settings, events: int, series: int,
 
 def close_windows(settings: Settings) -> None:
     """A heartbeat from far ahead in every input partition, so that all that was written is closed."""
-    ahead = int(time.time() * 1000) + 3 * 3_600_000
+    ahead = int(time.time() * 1000) + AHEAD_SECONDS * 1000
     producer = KafkaProducer(**topics.client_options(settings))
     for kind in topics.INPUTS:
-        for partition in producer.partitions_for(settings.topic(kind)) or ():
-            producer.send(
-                settings.topic(kind), heartbeat(ahead), key=b"heartbeat", partition=partition, timestamp_ms=ahead
-            )
-    producer.flush()
+        topic = settings.topic(kind)
+        for partition in sorted(producer.partitions_for(topic)):
+            beat = heartbeat(ahead)
+            producer.send(topic, beat, key=b"heartbeat", partition=partition, timestamp_ms=ahead).get(timeout=30)
     producer.close()
 
 

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app.errors import LawBroken
+from pipelines import failures
 from pipelines.law import Law
 
 log = structlog.get_logger()
@@ -44,11 +46,16 @@ class Kafka:
 
 @dataclass(frozen=True)
 class Input:
-    """Topics to read. With `delay_seconds` each of their `partitions` is a source of its own, with its own watermark."""
+    """Topics to read. With `delay_seconds` each of their `partitions` is a source of its own, with its own watermark.
+
+    With `skip_deleted` the job goes on where records were deleted before it read them; without, it fails there.
+    """
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...] = ()
     delay_seconds: int | None = None
+    headers: bool = False
+    skip_deleted: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,13 @@ class Job:
 
 def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: int) -> DataFrame:
     """A topic as a stream. Several watermarks under a union count as their minimum: Spark's default policy."""
+    loss = {"failOnDataLoss": str(not source.skip_deleted).lower()}
     if source.delay_seconds is None:
-        return _kafka_stream(spark, kafka, {"subscribe": ",".join(source.topics)}, max_records)
+        which = {"subscribe": ",".join(source.topics), "includeHeaders": str(source.headers).lower()}
+        return _kafka_stream(spark, kafka, which | loss, max_records)
     share = max(1, max_records // len(source.partitions))
     parts = [
-        _kafka_stream(spark, kafka, {"assign": json.dumps({topic: [p]})}, share)
+        _kafka_stream(spark, kafka, {"assign": json.dumps({topic: [p]})} | loss, share)
         for topic in source.topics
         for p in source.partitions
     ]
@@ -82,7 +91,7 @@ def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: i
 
 
 def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:
-    options = {"startingOffsets": "earliest", "includeHeaders": "true", "maxOffsetsPerTrigger": str(max_records)}
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(max_records)}
     return spark.readStream.format("kafka").options(**kafka.prefixed(), **options, **which).load()
 
 
@@ -187,18 +196,22 @@ class Runner:
     def run_to_end(self, job: Job) -> StreamingQuery:
         """Run a job over all that is in its inputs now, then stop it. Raises what ended it early."""
         query = start(self._spark, self._kafka, job, {"availableNow": True})
-        query.awaitTermination()
+        with suppress(StreamingQueryException):  # `check` raises what it was
+            query.awaitTermination()
         self.check(query)
         return query
 
-    def wait(self, stopping: threading.Event, poll_seconds: float = 0.5) -> None:
-        """Watch over the jobs until told to stop. Raises LawBroken, or what ended a job."""
+    def wait(
+        self, stopping: threading.Event, poll_seconds: float = 0.5, also: Callable[[], None] = lambda: None
+    ) -> None:
+        """Watch over the jobs until told to stop; call `also` now and then. Raises LawBroken, or what ended a job."""
         while not stopping.wait(poll_seconds):
+            also()
             for query in self._queries.values():
                 self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise if a job has failed or if rows were dropped."""
+        """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again."""
         if self.dropped_by_watermark:
             msg = (
                 f"{query.name}: {self.dropped_by_watermark} rows were dropped by the watermark, wanted 0: the topic's "
@@ -207,7 +220,10 @@ class Runner:
             raise LawBroken(msg)
         error = query.exception()
         if error is not None:
-            raise error
+            ours = failures.of_ours(error)
+            if ours is None:
+                raise error
+            raise ours from error
 
     def stop(self, timeout_seconds: float = 60.0) -> None:
         """Stop every job after the batch that it is in."""

@@ -52,7 +52,7 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
     read = read.select(
         *_columns(raw),
         time,
-        canonical.quick_series(F.col("raw_value").cast("string"), flat, time).alias("__quick"),
+        canonical.quick_series(F.col("raw_value"), flat, time).alias("__quick"),
         flat["host.name"].alias("__host"),
         flat["metric.value"].alias("__value"),
         flat["labels"].alias("__labels"),
@@ -63,7 +63,7 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
     read = read.withColumn("__row", F.explode_outer(F.coalesce(rows, F.when(labels.isNotNull(), labelled))))
     row, plain = F.col("__row"), F.col("__row").isNull()
     return read.select(
-        *_columns(raw),
+        *_given(raw),
         F.when(plain, time).otherwise(row["event_time"]).alias("event_time"),
         F.when(plain, quick).otherwise(row["series"]).alias("series"),
         F.when(plain, host).otherwise(row["host"]).alias("host"),
@@ -78,22 +78,31 @@ def log_lines(raw: DataFrame) -> DataFrame:
     `raw_value` and `reason` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
     read = _parsed(raw, canonical.FLAT_LINE)
-    quick = canonical.quick_line(F.col("raw_value").cast("string"), F.col("__flat"), F.col("__time"))
+    quick = canonical.quick_line(F.col("raw_value"), F.col("__flat"), F.col("__time"))
     read = read.withColumn("__quick", quick)
     slow = F.col("__quick").isNull()
     rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW, slow)
     read = read.select(*_columns(raw), "__quick", F.explode_outer(rows).alias("__row"))
     read = read.withColumn("__line", F.coalesce("__quick", "__row"))
     return read.select(
-        *_columns(raw),
+        *_given(raw),
         *(F.col("__line")[name].alias(name) for name in _LINE_ROW),
         template_of(F.col("__line.message")).alias("template"),
         F.col("__line.reason").alias("reason"),
     )
 
 
+def _others(raw: DataFrame) -> list[Column]:
+    return [F.col(f"`{name}`") for name in raw.columns if name != "value"]
+
+
 def _columns(raw: DataFrame) -> list[Column]:
-    return [F.col("raw_value" if name == "value" else f"`{name}`") for name in raw.columns]
+    return [*_others(raw), F.col("raw_value")]
+
+
+def _given(raw: DataFrame) -> list[Column]:
+    """The record's own columns, its value as the bytes that came."""
+    return [*_others(raw), F.col("raw_value").cast("binary").alias("raw_value")]
 
 
 def _parsed(raw: DataFrame, flat: str) -> DataFrame:
@@ -101,8 +110,9 @@ def _parsed(raw: DataFrame, flat: str) -> DataFrame:
     # Always true, which the optimizer cannot see: it would copy all that follows below a union of many partitions, and
     # filters on what is parsed below the parser, so that records are parsed twice.
     here = F.spark_partition_id() >= 0
-    read = raw.withColumnRenamed("value", "raw_value")
-    read = read.withColumn("__flat", F.from_json(F.when(here, F.col("raw_value").cast("string")), flat))
+    # as text from here on: each use of bytes as text copies them
+    read = raw.select(*_others(raw), F.col("value").cast("string").alias("raw_value"))
+    read = read.withColumn("__flat", F.from_json(F.when(here, F.col("raw_value")), flat))
     return read.withColumn("__time", canonical.quick_time(F.col("__flat")["@timestamp"]))
 
 
@@ -152,7 +162,7 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
         one = let(values, lambda found: F.when(F.size(found) == 1, F.get(found, F.lit(0))))
         return let(one, lambda shape: of_shape(text, shape))
 
-    given = F.col("raw_value").cast("string")
+    given = F.col("raw_value")
     return let(F.when(F.is_valid_utf8(given), given), of_text, where)
 
 
