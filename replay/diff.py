@@ -192,13 +192,17 @@ def side_by_side(kind: str, left: Said, right: Said, windows: tuple[int, int]) -
     """
     key = KEYS[kind]
     both = _sides(*(_keyed(kind, said.of(kind), windows) for said in (left, right)))
-    own = [F.when(F.col("side") == number, F.col("text")) for number in (0, 1)]
+    own = [F.when(F.col("side") == number, F.struct("text", "raw")) for number in (0, 1)]
     # Least and largest text: with one text to a key, as the law has it, they are the same.
     ends = [end(own[n]).alias(f"{side}{i}") for n, side in enumerate(SIDES) for i, end in ((0, F.min), (1, F.max))]
     conflicts = [F.max(F.col("conflict") & (F.col("side") == n)).alias(f"torn_{side}") for n, side in enumerate(SIDES)]
     found = both.groupBy(*key).agg(*ends, *conflicts)
     has_left, has_right = F.col("left0").isNotNull(), F.col("right0").isNotNull()
-    different = has_left & has_right & ((F.col("left0") != F.col("right0")) | (F.col("left1") != F.col("right1")))
+    different = (
+        has_left
+        & has_right
+        & ((F.col("left0.text") != F.col("right0.text")) | (F.col("left1.text") != F.col("right1.text")))
+    )
     unequal = different | ~has_left | ~has_right
     rows = found.select(
         *key,
@@ -208,10 +212,12 @@ def side_by_side(kind: str, left: Said, right: Said, windows: tuple[int, int]) -
         (has_right & ~has_left).alias("only_right"),
         different.alias("different"),
         *(
-            F.coalesce((F.col(f"{s}0") != F.col(f"{s}1")) | F.col(f"torn_{s}"), F.lit(False)).alias(f"conflict_{s}")
+            F.coalesce((F.col(f"{s}0.text") != F.col(f"{s}1.text")) | F.col(f"torn_{s}"), F.lit(False)).alias(
+                f"conflict_{s}"
+            )
             for s in SIDES
         ),
-        *(F.when(unequal, F.col(f"{s}0")).alias(s) for s in SIDES),
+        *(F.when(unequal, F.coalesce(f"{s}0.raw", f"{s}0.text")).alias(s) for s in SIDES),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield rows
@@ -225,7 +231,11 @@ def _sides(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def _keyed(kind: str, raw: DataFrame, windows: tuple[int, int]) -> DataFrame:
-    """Records within the windows: the key's columns, `text`, and whether the key is known to be in `conflict`."""
+    """Records within the windows: the key's columns, and three more.
+
+    `text` is what is compared, `raw` the record as it was written where that is another text, `conflict` whether the
+    version is known to say something else as well.
+    """
     texts = raw.select(F.coalesce(F.col("value").cast("string"), F.lit("")).alias("text"))
     keyed = {"scores": _scores, "novelties": _novelties, "incidents": _incidents}[kind]
     # What cannot be read has no window: it is kept, so that it is not lost without a word.
@@ -236,14 +246,14 @@ def _keyed(kind: str, raw: DataFrame, windows: tuple[int, int]) -> DataFrame:
 def _scores(texts: DataFrame, inside: Column) -> DataFrame:
     record = F.from_json("text", "series string, window_end long")
     found = texts.select("text", record.alias("r")).select("r.series", "r.window_end", "text").where(inside)
-    return found.withColumn("conflict", F.lit(False))
+    return found.withColumns({"raw": F.lit(None).cast("string"), "conflict": F.lit(False)})
 
 
 def _novelties(texts: DataFrame, inside: Column) -> DataFrame:
     fields = _fields(texts).where(F.col("fields.tick").isNull())
     columns = [F.col(f"fields.{name}").alias(name) for name in ("series", "status")]
     columns += [F.col(f"fields.{name}").cast("long").alias(name) for name in ("window_end", "start")]
-    found = fields.select(*columns, _without_names().alias("text")).where(inside)
+    found = fields.select(*columns, _without_names().alias("text"), F.col("text").alias("raw")).where(inside)
     return found.withColumn("conflict", F.lit(False))
 
 
@@ -252,7 +262,10 @@ def _incidents(texts: DataFrame, inside: Column) -> DataFrame:
     host = F.array_min(F.from_json("fields.hosts", "array<string>"))
     columns = [F.col(f"fields.{name}").alias(name) for name in ("id", "status")]
     columns += [F.col(f"fields.{name}").cast("long").alias(name) for name in ("window_end", "start")]
-    found = _fields(texts).select(*columns, host.alias("host"), _without_names().alias("text")).where(inside).distinct()
+    found = _fields(texts).select(
+        *columns, host.alias("host"), _without_names().alias("text"), F.col("text").alias("raw")
+    )
+    found = found.where(inside).distinct()
     own, same = Window.partitionBy("id", "status", "window_end"), Window.partitionBy(*KEYS["incidents"][:-1])
     return found.select(
         "window_end",
@@ -261,6 +274,7 @@ def _incidents(texts: DataFrame, inside: Column) -> DataFrame:
         "status",
         F.row_number().over(same.orderBy("text", "id")).alias("ordinal"),
         "text",
+        "raw",
         (F.row_number().over(own.orderBy("text")) == 2).alias("conflict"),
     )
 
@@ -334,12 +348,9 @@ def _first(records: DataFrame, kind: str, most: int) -> list[dict[str, Any]]:
 def _parsed(text: str | None) -> Any:
     """A record as an object; the text itself of what is none."""
     try:
-        found = None if text is None else json.loads(text)
+        return None if text is None else json.loads(text)
     except ValueError:
         return text
-    if isinstance(found, list):  # sorted fields, each as its text
-        return {entry["key"]: entry["value"] for entry in found}
-    return found
 
 
 def _judged(said: Said, truth: Truth, delay: int, windows: tuple[int, int]) -> dict[str, Any]:

@@ -48,6 +48,16 @@ def read(spark: SparkSession, settings: Settings, version: str) -> Said:
 
     Offsets are resolved here, once: each action on the DataFrames sees the same records.
     """
+    extents = extents_of(settings, version)
+    own = settings.model_copy(update={"version": version})
+    kafka = kafka_of(settings)
+    frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in KINDS}
+    gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in KINDS}
+    return Said(version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions})
+
+
+def extents_of(settings: Settings, version: str) -> dict[str, Extent]:
+    """Offsets that a version's topics hold, by kind. Raises InputError, with those there are, for no such version."""
     own = settings.model_copy(update={"version": version})
     client = topics.admin(settings)
     try:
@@ -57,13 +67,9 @@ def read(spark: SparkSession, settings: Settings, version: str) -> Said:
             known = ", ".join(versions(settings, there)) or "none"
             msg = f"no version {version!r}: there is no topic {missing[0]}; versions with results: {known}"
             raise InputError(msg)
-        extents = {kind: _extent(client, own.topic(kind)) for kind in KINDS}
+        return {kind: _extent(client, own.topic(kind)) for kind in KINDS}
     finally:
         client.close()
-    kafka = kafka_of(settings)
-    frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in KINDS}
-    gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in KINDS}
-    return Said(version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions})
 
 
 def versions(settings: Settings, there: list[str]) -> list[str]:

@@ -148,6 +148,8 @@ def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a
     assert found["differences"][2]["left"] == score(2, "gauge/b//cpu", 2.0)
     assert found["differences"][2]["right"] == score(2, "gauge/b//cpu", 5.5, "anomaly")
     assert found["differences"][1]["right"] is None
+    assert found["novelties_differences"][0]["right"] == statement("two", 2, "a", 30.0)
+    assert found["incidents_differences"][0]["left"] == incident("one", 2, ["a"])
     assert found["novelties"] == {"left": 2, "right": 2, "only_left": 1, "only_right": 1, "different": 1}
     assert found["incidents"] == {"left": 3, "right": 2, "only_left": 1, "only_right": 0, "different": 1}
     assert found["conflicts"] == {"left": 1, "right": 1}

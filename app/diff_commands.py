@@ -1,0 +1,148 @@
+"""`kappa replay diff`: parses, calls, prints. The work is in `replay.diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from app.errors import InputError
+from app.settings import load
+
+# `app.cli` imports this module, so what it prints with is imported when the command runs.
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
+Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
+
+KINDS = ("scores", "novelties", "incidents")
+COUNTS = ("left", "right", "only_left", "only_right", "different")
+JUDGED = ("faults", "found", "missed", "changes", "changes_announced", "false_alarms", "median_seconds_to_detect")
+
+
+def diff(
+    left: Version,
+    right: Version,
+    truth: Annotated[Path | None, typer.Option(help="Judge both by what `kappa simulate` wrote: truth.json.")] = None,
+    most: Annotated[int, typer.Option(min=0, help="How many differences to show.")] = 20,
+    since: Annotated[str | None, typer.Option("--from", help="First window end to compare, ISO 8601.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Last window end to compare, ISO 8601.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """What two versions say differently about the windows that both have: scores, novelties, incidents."""
+    from app.cli import connected, print_json, report
+    from app.spark import session
+    from replay import diff as comparison
+    from replay import said
+    from replay import truth as truths
+
+    windows = milliseconds("--from", since), milliseconds("--to", until)
+    known = None if truth is None else truths.read(truth)
+    settings = connected(load(config), ("kafka",))
+    for version in (left, right):
+        said.extents_of(settings, version)  # refused before Spark starts
+    spark = session(settings, "kappa-replay-diff", report)
+    try:
+        found = comparison.diff(spark, settings, left, right, most, report, windows=windows, truth=known)
+    finally:
+        spark.stop()
+    if as_json:
+        print_json(found)
+        return
+    show(found)
+
+
+def milliseconds(option: str, text: str | None) -> int | None:
+    """Epoch milliseconds of an ISO 8601 time with its zone."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        msg = f"replay diff: {option} is {text!r}; wanted ISO 8601 such as 2026-01-05T00:00:00Z"
+        raise InputError(msg) from error
+    if at.tzinfo is None:
+        msg = f"replay diff: {option} {text!r} has no zone; append Z or an offset"
+        raise InputError(msg)
+    return round(at.timestamp() * 1000)
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """For people: counts, sizes, the first differences, the truth."""
+    from app.cli import out, table
+    from replay.diff import iso
+
+    names, span = found["versions"], found["windows"]
+    title = f"{names['left']} (left) and {names['right']} (right)"
+    counts = {"scores": found, "novelties": found["novelties"], "incidents": found["incidents"]}
+    table(
+        title, ["", *(c.replace("_", " ") for c in COUNTS)], [[k, *(str(counts[k][c]) for c in COUNTS)] for k in KINDS]
+    )
+    out.print(
+        f"{span['compared']} windows from {iso(span['from'])} to {iso(span['to'])}; not compared: "
+        f"{span['left_outside']} windows that {names['left']} has beside them, {span['right_outside']} of {names['right']}",
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )
+    for line in warnings(found):
+        out.print(line, highlight=False, soft_wrap=True, markup=False)
+    first = [row for kind in KINDS for row in differences(found, kind)]
+    if first:
+        table("first differences", ["", "window", "series or host", "left", "right"], first)
+    if "truth" in found:
+        columns = ["version", *(name.replace("_", " ") for name in JUDGED)]
+        judged = [[names[side], *(cell(found["truth"][side][n]) for n in JUDGED)] for side in ("left", "right")]
+        table("against the truth, in these windows", columns, judged)
+
+
+def warnings(found: Mapping[str, Any]) -> list[str]:
+    """By how much scores differ, and what must not be."""
+    lines = []
+    if found["different"]:
+        score, typical = (found["by_how_much"][name] for name in ("score", "typical"))
+        lines.append(
+            f"scores that differ: by {cell(score['median'])} nats in the median, {cell(score['largest'])} at most "
+            f"({score['unknown']} known to one side only); typical by {cell(typical['median'])}, "
+            f"{cell(typical['largest'])} at most; another kind: {found['by_how_much']['kind']}"
+        )
+    for side, name in found["versions"].items():
+        if found["conflicts"][side]:
+            lines.append(
+                f"CONFLICTS: {name} says {found['conflicts'][side]} things twice and differently; results of one version "
+                "must not depend on when it ran: keep its topics and report this"
+            )
+    return lines
+
+
+def differences(found: Mapping[str, Any], kind: str) -> list[list[str]]:
+    """The first differences of a kind as rows."""
+    from replay.diff import iso
+
+    listed = found["differences"] if kind == "scores" else found[f"{kind}_differences"]
+    return [
+        [
+            kind,
+            "?" if d["window_end"] is None else iso(d["window_end"]),
+            escape(d.get("series") or d.get("host") or "?"),
+            *(short(d[side]) for side in ("left", "right")),
+        ]
+        for d in listed
+    ]
+
+
+def short(record: Any) -> str:
+    """A record in a word or two: its score and what it is called."""
+    if not isinstance(record, Mapping):
+        return "-" if record is None else escape(str(record)[:40])
+    words = [cell(record.get("score")), record.get("status") or "", record.get("kind") or ""]
+    return escape(" ".join(word for word in words if word))
+
+
+def cell(value: Any) -> str:
+    """A number, `-` for none. Different numbers look different: differences may be small."""
+    return "-" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
