@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from app.errors import SettingsError
+from app.errors import KappaError, SettingsError
 from pipelines.runner import Progress
+
+log = structlog.get_logger()
 
 
 @dataclass
@@ -160,12 +164,18 @@ def offsets(value: Any) -> dict[tuple[str, str], int]:
     return {(topic, part): int(n) for topic, parts in found.items() for part, n in parts.items()}
 
 
-class HealthServer:
-    """Serves `/metrics` and `/healthz` from a thread of its own."""
+Ask = Callable[[str], dict[str, Any]]
 
-    def __init__(self, health: Health, host: str, port: int) -> None:
+
+class HealthServer:
+    """Serves `/metrics` and `/healthz` from a thread of its own; with `ask`, `/state?series=...` as well.
+
+    `ask` answers what the model believes about a series, or raises a KappaError.
+    """
+
+    def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None) -> None:
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(health))
+            self._server = ThreadingHTTPServer((host, port), _handler(health, ask))
         except OSError as error:
             msg = f"health: cannot listen on {host}:{port} ({error.strerror}); set health.port to a free one"
             raise SettingsError(msg) from error
@@ -187,17 +197,35 @@ class HealthServer:
         self._thread.join()
 
 
-def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
+def stated(ask: Ask, query: str) -> tuple[int, bytes]:
+    """Status and JSON for a question about a series: 200, 400 without one, 404 for what is not known, 500."""
+    series = parse_qs(query).get("series", [""])[0]
+    if not series:
+        return 400, json.dumps({"error": "wanted /state?series=NAME"}).encode()
+    try:
+        return 200, json.dumps(ask(series)).encode()
+    except KappaError as error:
+        return 404, json.dumps({"error": str(error)}).encode()
+    except Exception as error:  # whatever it is, the one who asks must hear of it
+        log.warning("a question about a series failed", series=series, error=str(error)[:500])
+        return 500, json.dumps({"error": f"the state cannot be read now ({type(error).__name__}); ask again"}).encode()
+
+
+def _handler(health: Health, ask: Ask | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path == "/metrics":
+            path, _, query = self.path.partition("?")
+            if path == "/state" and ask is not None:
+                status, body = stated(ask, query)
+                self._answer(status, "application/json", body)
+            elif self.path == "/metrics":
                 self._answer(200, CONTENT_TYPE_LATEST, health.exposition())
             elif self.path == "/healthz":
                 summary = health.summary()
                 body = json.dumps(summary, indent=2).encode()
                 self._answer(200 if summary["healthy"] else 503, "application/json", body)
             else:
-                self._answer(404, "text/plain", b"there is /metrics and /healthz\n")
+                self._answer(404, "text/plain", b"there is /metrics, /healthz and, of detect, /state?series=\n")
 
         def _answer(self, status: int, content_type: str, body: bytes) -> None:
             self.send_response(status)

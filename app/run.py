@@ -10,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from app import jobs, topics
+from app import gaps, jobs, state_commands, topics
 from app.collector import Heartbeats
 from app.elasticsearch_schema import ensure_templates
 from app.errors import InputError
 from app.health import Health, HealthServer
+from app.ports import LOOPBACK
 from app.settings import Settings
 from app.spark import session
 from pipelines.runner import Job, Progress, Runner
@@ -112,9 +113,17 @@ def running(
     origin: int = 0,
     origins: int = 1,
     on_progress: Callable[[str, Progress], None] | None = None,
+    accept_gap: bool = False,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[tuple[Runner, Health]]:
-    """Jobs that run while the block does, and are stopped after their batch when it ends."""
+    """Jobs that run while the block does, and are stopped after their batch when it ends.
+
+    Raises LawBroken if the log no longer reaches back to where one of them stopped. With `accept_gap` what is gone is
+    written into the log, and the job goes on.
+    """
     names = chosen(names)
+    checkpoints = gaps.checkpoints(settings, names, origin, origins)
+    lossy = gaps.before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare(settings, names, origins)
     stopping = threading.Event()
     health = Health(settings.health.stale_seconds)
@@ -130,6 +139,9 @@ def running(
     try:
         for name in names:
             job = make_job(settings, name, origin, origins, stopping, health)
+            if job.name in lossy:
+                inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
+                job = dataclasses.replace(job, inputs=inputs)
             health.expect(job.name)
             runner.start(job)
         yield runner, health
@@ -146,17 +158,31 @@ def run_until_stopped(
     origins: int = 1,
     heartbeats: bool = True,
     report: Callable[[str], None] = lambda line: None,
+    accept_gap: bool = False,
 ) -> None:
     """Run jobs until told to stop. Raises what ends one of them."""
     inputs = [settings.topic(kind) for kind in topics.INPUTS]
-    with running(settings, names, origin, origins) as (runner, health), ExitStack() as beside:
+    jobs_run = running(settings, names, origin, origins, accept_gap=accept_gap, report=report)
+    with (
+        gaps.explained(settings, gaps.checkpoints(settings, names, origin, origins)),
+        jobs_run as (runner, health),
+        ExitStack() as beside,
+    ):
         if heartbeats:
             beside.enter_context(Heartbeats(topics.client_options(settings), inputs))
+        ask = None
+        if "detect" in names:
+            ask = state_commands.from_session(session(settings), settings)
+            asked = beside.enter_context(HealthServer(health, LOOPBACK, 0, ask))
+            beside.enter_context(state_commands.announced(settings, asked.address))
         if settings.health.port is not None:
-            server = beside.enter_context(HealthServer(health, settings.health.host, settings.health.port))
+            server = beside.enter_context(HealthServer(health, settings.health.host, settings.health.port, ask))
             report(f"metrics and health at {server.address}/metrics and {server.address}/healthz")
         report(f"running {', '.join(names)}; SIGTERM or Ctrl-C stops after the batch in hand")
-        runner.wait(stopping)
+        watch = gaps.PartitionWatch(settings)
+        if "extract" in names:
+            beside.enter_context(watch)
+        runner.wait(stopping, also=watch.check)
 
 
 def configuration(settings: Settings) -> dict[str, Any]:

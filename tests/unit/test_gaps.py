@@ -1,0 +1,236 @@
+"""What retention took before it was read: offset logs, gaps, and the sentences about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app import gaps
+from app.errors import InputError, LawBroken
+from app.gaps import Savepoint, explain, headers_of
+from app.settings import Settings
+from pipelines import failures, retention
+from pipelines.retention import Extent, Gap, MadeAnew, Progress
+
+HOUR = 3_600_000
+NOON = 1_767_614_400_000  # 2026-01-05T12:00:00Z
+ABOUT = {"batchWatermarkMs": 0, "batchTimestampMs": NOON, "conf": {"spark.sql.shuffle.partitions": "2"}}
+
+
+def checkpoint(folder: Path, batches: dict[int, list[str]], done: list[int], begins: list[str] = []) -> Path:  # noqa: B006
+    """A checkpoint as Spark writes it: lines of sources by batch, batches that are done, where sources began."""
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+    for batch, lines in batches.items():
+        text = "\n".join(["v1", json.dumps(ABOUT | {"batchWatermarkMs": NOON - HOUR if batch else 0}), *lines])
+        (folder / "offsets" / str(batch)).write_text(text)
+        (folder / "offsets" / f".{batch}.crc").write_bytes(b"crc")
+    for batch in done:
+        (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    for source, offsets in enumerate(begins):
+        (folder / "sources" / str(source)).mkdir(parents=True)
+        (folder / "sources" / str(source) / "0").write_text("\0v1\n" + offsets)
+    return folder
+
+
+def test_a_job_goes_on_where_its_last_batch_that_is_done_ended(tmp_path: Path) -> None:
+    lines = {
+        9: ['{"telemetry":{"0":90}}', '{"telemetry":{"1":91}}', "-"],
+        10: ['{"telemetry":{"0":100}}', '{"telemetry":{"1":101}}', '{"logs":{"0":7}}'],
+        11: ['{"telemetry":{"0":110}}', '{"telemetry":{"1":111}}', '{"logs":{"0":8}}'],
+    }
+    planned = retention.progress_of(checkpoint(tmp_path / "planned", lines, [9, 10]))
+    whole = retention.progress_of(checkpoint(tmp_path / "whole", lines, [9, 10, 11]))
+    none_yet = retention.progress_of(checkpoint(tmp_path / "none", lines, [9]))
+    assert planned is not None and whole is not None and none_yet is not None
+    assert planned.offsets == {("telemetry", 0): 100, ("telemetry", 1): 101, ("logs", 0): 7}
+    assert whole.offsets == {("telemetry", 0): 110, ("telemetry", 1): 111, ("logs", 0): 8}
+    assert none_yet.offsets == {("telemetry", 0): 90, ("telemetry", 1): 91}
+    assert whole.at_ms == NOON - HOUR, "the records' own time, where there is a watermark"
+
+
+def test_a_job_that_never_ended_a_batch_begins_where_its_sources_did(tmp_path: Path) -> None:
+    begun = checkpoint(tmp_path / "begun", {0: ['{"novelties":{"0":50,"1":60}}']}, [], ['{"novelties":{"0":5,"1":0}}'])
+    assert retention.progress_of(begun) == Progress({("novelties", 0): 5, ("novelties", 1): 0})
+    assert retention.progress_of(tmp_path / "never") is None
+    first = retention.progress_of(checkpoint(tmp_path / "first", {0: ['{"novelties":{"0":50}}']}, [0]))
+    assert first == Progress({("novelties", 0): 50}, NOON), "the time of the batch, without a watermark"
+
+
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "", "v1\nno json\n-"])
+def test_a_checkpoint_that_cannot_be_read_is_one_line_that_names_it(tmp_path: Path, text: str) -> None:
+    folder = checkpoint(tmp_path / "own", {3: []}, [3])
+    (folder / "offsets" / "3").write_text(text)
+    with pytest.raises(InputError) as error:
+        retention.progress_of(folder)
+    assert str(folder) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@given(
+    read=st.dictionaries(st.integers(0, 5), st.integers(0, 40), min_size=1),
+    held=st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 40), st.integers(0, 40))),
+)
+def test_a_gap_is_every_offset_that_is_neither_read_nor_there(
+    read: dict[int, int], held: dict[int, tuple[int, int]]
+) -> None:
+    progress = Progress({("t", part): offset for part, offset in read.items()})
+    extents = {("t", part): Extent(begins, begins + more) for part, (begins, more) in held.items()}
+    found = retention.gaps(progress, extents)
+    lost = {(gap.partition, at) for gap in found for at in range(gap.first or 0, gap.last + 1)}
+    deleted = {(part, at) for (_, part), extent in extents.items() for at in range(extent.begins)}
+    assert lost == {(part, at) for part, at in deleted if part in read and at >= read[part]}
+    assert all(gap.first is not None and gap.first <= gap.last for gap in found)
+
+
+@given(first=st.integers(0, 30), more=st.integers(0, 30), known=st.integers(-1, 70))
+def test_what_comes_after_known_offsets_of_a_gap_is_the_rest_of_it(first: int, more: int, known: int) -> None:
+    rest = Gap("t", 0, first, first + more).after(known)
+    left = set(range(rest.first or 0, rest.last + 1)) if rest is not None else set()
+    assert left == {at for at in range(first, first + more + 1) if at > known}
+
+
+def test_a_topic_that_ends_before_what_was_read_was_made_anew() -> None:
+    progress = Progress({("t", 0): 10, ("t", 1): 10, ("t", 2): 10, ("t", 3): 0})
+    extents = {("t", 0): Extent(0, 9), ("t", 1): Extent(0, 10)}
+    assert retention.made_anew(progress, extents) == [MadeAnew("t", 0, 10, 9), MadeAnew("t", 2, 10, 0)]
+
+
+def test_a_time_is_reached_where_nothing_was_deleted_or_an_older_record_is_left() -> None:
+    extents = {
+        ("t", 0): Extent(0, 9),
+        ("t", 1): Extent(5, 9, NOON - 1),
+        ("t", 2): Extent(5, 9, NOON + 1),
+        ("t", 3): Extent(5, 5),
+    }
+    assert retention.gaps_since(NOON, extents) == [
+        Gap("t", 2, None, 4, NOON, NOON + 1),
+        Gap("t", 3, None, 4, NOON, None),
+    ]
+
+
+# --- sentences
+
+LOST = Gap("telemetry", 1, 300, 1199, NOON, NOON + HOUR)
+
+
+def test_a_gap_says_where_what_when_and_what_to_do_in_one_sentence() -> None:
+    said = retention.say_gaps("extract-0-of-2", "live", [LOST, LOST])
+    for word in (
+        "extract-0-of-2",
+        "telemetry/1",
+        "offset 1200",
+        "300 to 1199",
+        "2026-01-05T12:00:00Z to 2026-01-05T13:00:00Z",
+        "1 more",
+        "kappa run extract --accept-gap",
+        "savepoint",
+        "replay",
+    ):
+        assert word in said
+    assert "\n" not in said
+
+
+def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
+    headers = dict(headers_of("extract-0-of-2", LOST))
+    assert headers == {
+        "kappa.topic": b"telemetry",
+        "kappa.partition": b"1",
+        "kappa.offset": b"300",
+        "kappa.timestamp": str(NOON).encode(),
+        "kappa.reason": b"gap: offsets 300 to 1199 of telemetry/1 were deleted before they were read, about "
+        b"2026-01-05T12:00:00Z to 2026-01-05T13:00:00Z",
+        "kappa.stage": b"extract",
+    }
+    empty = Gap("logs", 0, 3, 5)
+    assert empty.reason.endswith("about the beginning to now")
+    assert int(dict(headers_of("index", empty))["kappa.timestamp"]) > NOON
+
+
+def test_added_partitions_say_how_to_go_on_with_them() -> None:
+    settings = Settings(home=Path("nowhere"))
+    counts = {"telemetry": 2, "logs": 3}
+    with pytest.raises(LawBroken) as error:
+        gaps.check_partitions(settings, counts.__getitem__)
+    said = str(error.value)
+    for word in (
+        "logs",
+        "3 partitions",
+        "began with 2",
+        "kappa savepoint create",
+        "topics.logs_partitions",
+        "--savepoint",
+    ):
+        assert word in said
+    gaps.check_partitions(settings, {"telemetry": 2, "logs": 2}.__getitem__)
+
+
+def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -> None:
+    topics = frozenset({"telemetry", "logs"})
+    points = [
+        Savepoint("early", NOON + HOUR + 59_000, topics),
+        Savepoint("of-others", NOON + HOUR + 61_000, frozenset({"other-telemetry"})),
+        Savepoint("right", NOON + HOUR + 62_000, topics),
+        Savepoint("later", NOON + 2 * HOUR, topics),
+    ]
+    other = Gap("logs", 0, None, 41, NOON, NOON + HOUR // 2)
+    said = explain([LOST, other], points, skew_seconds=60)
+    for word in (
+        "telemetry/1 begins at offset 1200",
+        "wanted offset 300",
+        "from 2026-01-05T13:00:00Z",
+        "savepoint right",
+    ):
+        assert word in said
+    assert "900" not in said or "300 to 1199" in said
+    assert "wanted 2026-01-05T12:00:00Z" in explain([other], [])
+    assert explain([other], []).endswith("there is no savepoint")
+    assert explain([LOST], points[:2]).endswith("no savepoint would do")
+    empty = explain([Gap("logs", 0, 3, 5)], points)
+    assert "nothing is left" in empty and empty.endswith("no savepoint would do")
+    assert "\n" not in said
+
+
+def test_savepoints_are_read_from_their_manifests_oldest_first(tmp_path: Path) -> None:
+    for name, text in {
+        "b": json.dumps({"tick": 2000, "topics": {"telemetry": "x-telemetry", "logs": "x-logs"}}),
+        "a": json.dumps({"tick": 3000, "topics": {}}),
+        "torn": "{",
+        "other": "[]",
+    }.items():
+        (tmp_path / "savepoints" / name).mkdir(parents=True)
+        (tmp_path / "savepoints" / name / "manifest.json").write_text(text)
+    found = gaps.savepoints(tmp_path)
+    assert found == [Savepoint("b", 2000, frozenset({"x-telemetry", "x-logs"})), Savepoint("a", 3000, frozenset())]
+    assert gaps.savepoints(tmp_path / "none") == []
+
+
+# --- what a task raised
+
+TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure. SQLSTATE: XXKST
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "pipelines/correlate.py", line 118, in add_statement
+    raise LawBroken(msg) from error
+app.errors.LawBroken: novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
+Caused by: java.lang.Exception: app.errors.InputError: another one, further down
+"""
+
+
+def test_an_error_of_ours_in_a_trace_is_that_error_in_one_line() -> None:
+    found = failures.of_ours(RuntimeError(TRACE + "\tat x.y\n" * 10_000))
+    assert type(found) is LawBroken
+    assert str(found) == (
+        "novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes"
+    )
+
+
+@pytest.mark.parametrize("text", ["java.lang.OutOfMemoryError", "see app.errors.LawBroken: no", "app.errors.Path: no"])
+def test_other_errors_stay_what_they_are(text: str) -> None:
+    assert failures.of_ours(RuntimeError(text)) is None
+    assert not failures.is_of_deleted_records(RuntimeError(text))

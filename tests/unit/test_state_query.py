@@ -1,0 +1,196 @@
+"""What is said of a series from the state of its shard, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import numpy as np
+import pytest
+
+from app import state_commands
+from app.errors import InputError
+from app.health import Health, HealthServer
+from app.settings import Settings
+from app.stack_state import ProcessId
+from models.detector import Parameters, ShardDetector
+from models.windows import Scores, Windows
+from pipelines.ordering import WindowBuffer
+from replay import state
+
+START, WINDOW = 1_767_614_400_000, 10_000
+GAUGE, COUNTER, LINES = "gauge/web-1/web/load", "counter/web-1//bytes", "logs/web-1/web/info"
+QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
+
+
+def windows(values: Mapping[str, float]) -> Windows:
+    """A window: values of metrics, numbers of lines, by series."""
+    names = sorted(values)
+    numbers = np.array([float(values[name]) for name in names])
+    nothing = np.full(len(names), None, dtype=object)
+    n = np.where([name.startswith("logs/") for name in names], numbers, 1).astype(np.int64)
+    zeros = np.zeros(len(names))
+    return Windows(np.array(names, dtype=object), n, numbers, zeros, numbers, numbers, numbers, nothing, nothing)
+
+
+class Story:
+    """A detector that watches a gauge, a counter and log lines of one host."""
+
+    def __init__(self) -> None:
+        self.detector, self.rng, self.total, self.k = ShardDetector(QUICK), np.random.default_rng(1), 1e6, 0
+
+    def step(self, load: float | None = None) -> Scores:
+        self.k += 1
+        self.total += self.rng.uniform(900, 1100)
+        value = round(20 + self.rng.normal(), 2) if load is None else load
+        row = {GAUGE: value, COUNTER: self.total, LINES: float(self.rng.poisson(6) + 1)}
+        scores, _ = self.detector.step(START + self.k * WINDOW, windows(row))
+        return scores
+
+    @property
+    def shard(self) -> state.Shard:
+        buffer = WindowBuffer(done=START + self.k * WINDOW)
+        copy = ShardDetector.load(self.detector.dump(), QUICK)  # a dump changes what the next one holds
+        return state.Shard(3, {**copy.dump(), "buffer": buffer.dump()})
+
+    def answer(self, series: str) -> dict[str, Any]:
+        return state.answer(Settings(home=Path("nowhere"), version="again", detection=QUICK), series, self.shard)
+
+
+@pytest.fixture
+def story() -> Story:
+    told = Story()
+    for _ in range(60):
+        told.step()
+    return told
+
+
+@pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
+def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: Story, series: str) -> None:
+    answer = story.answer(series)
+    scores = story.step()
+    row = scores.series.tolist().index(series)
+    said = {"typical": scores.typical[row], "lower": scores.lower[row], "upper": scores.upper[row]}
+    assert {name: answer[name] for name in said} == pytest.approx(said)
+    assert said["lower"] < said["typical"] < said["upper"]
+    assert 0 < answer["spread"] < said["upper"] - said["lower"]
+    assert not answer["warming"]
+
+
+@pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
+def test_numbers_are_those_of_the_detector_and_the_time_is_that_of_the_shard(story: Story, series: str) -> None:
+    answer, believed = story.answer(series), story.detector.believes(series)
+    assert answer["numbers"] | {"episode": answer["episode"]} == state.known(believed)
+    assert sum(value is None for value in answer["numbers"].values()) == (2 if series == GAUGE else 0)
+    assert answer["as_of_ms"] == START + 60 * WINDOW
+    assert answer["as_of"] == "2026-01-05T12:10:00.000Z"
+    assert (answer["series"], answer["shard"], answer["version"]) == (series, 3, "again")
+    assert answer["windows"] == int(believed["rows"])
+    assert answer["kind"] == series.partition("/")[0]
+    json.dumps(answer, allow_nan=False)
+
+
+def test_a_series_that_is_warming_up_has_no_interval_yet() -> None:
+    story = Story()
+    for _ in range(10):
+        story.step()
+    answer = story.answer(GAUGE)
+    assert answer["warming"]
+    assert (answer["lower"], answer["upper"], answer["windows_to_go"]) == (None, None, 20)
+    assert ["interval", "not known to not known"] in state_commands.rows(answer)
+
+
+def test_an_open_episode_is_told_with_its_reason(story: Story) -> None:
+    assert story.answer(GAUGE)["episode"] is None
+    for k in range(12):
+        story.step(load=500.0 + k)
+    answer = story.answer(GAUGE)
+    assert answer["episode"]["kind"] == "anomaly"
+    assert answer["frozen"]
+    shown = dict(map(tuple, state_commands.rows(answer)))
+    assert answer["episode"]["reason"] in shown["open episode"]
+
+
+def test_a_name_that_cannot_be_one_says_what_is_wanted() -> None:
+    with pytest.raises(InputError, match="wanted kind/host/service"):
+        state.host_in("web-1 load")
+    assert state.host_in("gauge/a%2Fb/web/load") == "a%2Fb", "as extract hashes it"
+
+
+def test_the_nearest_names_are_the_most_alike_first() -> None:
+    known = [f"gauge/web-1/web/load.{i}" for i in range(50)] + ["gauge/web-1/db/rows", "logs/web-1/web/info"]
+    near = state.nearest("gauge/web-1/db/row", known)
+    assert near[0] == "gauge/web-1/db/rows"
+    assert len(near) <= 3
+    assert state.nearest("?", known) == []
+
+
+# --- how a question finds its answer
+
+
+def answering(series: str) -> dict[str, Any]:
+    """A process that knows one series."""
+    if series != GAUGE:
+        msg = f"version live knows no series {series!r}"
+        raise InputError(msg)
+    return {"series": series}
+
+
+def test_a_running_process_is_asked_where_it_says_that_it_answers(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with HealthServer(Health(60), "127.0.0.1", 0, answering) as server:
+        with state_commands.announced(settings, server.address):
+            assert state_commands.address_of(settings) == server.address
+            assert state_commands.address_of(Settings(home=tmp_path, version="other")) is None
+            assert state_commands.ask(settings, GAUGE) == {"series": GAUGE}
+            with pytest.raises(InputError, match="knows no series"):
+                state_commands.ask(settings, "gauge/a b/c&series=x/ä%2F?#")
+        assert state_commands.address_of(settings) is None
+        assert not state_commands.place(settings).exists()
+
+
+def test_a_process_that_is_gone_is_not_asked(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    me = ProcessId.of(os.getpid())
+    file = state_commands.place(settings)
+    file.parent.mkdir(parents=True)
+    for process in ({"pid": me.pid, "started": me.started - 1000}, {"pid": 2**22 + 1, "started": 1.0}, None):
+        file.write_text(json.dumps({"address": "http://127.0.0.1:1", "process": process}))
+        assert state_commands.address_of(settings) is None
+    file.write_text("{")
+    assert state_commands.address_of(settings) is None
+
+
+def test_a_version_that_never_ran_is_one_line_without_starting_spark(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(InputError, match="version live has never run"):
+        state_commands.ask(Settings(home=tmp_path), GAUGE, said.append)
+    assert said == []
+
+
+def test_the_server_says_why_it_has_no_answer() -> None:
+    def failing(series: str) -> dict[str, Any]:
+        raise RuntimeError("\n".join(["trace"] * 1000))
+
+    def get(address: str) -> tuple[int, dict[str, Any]]:
+        try:
+            with urllib.request.urlopen(address) as found:
+                return found.status, json.load(found)
+        except HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    with HealthServer(Health(60), "127.0.0.1", 0, answering) as server:
+        assert get(f"{server.address}/state?series={GAUGE}") == (200, {"series": GAUGE})
+        assert get(f"{server.address}/state?series=gauge%2Fother")[0] == 404
+        assert get(f"{server.address}/state")[0] == 400
+        assert get(f"{server.address}/healthz")[0] == 200
+    with HealthServer(Health(60), "127.0.0.1", 0, failing) as server:
+        status, body = get(f"{server.address}/state?series=x")
+        assert status == 500
+        assert "RuntimeError" in body["error"] and "\n" not in body["error"]
