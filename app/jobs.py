@@ -90,7 +90,7 @@ def correlate_job(settings: Settings) -> Job:
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],)),),
-        transform=lambda raw: correlate.correlate(raw, settings.correlation, topics["incidents"]),
+        transform=lambda raw: correlate.correlate(raw, settings.correlation, settings.version, topics["incidents"]),
         checkpoint=str(settings.checkpoint("correlate")),
         max_records_per_batch=settings.spark.max_records_per_batch // 4,
     )

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 MILLIS = 1_000
 STATUS_ORDER = {"open": 0, "update": 1, "close": 2}
 LASTING_KINDS = ("anomaly", "silence")
@@ -68,7 +68,6 @@ class Statement:
     """A record of `novelties`: what is said of one episode in one window. Times are epoch milliseconds."""
 
     id: str
-    version: str
     series: str
     kind: str
     status: str
@@ -89,7 +88,7 @@ class Statement:
         try:
             optional = ("reason", "host", "service", "metric", "level", "template")
             statement = cls(
-                **{name: str(record[name]) for name in ("id", "version", "series", "kind", "status")},
+                **{name: str(record[name]) for name in ("id", "series", "kind", "status")},
                 start=int(record["start"]),
                 window_end=int(record["window_end"]),
                 score=number(record.get("score")),
@@ -152,7 +151,6 @@ class Incident:
     """One statement about an incident. `end` is None until it is closed; times are epoch milliseconds."""
 
     id: str
-    version: str
     status: str
     kind: str
     start: int
@@ -167,7 +165,7 @@ class Incident:
     reason: str
 
     def record(self) -> dict[str, Any]:
-        """As it is written to `incidents`."""
+        """Its fields, as JSON types."""
         return asdict(self)
 
 
@@ -238,7 +236,6 @@ class OpenIncident:
     """
 
     id: str
-    version: str
     opened: int
     start: int
     end: int
@@ -341,7 +338,6 @@ class OpenIncident:
         self.told_score, self.told_kind, self.news = self.score, kind, False
         return Incident(
             id=self.id,
-            version=self.version,
             status=status,
             kind=kind,
             start=self.start,
@@ -463,8 +459,8 @@ class Correlator:
     def _begin(self, group: list[Statement], window_end: int) -> OpenIncident:
         """Open an incident, named for the first novelty of the group."""
         first = min(group, key=lambda s: (s.start, *s.order))
-        name = hashlib.sha256(f"{first.version}|{first.id}".encode()).hexdigest()[:20]
-        incident = OpenIncident(name, first.version, window_end, first.start, window_end)
+        name = hashlib.sha256(first.id.encode()).hexdigest()[:20]
+        incident = OpenIncident(name, window_end, first.start, window_end)
         self._open.append(incident)
         return incident
 

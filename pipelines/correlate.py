@@ -8,7 +8,7 @@ belongs together may lie in any shard.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,9 @@ RECORD = "id string, series string, status string, window_end long, tick long, s
 ANSWER = "key string, value string"
 STATE = "done long, model binary, waiting binary"
 
+# The state to begin with, as `STATE` has it; None for a correlator that begins anew.
+Begin = Callable[[], tuple[int, bytes, bytes] | None]
+
 
 def statements(raw: DataFrame) -> DataFrame:
     """Records of the topic `novelties`, as Kafka gives them: the columns that order them, and a statement's JSON.
@@ -46,12 +49,16 @@ def statements(raw: DataFrame) -> DataFrame:
     )
 
 
-def correlate(raw: DataFrame, parameters: CorrelationParameters, topic: str) -> DataFrame:
+def correlate(
+    raw: DataFrame, parameters: CorrelationParameters, version: str, topic: str, begin: Begin | None = None
+) -> DataFrame:
     """Incidents of a stream of `novelties`, as rows for Kafka: `topic, key, value`."""
     answers = (
         statements(raw)
         .groupBy("everything")
-        .transformWithStateInPandas(CorrelateProcessor(parameters), ANSWER, outputMode="Append", timeMode="None")
+        .transformWithStateInPandas(
+            CorrelateProcessor(parameters, version, begin), ANSWER, outputMode="Append", timeMode="None"
+        )
     )
     return answers.select(
         F.lit(topic).alias("topic"),
@@ -63,8 +70,10 @@ def correlate(raw: DataFrame, parameters: CorrelationParameters, topic: str) -> 
 class CorrelateProcessor(StatefulProcessor):
     """Converts, orders, calls the correlator, converts back. Its state is that of the one key that there is."""
 
-    def __init__(self, parameters: CorrelationParameters) -> None:
+    def __init__(self, parameters: CorrelationParameters, version: str, begin: Begin | None = None) -> None:
         self._parameters = parameters
+        self._version = version
+        self._begin = begin
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state: the last complete window, the correlator after it, what waits for its window."""
@@ -80,26 +89,36 @@ class CorrelateProcessor(StatefulProcessor):
         buffer, correlator = self._load()
         for frame in rows:
             take_in(buffer, frame)
-        said: list[Incident] = []
-        for window_end, complete in buffer.take():
-            said += correlator.step(window_end, complete)
+        said = advance(buffer, correlator)
         self._state.update((buffer.done, correlator.dump(), buffer.dump()))
         if said:
-            yield pd.DataFrame({"key": [i.id for i in said], "value": [value_of(i) for i in said]})
+            yield pd.DataFrame({"key": [i.id for i in said], "value": [value_of(i, self._version) for i in said]})
 
     def close(self) -> None:
         """Nothing to let go."""
 
     def _load(self) -> tuple[StatementBuffer, Correlator]:
-        found = self._state.get() if self._state.exists() else None
-        if found is None:
-            return StatementBuffer(), Correlator(self._parameters)
-        return StatementBuffer.load(bytes(found[2])), Correlator.load(bytes(found[1]), self._parameters)
+        found = self._state.get() if self._state.exists() else self._begin() if self._begin is not None else None
+        return loaded(found, self._parameters)
 
 
-def value_of(incident: Incident) -> str:
+def loaded(
+    state: tuple[int, bytes, bytes] | None, parameters: CorrelationParameters
+) -> tuple[StatementBuffer, Correlator]:
+    """The buffer and the correlator of a state as `STATE` has it; new ones for None."""
+    if state is None:
+        return StatementBuffer(), Correlator(parameters)
+    return StatementBuffer.load(bytes(state[2])), Correlator.load(bytes(state[1]), parameters)
+
+
+def advance(buffer: StatementBuffer, correlator: Correlator) -> list[Incident]:
+    """Give the correlator every window that is complete; what it says."""
+    return [incident for window_end, complete in buffer.take() for incident in correlator.step(window_end, complete)]
+
+
+def value_of(incident: Incident, version: str) -> str:
     """An incident as it is written."""
-    return json.dumps(incident.record(), ensure_ascii=False, allow_nan=False)
+    return json.dumps({"version": version, **incident.record()}, ensure_ascii=False, allow_nan=False)
 
 
 @dataclass

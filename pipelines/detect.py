@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from math import isnan
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from models import series as names
 from models.detector import Parameters, ShardDetector
 from models.novelty import Novelty
-from models.windows import Scores
+from models.windows import Scores, Windows
 from pipelines.ordering import NUMBERS, SCHEMA, TEXTS, WindowBuffer
 
 RECORD = (
@@ -35,6 +35,9 @@ ANSWER = (
     "upper double, kind string, statement string"
 )
 BUFFER = "buffer"
+
+# Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
+Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 
 def rows_and_ticks(raw: DataFrame) -> DataFrame:
@@ -74,10 +77,11 @@ class DetectProcessor(StatefulProcessor):
     # same run that stands at the window which the state names is the model that the state holds.
     _warm: ClassVar[dict[tuple[str, int], tuple[int, ShardDetector]]] = {}
 
-    def __init__(self, parameters: Parameters, version: str, shards: int) -> None:
+    def __init__(self, parameters: Parameters, version: str, shards: int, begin: Begin | None = None) -> None:
         self._parameters = parameters
         self._version = version
         self._shards = shards
+        self._begin = begin
         self._run = uuid.uuid4().hex
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -93,7 +97,7 @@ class DetectProcessor(StatefulProcessor):
         """Take what came for a shard, and answer for each window that it completes."""
         shard = int(key[0])
         saved = self._parts.getValue((BUFFER,)) if self._parts.exists() else None
-        buffer = WindowBuffer.load(saved[0]) if saved else WindowBuffer()
+        buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
         before = buffer.done
         for frame in rows:
             take_in(buffer, frame)
@@ -101,10 +105,9 @@ class DetectProcessor(StatefulProcessor):
         if buffer.limit > before:
             detector = self._detector(shard, before)
             for window_end, windows in buffer.take():
-                scores, novelties = detector.step(window_end, windows)
-                answers.append(score_rows(shard, window_end, scores))
-                answers.append(self._statements(shard, window_end, novelties))
-            for part, data in detector.dump(only_changed=True).items():
+                answers += step(detector, shard, window_end, windows, self._version, self._shards)
+            kept = self._parts.containsKey(("names",))
+            for part, data in detector.dump(only_changed=kept).items():
                 self._parts.updateValue((part,), (data,))
             self._warm[self._run, shard] = (buffer.done, detector)
         self._parts.updateValue((BUFFER,), (buffer.dump(),))
@@ -114,21 +117,19 @@ class DetectProcessor(StatefulProcessor):
     def close(self) -> None:
         """Nothing to let go."""
 
+    def _first_buffer(self, shard: int) -> WindowBuffer:
+        """The buffer of a shard without state: what a savepoint has taken is not taken again."""
+        begun = self._begin(shard) if self._begin is not None else None
+        return WindowBuffer() if begun is None else WindowBuffer(done=begun[0])
+
     def _detector(self, shard: int, done: int) -> ShardDetector:
         warm = self._warm.pop((self._run, shard), None)
         if warm is not None and warm[0] == done:
             return warm[1]
         parts = {key[0]: value[0] for key, value in self._parts.iterator() if key[0] != BUFFER}
+        if not parts and self._begin is not None and (begun := self._begin(shard)) is not None:
+            parts = dict(begun[1])
         return ShardDetector.load(parts, self._parameters) if parts else ShardDetector(self._parameters)
-
-    def _statements(self, shard: int, window_end: int, novelties: list[Novelty]) -> pd.DataFrame:
-        """Novelties as records, and the tick that says that the shard has spoken for this window."""
-        tick = json.dumps({"tick": window_end, "shard": shard, "shards": self._shards})
-        texts = [*(json.dumps(record(n, self._version), ensure_ascii=False) for n in novelties), tick]
-        keys = [*(n.series for n in novelties), None]
-        return pd.DataFrame({"shard": shard, "series": keys, "window_end": window_end, "statement": texts}).reindex(
-            columns=COLUMNS
-        )
 
 
 COLUMNS = [column.split()[0] for column in ANSWER.split(", ")]
@@ -145,6 +146,24 @@ def take_in(buffer: WindowBuffer, frame: pd.DataFrame) -> None:
     rows |= {name: frame[name].to_numpy(dtype=np.float64) for name in NUMBERS}
     rows |= {name: frame[name].to_numpy(dtype=object) for name in TEXTS}
     buffer.add_rows({name: rows[name] for name in SCHEMA.names})
+
+
+def step(
+    detector: ShardDetector, shard: int, window_end: int, windows: Windows, version: str, shards: int
+) -> list[pd.DataFrame]:
+    """Give a window to the model of its shard: frames with the columns of `ANSWER`."""
+    scores, novelties = detector.step(window_end, windows)
+    return [score_rows(shard, window_end, scores), statements(shard, window_end, novelties, version, shards)]
+
+
+def statements(shard: int, window_end: int, novelties: list[Novelty], version: str, shards: int) -> pd.DataFrame:
+    """Novelties as records, and the tick that says that the shard has spoken for this window."""
+    tick = json.dumps({"tick": window_end, "shard": shard, "shards": shards})
+    texts = [*(json.dumps(record(n, version), ensure_ascii=False) for n in novelties), tick]
+    keys = [*(n.series for n in novelties), None]
+    return pd.DataFrame({"shard": shard, "series": keys, "window_end": window_end, "statement": texts}).reindex(
+        columns=COLUMNS
+    )
 
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> pd.DataFrame:
@@ -166,8 +185,8 @@ def score_rows(shard: int, window_end: int, scores: Scores) -> pd.DataFrame:
 
 
 def record(novelty: Novelty, version: str) -> dict[str, Any]:
-    """A novelty as it is written: its fields, whose they are, and an id that is the same on every run."""
-    episode = f"{version}|{novelty.series}|{novelty.start}"
+    """A novelty as it is written: its fields, whose they are, and an id that is the same on every run of any version."""
+    episode = f"{novelty.series}|{novelty.start}"
     parts = names.parse(novelty.series)
     return {
         "id": hashlib.sha256(episode.encode()).hexdigest()[:20],

@@ -27,7 +27,6 @@ def said(series: str, window: int, status: str = "open", **more: Any) -> Stateme
     parts = parse(series)
     return Statement(
         id=f"{series}@{start}",
-        version="live",
         series=series,
         kind=more.pop("kind", "anomaly"),
         status=status,
@@ -286,7 +285,7 @@ def test_a_record_is_json_with_the_fields_of_the_contract() -> None:
     (incident,) = told([said(CPU, 1)], until=1)
     record = json.loads(json.dumps(incident.record(), allow_nan=False))
     assert set(record) == {
-        *("id", "version", "status", "kind", "start", "end", "window_end", "score"),
+        *("id", "status", "kind", "start", "end", "window_end", "score"),
         *("hosts", "services", "templates", "series", "novelties", "reason"),
     }
     assert list(record["series"][0]) == ["series", "share", "score", "kind", "reason"]

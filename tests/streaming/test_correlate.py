@@ -70,7 +70,7 @@ class Job:
     """The processor on batches of records."""
 
     def __init__(self) -> None:
-        self.tester = TwsTester(CorrelateProcessor(CorrelationParameters()))
+        self.tester = TwsTester(CorrelateProcessor(CorrelationParameters(), "live"))
 
     def batch(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         answers = self.tester.testInPandas(0, frame(records))
