@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from app.errors import InputError
 from app.settings import load
@@ -93,7 +94,13 @@ def show(found: Mapping[str, Any]) -> None:
         out.print(line, highlight=False, soft_wrap=True, markup=False)
     first = [row for kind in KINDS for row in differences(found, kind)]
     if first:
-        table("first differences", ["", "window", "series or host", "left", "right"], first)
+        view = Table(title="first differences", title_justify="left")
+        for column in ("", "window", "series or hosts", "left", "right"):
+            # A name or a time that is cut short tells nothing apart.
+            view.add_column(column, overflow="fold", no_wrap=column == "window")
+        for row in first:
+            view.add_row(*row)
+        out.print(view)
     if "truth" in found:
         columns = ["version", *(name.replace("_", " ") for name in JUDGED)]
         judged = [[names[side], *(cell(found["truth"][side][n]) for n in JUDGED)] for side in ("left", "right")]
@@ -128,11 +135,18 @@ def differences(found: Mapping[str, Any], kind: str) -> list[list[str]]:
         [
             kind,
             "?" if d["window_end"] is None else iso(d["window_end"]),
-            escape(d.get("series") or d.get("host") or "?"),
+            escape(where(d)),
             *(short(d[side]) for side in ("left", "right")),
         ]
         for d in listed
     ]
+
+
+def where(difference: Mapping[str, Any]) -> str:
+    """The series, or an incident's hosts."""
+    records = [difference[side] for side in ("left", "right") if isinstance(difference[side], Mapping)]
+    hosts = records[0].get("hosts", []) if records else []
+    return difference.get("series") or ", ".join(hosts[:3]) + (" ..." if len(hosts) > 3 else "") or "?"
 
 
 def short(record: Any) -> str:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -32,11 +32,11 @@ SCORE = (
     "series string, window_end long, score double, value double, typical double, lower double, upper double, "
     "kind string"
 )
-# What identifies a record in both versions. An incident goes by its least host: those that one window opens share none.
+# What identifies a record, in both versions alike.
 KEYS = {
     "scores": ("window_end", "series"),
     "novelties": ("window_end", "series", "start", "status"),
-    "incidents": ("window_end", "host", "start", "status", "ordinal"),
+    "incidents": ("window_end", "id", "status"),
 }
 COUNTS = ("left", "right", "only_left", "only_right", "different")
 SIDES = ("left", "right")
@@ -195,8 +195,7 @@ def side_by_side(kind: str, left: Said, right: Said, windows: tuple[int, int]) -
     own = [F.when(F.col("side") == number, F.struct("text", "raw")) for number in (0, 1)]
     # Least and largest text: with one text to a key, as the law has it, they are the same.
     ends = [end(own[n]).alias(f"{side}{i}") for n, side in enumerate(SIDES) for i, end in ((0, F.min), (1, F.max))]
-    conflicts = [F.max(F.col("conflict") & (F.col("side") == n)).alias(f"torn_{side}") for n, side in enumerate(SIDES)]
-    found = both.groupBy(*key).agg(*ends, *conflicts)
+    found = both.groupBy(*key).agg(*ends)
     has_left, has_right = F.col("left0").isNotNull(), F.col("right0").isNotNull()
     different = (
         has_left
@@ -211,12 +210,7 @@ def side_by_side(kind: str, left: Said, right: Said, windows: tuple[int, int]) -
         (has_left & ~has_right).alias("only_left"),
         (has_right & ~has_left).alias("only_right"),
         different.alias("different"),
-        *(
-            F.coalesce((F.col(f"{s}0.text") != F.col(f"{s}1.text")) | F.col(f"torn_{s}"), F.lit(False)).alias(
-                f"conflict_{s}"
-            )
-            for s in SIDES
-        ),
+        *(F.coalesce(F.col(f"{s}0.text") != F.col(f"{s}1.text"), F.lit(False)).alias(f"conflict_{s}") for s in SIDES),
         *(F.when(unequal, F.coalesce(f"{s}0.raw", f"{s}0.text")).alias(s) for s in SIDES),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -231,10 +225,8 @@ def _sides(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def _keyed(kind: str, raw: DataFrame, windows: tuple[int, int]) -> DataFrame:
-    """Records within the windows: the key's columns, and three more.
-
-    `text` is what is compared, `raw` the record as it was written where that is another text, `conflict` whether the
-    version is known to say something else as well.
+    """Records within the windows: the key's columns, `text`, which is compared, and `raw`, the record where that is not
+    what was written.
     """
     texts = raw.select(F.coalesce(F.col("value").cast("string"), F.lit("")).alias("text"))
     keyed = {"scores": _scores, "novelties": _novelties, "incidents": _incidents}[kind]
@@ -246,37 +238,15 @@ def _keyed(kind: str, raw: DataFrame, windows: tuple[int, int]) -> DataFrame:
 def _scores(texts: DataFrame, inside: Column) -> DataFrame:
     record = F.from_json("text", "series string, window_end long")
     found = texts.select("text", record.alias("r")).select("r.series", "r.window_end", "text").where(inside)
-    return found.withColumns({"raw": F.lit(None).cast("string"), "conflict": F.lit(False)})
+    return found.withColumn("raw", F.lit(None).cast("string"))
 
 
 def _novelties(texts: DataFrame, inside: Column) -> DataFrame:
-    fields = _fields(texts).where(F.col("fields.tick").isNull())
-    columns = [F.col(f"fields.{name}").alias(name) for name in ("series", "status")]
-    columns += [F.col(f"fields.{name}").cast("long").alias(name) for name in ("window_end", "start")]
-    found = fields.select(*columns, _without_names().alias("text"), F.col("text").alias("raw")).where(inside)
-    return found.withColumn("conflict", F.lit(False))
+    return _without_version(_fields(texts).where(F.col("fields.tick").isNull()), "novelties").where(inside)
 
 
 def _incidents(texts: DataFrame, inside: Column) -> DataFrame:
-    """An incident's id holds the version's name, so incidents of two versions with one key are told apart by order."""
-    host = F.array_min(F.from_json("fields.hosts", "array<string>"))
-    columns = [F.col(f"fields.{name}").alias(name) for name in ("id", "status")]
-    columns += [F.col(f"fields.{name}").cast("long").alias(name) for name in ("window_end", "start")]
-    found = _fields(texts).select(
-        *columns, host.alias("host"), _without_names().alias("text"), F.col("text").alias("raw")
-    )
-    found = found.where(inside).distinct()
-    own, same = Window.partitionBy("id", "status", "window_end"), Window.partitionBy(*KEYS["incidents"][:-1])
-    return found.select(
-        "window_end",
-        "host",
-        "start",
-        "status",
-        F.row_number().over(same.orderBy("text", "id")).alias("ordinal"),
-        "text",
-        "raw",
-        (F.row_number().over(own.orderBy("text")) == 2).alias("conflict"),
-    )
+    return _without_version(_fields(texts), "incidents").where(inside)
 
 
 def _fields(texts: DataFrame) -> DataFrame:
@@ -284,11 +254,13 @@ def _fields(texts: DataFrame) -> DataFrame:
     return texts.select("text", F.from_json("text", "map<string,string>").alias("fields"))
 
 
-def _without_names() -> Column:
-    """A record's fields in order of their names, without those that hold the version's; its text where it has none."""
-    same = F.map_filter("fields", lambda name, _: ~name.isin("id", "version"))
+def _without_version(fields: DataFrame, kind: str) -> DataFrame:
+    """The key's columns and, as `text`, all fields but the version's name, in order; the record itself if it is none."""
+    numbers = {"window_end", "start"}
+    key = [F.col(f"fields.{name}").cast("long" if name in numbers else "string").alias(name) for name in KEYS[kind]]
+    same = F.map_filter("fields", lambda name, _: name != "version")
     entries = F.to_json(F.array_sort(F.map_entries(same)), {"ignoreNullFields": "false"})
-    return F.coalesce(entries, F.col("text"))
+    return fields.select(*key, F.coalesce(entries, F.col("text")).alias("text"), F.col("text").alias("raw"))
 
 
 # --- counts, sizes, examples
@@ -334,10 +306,9 @@ def _first(records: DataFrame, kind: str, most: int) -> list[dict[str, Any]]:
     key = KEYS[kind]
     rows = records.where("only_left or only_right or different").orderBy(*key).limit(most).collect()
     what = ("only_left", "only_right", "different")
-    named = [name for name in key if name != "ordinal"]
     return [
         {
-            **{name: row[name] for name in named},
+            **{name: row[name] for name in key},
             "what": next(name for name in what if row[name]),
             **{side: _parsed(row[side]) for side in SIDES},
         }
