@@ -28,7 +28,6 @@ from pyspark.sql import functions as F
 from app import topics
 from app.errors import InputError, ServiceUnavailable
 from app.settings import Settings
-from models.incidents import CorrelationParameters, Correlator
 from models.shard_state import host_of
 from pipelines.correlate import BEGINNING, StatementBuffer
 from pipelines.detect import BUFFER
@@ -100,14 +99,15 @@ def gather(
         detect = frozen(settings.checkpoint("detect"), spool / f"detect-{attempt}")
         batches = committed(detect)
         if not batches:
-            msg = f"detect of version {settings.version} has ended no batch yet; wanted one: run the jobs first"
-            raise InputError(msg)
+            raise InputError(no_batch("detect", settings))
         report(f"reading the state of detect after batch {batches[-1]}")
         ticks = spool_parts(map_state(spark, detect, batches[-1]), spool / "parts")
         check_whole(ticks, origin)
         shutil.rmtree(detect)
         if not settings.checkpoint("correlate").is_dir():
             return ticks, None
+        if not committed(correlate):
+            raise InputError(no_batch("correlate", settings))
         found = correlator_at(spark, correlate, min(ticks.values()))
         if found is not None:
             return ticks, brought_to(spark, settings, origin, ticks, *found)
@@ -119,6 +119,10 @@ def gather(
         "over; wanted detect to end its batch: let the jobs run, then try again"
     )
     raise InputError(msg)
+
+
+def no_batch(job: str, settings: Settings) -> str:
+    return f"{job} of version {settings.version} has ended no batch yet; wanted one: run the jobs, then try again"
 
 
 def frozen(checkpoint: Path, copy: Path) -> Path:
@@ -154,6 +158,8 @@ def committed(checkpoint: Path) -> list[int]:
 
 def state_of(spark: SparkSession, checkpoint: Path, variable: str, batch: int) -> DataFrame:
     """A state variable as of a committed batch."""
+    # Spark makes what state stores report to with the first look at queries; without it the read fails in a fresh session.
+    _ = spark.streams
     options = {"path": str(checkpoint), "stateVarName": variable, "batchId": str(batch)}
     return spark.read.format("statestore").options(**options).load()
 
@@ -165,7 +171,10 @@ def map_state(spark: SparkSession, checkpoint: Path, batch: int) -> DataFrame:
 
 
 def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
-    """Write every part into a file, partition by partition; answer each shard's last window, or -1 if it has none."""
+    """Write every part into a file, partition by partition; answer each shard's last window, -1 if it has no model yet.
+
+    A run that began from a savepoint has a last window from the start, but no model of its own before the next one.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     ticks: dict[int, int] = {}
     for row in parts.toLocalIterator():
@@ -175,7 +184,7 @@ def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
         file = folder / str(row.shard) / row.part
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(row.bytes)
-    return dict(sorted(ticks.items()))
+    return {shard: ticks[shard] if (folder / str(shard)).is_dir() else BEGINNING for shard in sorted(ticks)}
 
 
 def spooled(folder: Path, ticks: Mapping[int, int]) -> Iterator[ShardParts]:
@@ -195,27 +204,26 @@ def check_whole(ticks: Mapping[int, int], origin: Origin) -> None:
         raise InputError(msg)
 
 
-def correlator_at(
-    spark: SparkSession, checkpoint: Path, tick: int
-) -> tuple[CorrelatorState | None, dict[int, int]] | None:
+def correlator_at(spark: SparkSession, checkpoint: Path, tick: int) -> tuple[CorrelatorState, dict[int, int]] | None:
     """The last committed state of `correlate` that is not beyond a tick, and the offsets up to which it has read.
 
-    No state, and no offsets, before its first batch. Answers None where all that is kept is beyond.
+    Answers None where all that is kept is beyond.
     """
-    batches = committed(checkpoint)
-    if not batches:
-        return None, {}
-    for batch in batches[: -EARLIER_BATCHES - 1 : -1]:
+    for batch in committed(checkpoint)[: -EARLIER_BATCHES - 1 : -1]:
         row = state_of(spark, checkpoint, "correlator", batch).select("value.*").first()
-        state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting)) if row else None
-        if state is None or state.done <= tick:
+        if row is not None and row.done <= tick:
+            state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting))
             return state, read_up_to(checkpoint / "offsets" / str(batch))
     return None
 
 
 def read_up_to(log: Path) -> dict[int, int]:
-    """Offsets by partition at which a batch over one topic ended, from Spark's offset log."""
-    sources = [json.loads(line) for line in log.read_text().splitlines()[2:]]
+    """Offsets by partition at which a batch over one topic ended, from Spark's offset log. Raises InputError."""
+    kind, _, *lines = log.read_text().splitlines()
+    if kind != "v1":
+        msg = f"offset log {log} has format {kind}; wanted v1: take the savepoint with the release that wrote it"
+        raise InputError(msg)
+    sources = [json.loads(line) for line in lines]
     return {int(p): offset for source in sources for parts in source.values() for p, offset in parts.items()}
 
 
@@ -224,13 +232,10 @@ def brought_to(
     settings: Settings,
     origin: Origin,
     ticks: Mapping[int, int],
-    state: CorrelatorState | None,
+    state: CorrelatorState,
     positions: Mapping[int, int],
 ) -> CorrelatorState:
     """The state of `correlate` with everything in wait that was said up to the ticks, and nothing beyond."""
-    if state is None:
-        parameters = CorrelationParameters(**origin.configuration["correlation"])
-        state = CorrelatorState(BEGINNING, Correlator(parameters).dump(), StatementBuffer().dump())
     buffer = StatementBuffer.load(state.waiting)
     for value in said_after(settings, positions):
         buffer.add_statement(value)

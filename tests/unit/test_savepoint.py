@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from kafka import TopicPartition
+from typer.testing import CliRunner, Result
 
+from app.cli import app
 from app.errors import InputError
 from models.detector import Parameters, ShardDetector
 from models.incidents import CorrelationParameters, Correlator, Statement
@@ -20,7 +23,7 @@ from pipelines import correlate
 from pipelines.correlate import StatementBuffer
 from replay import savepoint
 from replay.savepoint import CorrelatorState, Origin, ShardParts
-from replay.take import cut
+from replay.take import cut, read_up_to, start_of
 
 QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
 START, WINDOW = 1_767_571_200_000, 10_000
@@ -251,8 +254,11 @@ def rewrite(folder: Path, **changed: Any) -> None:
     ("changed", "says"),
     [
         ({"format": 2}, "format 2 of savepoint, this release reads 1"),
-        ({"formats": savepoint.FORMATS | {"models": 0}}, "format 0 of models, this release reads 1"),
-        ({"formats": savepoint.FORMATS | {"statements": 9}}, "format 9 of statements, this release reads 1"),
+        (
+            {"formats": savepoint.FORMATS | {"models": 0}},
+            f"format 0 of models, this release reads {savepoint.FORMATS['models']}",
+        ),
+        ({"formats": savepoint.FORMATS | {"statements": 99}}, "format 99 of statements"),
         ({"formats": None}, "format None of models"),
     ],
 )
@@ -273,8 +279,8 @@ def test_state_of_another_format_is_not_written(states: list[ShardParts], tmp_pa
     incomplete = {name: part for name, part in states[0].parts.items() if name != "texts"}
     with pytest.raises(InputError, match="lacks texts"):
         savepoint.write(tmp_path / "a", ORIGIN, [ShardParts(0, 1, incomplete)], None)
-    stranger = CorrelatorState(1, b'{"format":2}', StatementBuffer().dump())
-    with pytest.raises(InputError, match="model is not canonical JSON of format 1"):
+    stranger = CorrelatorState(1, b'{"format":99}', StatementBuffer().dump())
+    with pytest.raises(InputError, match="model is not canonical JSON"):
         savepoint.write(tmp_path / "a", ORIGIN, states, stranger)
     assert list(tmp_path.iterdir()) == []
 
@@ -359,3 +365,80 @@ def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
         ("gauge/h1//m", 2),
     ]
     assert kept.limit == START + WINDOW
+
+
+def test_reading_begins_where_the_batch_ended(tmp_path: Path) -> None:
+    log = tmp_path / "7"
+    log.write_text('v1\n{"batchWatermarkMs":0}\n{"novelties.a":{"0":700,"1":3}}')
+    positions = read_up_to(log)
+    assert positions == {0: 700, 1: 3}
+    assert start_of(TopicPartition("novelties.a", 0), positions, first=10) == 700
+    assert start_of(TopicPartition("novelties.a", 2), positions, first=10) == 10  # added since
+    log.write_text("v9\n{}\n{}")
+    with pytest.raises(InputError, match="has format v9; wanted v1"):
+        read_up_to(log)
+
+
+def test_statements_that_are_gone_from_the_log_are_missed() -> None:
+    with pytest.raises(InputError, match=r"read up to offset 3, the topic begins at 10.*replay instead"):
+        start_of(TopicPartition("novelties", 1), {0: 700, 1: 3}, first=10)
+
+
+@pytest.fixture
+def home(copy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with one savepoint, `copy`, which commands use."""
+    monkeypatch.setenv("KAPPA_HOME", str(copy.parent.parent))
+    monkeypatch.setenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS", "localhost:1")
+    return copy.parent.parent
+
+
+def kappa(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["savepoint", *arguments])
+
+
+def test_commands_print_one_object(home: Path) -> None:
+    manifest = savepoint.read_manifest(home / "savepoints" / "copy") | {"name": "copy"}
+    listed = json.loads(kappa("list", "--json").stdout)
+    assert listed == {"home": str(home / "savepoints"), "savepoints": [manifest]}
+    assert json.loads(kappa("show", "copy", "--json").stdout) == manifest
+    assert json.loads(kappa("verify", "copy", "--json").stdout) == {"name": "copy", "whole": True, "problems": []}
+    for command in (["list"], ["show", "copy"], ["verify", "copy"]):
+        result = kappa(*command)
+        assert (result.exit_code, "copy" in result.stdout) == (0, True)
+
+
+def test_drop_asks_for_a_yes(home: Path) -> None:
+    told = json.loads(kappa("drop", "copy", "--json").stdout)
+    assert told["removed"] is False
+    assert told["files"].keys() == set(FILES)
+    assert savepoint.names(home) == ["copy"]
+    assert kappa("drop", "copy").exit_code == 0
+    assert savepoint.names(home) == ["copy"]
+    assert json.loads(kappa("drop", "copy", "--yes", "--json").stdout)["removed"] is True
+    assert savepoint.names(home) == []
+
+
+def test_verify_of_what_is_damaged_fails(home: Path) -> None:
+    (home / "savepoints" / "copy" / "counts.parquet").unlink()
+    result = kappa("verify", "copy", "--json")
+    assert json.loads(result.stdout) == {"name": "copy", "whole": False, "problems": ["counts.parquet is missing"]}
+    assert isinstance(result.exception, InputError)
+    assert "savepoint copy is damaged: counts.parquet is missing" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "other"), "no savepoint other in .*there are: copy"),
+        (("create", "a/b"), "wanted 1 to 64 letters"),
+        (("create", "new"), "version live has never run in .*none has"),
+        (("create", "new", "--version", "b"), "version b has never run"),
+    ],
+)
+def test_commands_refuse_with_one_line_and_change_nothing(home: Path, arguments: tuple[str, ...], says: str) -> None:
+    result = kappa(*arguments)
+    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError, match=says):
+        raise result.exception
+    assert "\n" not in str(result.exception)
+    assert [p.name for p in (home / "savepoints").iterdir()] == ["copy"]

@@ -1,0 +1,175 @@
+"""`kappa savepoint`: parses, calls, prints. The work is in `replay.savepoint` and `replay.take`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.settings import Settings, load
+
+# `app.cli` imports this module, so what it prints with is imported when a command runs.
+savepoint_app = typer.Typer(
+    help="Savepoints: the state of all series after a window, to start, go back to, or look at.", no_args_is_help=True
+)
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
+Name = Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'; at most 64.")]
+
+
+@savepoint_app.command()
+def create(
+    name: Name,
+    version: Annotated[str | None, typer.Option(help="Whose state. Default: the version of the settings.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Take a savepoint of a version, without stopping its jobs."""
+    from app.cli import connected, print_json, report
+    from replay.savepoint import check_name
+
+    check_name(name)
+    settings = load(config) if version is None else load(config, version=version)
+    manifest = taken(connected(settings, ("kafka",)), name, report)
+    if as_json:
+        print_json(manifest)
+        return
+    show_manifest(settings, manifest)
+
+
+def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
+    """Take a savepoint in a Spark session of its own."""
+    from app.spark import session
+    from replay import take
+
+    take.pinned(settings)  # a version that never ran is refused before Spark starts
+    spark = session(settings, "kappa-savepoint", report)
+    try:
+        return take.take(spark, settings, name, report)
+    finally:
+        spark.stop()
+
+
+@savepoint_app.command("list")
+def list_all(config: Config = None, as_json: Json = False) -> None:
+    """All savepoints, oldest first."""
+    from app.cli import print_json, table
+    from replay import savepoint
+
+    settings = load(config)
+    found = savepoint.listing(settings.home)
+    if as_json:
+        print_json({"home": str(savepoint.home_of(settings.home)), "savepoints": found})
+        return
+    columns = ["name", "version", "state after", "series", "size", "taken", "hash"]
+    table(f"savepoints in {savepoint.home_of(settings.home)}", columns, [row(manifest) for manifest in found])
+
+
+def row(manifest: dict[str, Any]) -> list[str]:
+    """A savepoint in the list."""
+    if "problem" in manifest:
+        return [manifest["name"], "", manifest["problem"], "", "", "", ""]
+    return [
+        manifest["name"],
+        manifest["version"],
+        moment(manifest["tick"]),
+        f"{manifest['series']:,}",
+        size(manifest),
+        manifest["created_at"],
+        manifest["hash"][:12],
+    ]
+
+
+def moment(tick: int) -> str:
+    """Epoch milliseconds as ISO 8601."""
+    return datetime.fromtimestamp(tick / 1000, tz=UTC).isoformat().replace("+00:00", "Z")
+
+
+def size(manifest: dict[str, Any]) -> str:
+    """What the files of a savepoint take."""
+    return f"{sum(file['bytes'] for file in manifest['files'].values()) / 2**20:.1f} MiB"
+
+
+@savepoint_app.command()
+def show(name: Name, config: Config = None, as_json: Json = False) -> None:
+    """What a savepoint is of: its manifest."""
+    from app.cli import print_json
+    from replay import savepoint
+
+    settings = load(config)
+    manifest = savepoint.read_manifest(savepoint.find(settings.home, name)) | {"name": name}
+    if as_json:
+        print_json(manifest)
+        return
+    show_manifest(settings, manifest)
+
+
+def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
+    """Print what matters of a manifest."""
+    from app.cli import table
+    from replay.savepoint import home_of
+
+    ticks = sorted(set(manifest["ticks"].values()))
+    apart = f" ({len(ticks)} different ticks of shards, up to {moment(ticks[-1])})" if ticks else ""
+    correlated = manifest["correlated"]
+    rows = {
+        "version": manifest["version"],
+        "state after": moment(manifest["tick"]) + apart,
+        "incidents after": moment(correlated) if correlated is not None and correlated > 0 else "no window",
+        "shards": str(manifest["shards"]),
+        "series": f"{manifest['series']:,}",
+        "size": size(manifest),
+        "topics": ", ".join(manifest["topics"].values()),
+        "configuration": manifest["configuration_sha256"][:12],
+        "hash": manifest["hash"],
+        "code version": manifest["code_version"],
+        "taken": manifest["created_at"],
+        "folder": str(home_of(settings.home) / manifest["name"]),
+    }
+    table(f"savepoint {manifest['name']}", ["", ""], [[key, value] for key, value in rows.items()])
+
+
+@savepoint_app.command()
+def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
+    """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
+    from app.cli import print_json, table
+    from app.errors import InputError
+    from replay import savepoint
+
+    problems = savepoint.verify(savepoint.find(load(config).home, name))
+    if as_json:
+        print_json({"name": name, "whole": not problems, "problems": problems})
+    elif not problems:
+        table(f"savepoint {name}", [""], [["is as it was written"]])
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        msg = f"savepoint {name} is damaged: {problems[0]}{more}; use another savepoint, or replay from the log"
+        raise InputError(msg)
+
+
+@savepoint_app.command()
+def drop(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it. Without this, only say what would go.")] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a savepoint."""
+    from app.cli import print_json, report, table
+    from replay import savepoint
+
+    home = load(config).home
+    folder = savepoint.find(home, name)
+    files = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+    if yes:
+        savepoint.drop(home, name)
+    if as_json:
+        print_json({"name": name, "folder": str(folder), "removed": yes, "files": files})
+        return
+    what = "removed" if yes else "would be removed"
+    table(f"{what}: {folder}", ["file", "bytes"], [[file, f"{count:,}"] for file, count in files.items()])
+    if not yes:
+        report("nothing was removed; add --yes to remove it")

@@ -1,0 +1,199 @@
+"""A savepoint of running jobs is the one of the same jobs when they have stopped, and a run can go on from it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from pyspark.sql import SparkSession
+
+from app import jobs, topics
+from app.errors import InputError
+from app.run import pin_configuration
+from app.settings import PROJECT, Settings
+from app.simulator import Planned, SimulatorSettings, simulate
+from app.simulator.publish import Target, to_kafka
+from app.stack import Addresses
+from models.detector import ShardDetector
+from models.incidents import Correlator
+from models.shard_state import host_of
+from pipelines.correlate import BEGINNING, StatementBuffer, loaded, value_of
+from pipelines.correlate import advance as correlate_on
+from pipelines.law import Law
+from pipelines.runner import Runner
+from replay import savepoint, take
+from replay.savepoint import CorrelatorState
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
+
+SHARDS = 3
+
+
+@pytest.fixture
+def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
+    made = Settings(home=folder, jar_folder=PROJECT / ".kappa" / "jars", law=Law(shards=SHARDS))
+    return made.model_copy(
+        update={
+            "kafka": made.kafka.model_copy(update={"bootstrap_servers": stack.kafka}),
+            "topics": made.topics.model_copy(update={"prefix": f"{unique}-", "timestamps": "create", "partitions": 2}),
+        }
+    )
+
+
+def feed(settings: Settings) -> None:
+    plan = [("cpu_contention", 480, 120), ("log_silence", 420, 120), ("host_silent", 600, 100)]
+    schedule = tuple(Planned(kind, start, seconds) for kind, start, seconds in plan)
+    simulation = simulate(SimulatorSettings(hosts=5, hours=0.25, seed=7, schedule=schedule))
+    names = {kind: settings.topic(kind) for kind in topics.INPUTS}
+    to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
+
+
+def values(settings: Settings, kind: str) -> list[dict[str, Any]]:
+    """All records of a topic."""
+    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
+    consumer.assign(parts)
+    ends, found = consumer.end_offsets(parts), []
+    while any(consumer.position(part) < ends[part] for part in parts):
+        found += [json.loads(r.value) for batch in consumer.poll(timeout_ms=500).values() for r in batch]
+    consumer.close()
+    return found
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 180
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited in vain for {what}")
+        threading.Event().wait(0.5)
+
+
+def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession, settings: Settings) -> None:
+    with pytest.raises(InputError, match="version live has never run"):
+        take.take(spark, settings, "too-early")
+    topics.create(settings)
+    pin_configuration(settings)
+    feed(settings)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law, trigger_seconds=0.5)
+    try:
+        runner.run_to_end(jobs.extract_job(settings))
+        runner.run_to_end(jobs.detect_job(settings))
+        # correlate has never been started: there is nothing of it to keep.
+        before = savepoint.load_correlator(folder_of(settings, take.take(spark, settings, "lagging")))
+        assert before is None
+        correlating = runner.start(jobs.correlate_job(settings))
+        detecting = runner.start(jobs.detect_job(settings))
+        ticks = ticks_of(settings)
+
+        def caught_up() -> bool:
+            runner.check(correlating)
+            return correlated(spark, settings) == min(ticks.values())
+
+        wait_for(caught_up, "correlate to hear of every window")
+        while_running = take.take(spark, settings, "while-running")
+        assert correlating.isActive and detecting.isActive
+        runner.check(correlating)
+        runner.check(detecting)
+    finally:
+        runner.stop()
+    afterwards = by_command(settings, "afterwards")
+    assert take.correlator_at(spark, settings.checkpoint("correlate"), -2) is None  # all that is kept is beyond
+
+    assert savepoint.verify(folder_of(settings, while_running)) == []
+    assert while_running["hash"] == afterwards["hash"]
+    assert while_running["tick"] == min(ticks.values()) == while_running["correlated"]
+    assert sorted(p.name for p in savepoint.home_of(settings.home).iterdir()) == [
+        "afterwards",
+        "lagging",
+        "while-running",
+    ]
+    assert_shards_are_those_of_the_log(settings, while_running, ticks)
+    assert_correlator_can_lag(spark, settings, ticks)
+
+
+def by_command(settings: Settings, name: str) -> dict[str, Any]:
+    """`kappa savepoint create` in a process of its own."""
+    config = settings.home / "kappa.toml"
+    config.write_text(
+        f"""
+home = "{settings.home}"
+jar_folder = "{settings.jar_folder}"
+[law]
+shards = {SHARDS}
+[topics]
+prefix = "{settings.topics.prefix}"
+[kafka]
+bootstrap_servers = "{settings.kafka.bootstrap_servers}"
+"""
+    )
+    command = [sys.executable, "-m", "app.cli", "savepoint", "create", name, "--json", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    manifest: dict[str, Any] = json.loads(done.stdout)
+    return manifest
+
+
+def folder_of(settings: Settings, manifest: dict[str, Any]) -> Path:
+    return savepoint.find(settings.home, manifest["name"])
+
+
+def ticks_of(settings: Settings) -> dict[int, int]:
+    """The last tick of each shard in the log."""
+    found: dict[int, int] = {}
+    for record in values(settings, "novelties"):
+        if "tick" in record:
+            found[record["shard"]] = max(record["tick"], found.get(record["shard"], -1))
+    return dict(sorted(found.items()))
+
+
+def correlated(spark: SparkSession, settings: Settings) -> int:
+    checkpoint = settings.checkpoint("correlate")
+    found = take.correlator_at(spark, checkpoint, 2**62)
+    return found[0].done if found else -1
+
+
+def assert_shards_are_those_of_the_log(settings: Settings, manifest: dict[str, Any], ticks: dict[int, int]) -> None:
+    """Each shard is loaded, stands at its last tick, and knows exactly the series that were scored."""
+    known: set[str] = set()
+    for shard in range(SHARDS):
+        loaded = savepoint.load_shard(folder_of(settings, manifest), shard)
+        assert loaded is not None
+        assert loaded.done == ticks[shard]
+        state = ShardDetector.load(loaded.parts, settings.detector)._state
+        assert state.last == ticks[shard]
+        known |= {*state.gauges.names, *state.counts.names}
+    assert known == {record["series"] for record in values(settings, "scores")}
+    assert manifest["series"] == len(known) > 100
+
+
+def assert_correlator_can_lag(spark: SparkSession, settings: Settings, ticks: dict[int, int]) -> None:
+    """From a state that has read nothing yet, what waits at earlier ticks gives the same incidents as the log."""
+    origin = take.origin_of(settings)
+    earlier = {shard: tick - 20_000 * (1 + shard) for shard, tick in ticks.items()}
+    nothing = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
+    state = take.brought_to(spark, settings, origin, earlier, nothing, {})
+    buffer = StatementBuffer.load(state.waiting)
+    assert buffer.latest == earlier
+    said = [r for r in values(settings, "novelties") if "tick" not in r]
+    shards = take.shards_of(spark, {host_of(r["series"]) for r in said}, SHARDS)
+    wanted = {(r["id"], r["window_end"]) for r in said if r["window_end"] <= earlier[shards[host_of(r["series"])]]}
+    assert {(key[2], key[0]) for key in buffer.waiting} == wanted
+    assert len(wanted) > 0
+
+    buffer, correlator = loaded((state.done, state.model, state.waiting), settings.correlation)
+    incidents = [json.loads(value_of(i, settings.version)) for i in correlate_on(buffer, correlator)]
+    written = [r for r in values(settings, "incidents") if r["window_end"] <= buffer.done]
+    assert written
+    assert sorted(map(canonical, incidents)) == sorted(map(canonical, written))
+
+
+def canonical(record: dict[str, Any]) -> str:
+    return json.dumps(record, sort_keys=True)
