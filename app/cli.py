@@ -18,6 +18,7 @@ from rich.table import Table
 
 from app import logs, stack
 from app.errors import InputError, KappaError
+from app.savepoint_commands import savepoint_app
 from app.settings import Settings, load
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ topics_app = typer.Typer(help="Topics of the log.", no_args_is_help=True)
 config_app = typer.Typer(help="Settings.", no_args_is_help=True)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
+app.add_typer(savepoint_app, name="savepoint")
 
 out = Console()
 err = Console(stderr=True)
