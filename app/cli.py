@@ -18,6 +18,7 @@ from rich.table import Table
 
 from app import logs, stack
 from app.errors import InputError, KappaError
+from app.replay_commands import replay_app
 from app.savepoint_commands import savepoint_app
 from app.settings import Settings, load
 
@@ -33,6 +34,7 @@ config_app = typer.Typer(help="Settings.", no_args_is_help=True)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
+app.add_typer(replay_app, name="replay")
 
 out = Console()
 err = Console(stderr=True)
@@ -201,6 +203,9 @@ def run(
     origin: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
     origins: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
     heartbeats: Annotated[bool, typer.Option(help="Append a heartbeat a second to every input partition.")] = True,
+    accept_gap: Annotated[
+        bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
+    ] = False,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
     from app.run import chosen, run_until_stopped
@@ -211,7 +216,26 @@ def run(
     wanted = chosen(names)
     settings = connected(load(config), ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
     with stopped_by_signals() as stopping:
-        run_until_stopped(settings, wanted, stopping, origin, origins, heartbeats and "extract" in wanted, report)
+        beats = heartbeats and "extract" in wanted
+        run_until_stopped(settings, wanted, stopping, origin, origins, beats, report, accept_gap=accept_gap)
+
+
+@app.command()
+def state(
+    series: Annotated[str, typer.Argument(help="Its name: kind/host/service/rest, as in scores and novelties.")],
+    version: Annotated[str | None, typer.Option(help="Whose model. Default: that of the settings.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """What the model believes about a series now."""
+    from app import state_commands
+
+    settings = load(config) if version is None else load(config, version=version)
+    answer = state_commands.ask(settings, series, report)
+    if as_json:
+        print_json(answer)
+        return
+    table(series, ["", ""], state_commands.rows(answer))
 
 
 @app.command()

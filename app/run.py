@@ -31,14 +31,9 @@ def chosen(names: Sequence[str]) -> list[str]:
     return wanted
 
 
-def pin_configuration(settings: Settings, origins: int = 1) -> Path:
-    """Hold the configuration that results depend on against the one that this version began with.
-
-    Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
-    that no replay can give again.
-    """
-    file = settings.home / "checkpoints" / settings.version / "configuration.json"
-    now = json.loads(
+def depended_on(settings: Settings, origins: int = 1) -> dict[str, Any]:
+    """What results depend on beside the log, as JSON types."""
+    found: dict[str, Any] = json.loads(
         json.dumps(
             {
                 "law": dataclasses.asdict(settings.law),
@@ -53,6 +48,17 @@ def pin_configuration(settings: Settings, origins: int = 1) -> Path:
             }
         )
     )
+    return found
+
+
+def pin_configuration(settings: Settings, origins: int = 1) -> Path:
+    """Hold the configuration that results depend on against the one that this version began with.
+
+    Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
+    that no replay can give again.
+    """
+    file = settings.home / "checkpoints" / settings.version / "configuration.json"
+    now = depended_on(settings, origins)
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(now, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,368 @@
+"""`kappa replay`: parses, calls, prints. The work is in `replay`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.diff_commands import diff
+from app.errors import InputError
+from app.settings import Settings, load
+
+# `app.cli` imports this module, so what it prints with is imported when a command runs.
+replay_app = typer.Typer(
+    help="Run the past again, under a version of its own; compare versions, and move from one to another.",
+    invoke_without_command=True,
+)
+replay_app.command("diff")(diff)
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
+Version = Annotated[str, typer.Argument(help="The version's name.")]
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@replay_app.callback()
+def replay(
+    context: typer.Context,
+    version: Annotated[
+        str | None, typer.Option(help="The name of what is made: its topics and indices carry it.")
+    ] = None,
+    from_time: Annotated[
+        str | None, typer.Option(help="First moment: ISO 8601, or back from now such as 14d, 2h.")
+    ] = None,
+    to_time: Annotated[str | None, typer.Option(help="Last moment, likewise. Default: the end of the log.")] = None,
+    from_offsets: Annotated[str | None, typer.Option(help="First offsets: JSON, or a file of JSON.")] = None,
+    to_offsets: Annotated[str | None, typer.Option(help="Offsets to stop before, likewise.")] = None,
+    savepoint: Annotated[str | None, typer.Option(help="Begin with this state, after its last window.")] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(help="Range and configuration of an earlier run's manifest.json.")
+    ] = None,
+    lateness: Annotated[int | None, typer.Option(help="Admit records up to so many seconds late.", min=0)] = None,
+    include_late: Annotated[bool, typer.Option("--include-late", help="Admit every late record of the range.")] = False,
+    partitions: Annotated[
+        int | None, typer.Option(help="Spark's partitions; results do not depend on them.", min=1)
+    ] = None,
+    index: Annotated[bool, typer.Option(help="Write documents to Elasticsearch as well.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read, and stop.")] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """A bounded run over the log. The same arguments again go on with it, or check it where it is complete."""
+    if context.invoked_subcommand is not None:
+        return
+    from app.cli import connected, out, print_json, report
+
+    if version is None:
+        msg = "replay: give --version NAME, under which the results are written"
+        raise typer.BadParameter(msg)
+    settings = load(config, version=version)
+    if manifest is not None:
+        settings = configured(settings, read_json("--manifest", str(manifest))["configuration"])
+    settings = connected(settings, ("kafka", "elasticsearch") if index else ("kafka",))
+    asked = {
+        "from_time": from_time,
+        "to_time": to_time,
+        "from_offsets": from_offsets,
+        "to_offsets": to_offsets,
+        "savepoint": savepoint,
+        "manifest": manifest,
+    }
+    check_asked(asked)
+    made = replayed(settings, asked, lateness, include_late, partitions, index, dry_run, report)
+    if as_json:
+        print_json(made)
+        return
+    out.print(summary(made), highlight=False, soft_wrap=True, markup=False)
+
+
+def check_asked(asked: Mapping[str, Any]) -> None:
+    """Raise InputError for two beginnings or two ends."""
+    begins = [name for name in ("from_time", "from_offsets", "savepoint", "manifest") if asked[name] is not None]
+    ends = [name for name in ("to_time", "to_offsets", "manifest") if asked[name] is not None]
+    for names in (begins, ends):
+        if len(names) > 1:
+            both = " and ".join("--" + name.replace("_", "-") for name in names)
+            msg = f"replay: {both} cannot be given together; wanted one of them"
+            raise InputError(msg)
+
+
+def replayed(
+    settings: Settings,
+    asked: Mapping[str, Any],
+    lateness: int | None,
+    include_late: bool,
+    partitions: int | None,
+    index: bool,
+    dry_run: bool,
+    report: Callable[[str], None],
+) -> dict[str, Any]:
+    """Resolve, run, index. Raises InputError for what cannot be run."""
+    from app.spark import session
+    from replay import late, run
+    from replay import savepoint as savepoints
+    from replay.span import Asked, offsets_given
+
+    begin = None if asked["savepoint"] is None else savepoints.find(settings.home, asked["savepoint"])
+    if begin is None and asked["manifest"] is not None:
+        begin = begin_of_manifest(settings, read_json("--manifest", str(asked["manifest"])))
+    span = range_of(settings, asked, offsets_given, Asked)
+    kept = run.read_manifest(run.folder_of(settings))
+    if kept is not None and asked["to_time"] is None and asked["to_offsets"] is None:
+        # the log has grown since: what "to its end" meant is in the manifest
+        span = dataclasses.replace(span, to_ms=None, to_offsets=offsets_of_manifest(kept))
+    if lateness is not None:
+        settings = with_lateness(settings, lateness)
+    what = run.plan(settings, span, begin)
+    spark = None
+    try:
+        if include_late:
+            spark = session(settings, "kappa-replay", report)
+            settings = with_lateness(settings, late.largest(spark, settings, what.whole))
+            report(f"late records are up to {settings.law.lateness_seconds} s late")
+            what = run.plan(settings, span, begin)
+        if dry_run:
+            return {"version": settings.version, "dry_run": True, "events": what.whole.events, **what.whole.record()}
+        spark = spark or session(settings, "kappa-replay", report)
+        if partitions is not None:
+            spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        with progress_bar() as watching:
+            made = run.replay(spark, what, partitions, watching, report)
+        if index and not made.get("same"):
+            report("indexing")
+            indexed(spark, settings)
+        return made
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+def range_of(settings: Settings, asked: Mapping[str, Any], offsets_given: Any, make: Any) -> Any:
+    """What was asked for, as times and offsets."""
+    if asked["manifest"] is not None:
+        kept = read_json("--manifest", str(asked["manifest"]))
+        whole = kept["whole"]
+        begins = {t: {p: span[0] for p, span in parts.items()} for t, parts in whole["offsets"].items()}
+        ends = {t: {p: span[1] for p, span in parts.items()} for t, parts in whole["offsets"].items()}
+        first = None if whole["after"] is not None else offsets_given(settings, begins, "--manifest")
+        return make(whole["after"], whole["until"], first, offsets_given(settings, ends, "--manifest"))
+    offsets = {
+        name: None
+        if asked[name] is None
+        else offsets_given(settings, read_json("--" + name.replace("_", "-"), asked[name]), name)
+        for name in ("from_offsets", "to_offsets")
+    }
+    times = {
+        name: None if asked[name] is None else moment_of("--" + name.replace("_", "-"), asked[name])
+        for name in ("from_time", "to_time")
+    }
+    length = settings.law.window_seconds * 1000
+    first_window = None if times["from_time"] is None else -(-times["from_time"] // length) * length
+    return make(first_window, times["to_time"], offsets["from_offsets"], offsets["to_offsets"])
+
+
+def offsets_of_manifest(manifest: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    """Where a run ends, from its manifest."""
+    spans = manifest["whole"]["offsets"]
+    return {(topic, int(p)): int(span[1]) for topic, parts in spans.items() for p, span in parts.items()}
+
+
+def begin_of_manifest(settings: Settings, manifest: Mapping[str, Any]) -> Path | None:
+    """The savepoint that an earlier run began from. Raises InputError where it is not that any more."""
+    from replay import savepoint as savepoints
+
+    kept = manifest["savepoint"]
+    if kept is None:
+        return None
+    folder = savepoints.find(settings.home, kept["name"])
+    found = savepoints.read_manifest(folder)["hash"]
+    if found != kept["hash"]:
+        msg = f"savepoint {kept['name']} has hash {found[:12]}, the manifest names {kept['hash'][:12]}; wanted the same one"
+        raise InputError(msg)
+    return folder
+
+
+def with_lateness(settings: Settings, seconds: int) -> Settings:
+    """Settings that admit what is so late."""
+    return settings.model_copy(update={"law": dataclasses.replace(settings.law, lateness_seconds=seconds)})
+
+
+def configured(settings: Settings, configuration: Mapping[str, Any]) -> Settings:
+    """Settings with what a run depended on."""
+    own = {
+        "law": configuration["law"],
+        "detection": configuration["detection"],
+        "correlation": configuration["correlation"],
+    }
+    fresh = load(None, version=settings.version, **own)
+    update = {name: getattr(fresh, name) for name in own}
+    topics = settings.topics.model_copy(update=dict(configuration["topics"]))
+    spark = settings.spark.model_copy(update=dict(configuration["spark"]))
+    return settings.model_copy(update={**update, "topics": topics, "spark": spark})
+
+
+def read_json(option: str, text: str) -> dict[str, Any]:
+    """JSON given as such, or in a file. Raises InputError."""
+    given = text
+    if not text.lstrip().startswith("{"):
+        try:
+            given = Path(text).read_text()
+        except OSError as error:
+            msg = f"replay: {option}: no file {text!r} ({error.strerror}); wanted JSON, or a file of JSON"
+            raise InputError(msg) from error
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        msg = f"replay: {option}: {error}; wanted a JSON object"
+        raise InputError(msg) from error
+    if not isinstance(found, dict):
+        msg = f"replay: {option}: got {type(found).__name__}, wanted a JSON object"
+        raise InputError(msg)
+    return found
+
+
+def moment_of(option: str, text: str) -> int:
+    """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now such as `14d`."""
+    back = re.fullmatch(r"-?(\d+)([smhd])", text)
+    if back:
+        return round((datetime.now(tz=UTC) - timedelta(**{UNITS[back[2]]: int(back[1])})).timestamp() * 1000)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        msg = (
+            f"replay: {option} is {text!r}; wanted ISO 8601 such as 2026-01-05T00:00:00Z, or 14d, 2h, 30m back from now"
+        )
+        raise InputError(msg) from error
+    if at.tzinfo is None:
+        msg = f"replay: {option} {text!r} has no zone; append Z or an offset"
+        raise InputError(msg)
+    return round(at.timestamp() * 1000)
+
+
+def indexed(spark: Any, settings: Settings) -> None:
+    """Write a version's results to Elasticsearch: the live job, to the end of its topics."""
+    import threading
+
+    from app import jobs
+    from app.run import prepare
+    from pipelines.runner import Runner
+
+    prepare(settings, ("index",))
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    try:
+        runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
+    finally:
+        runner.stop()
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[Any], None]]:
+    """A bar on stderr where that is a terminal: slices, events, events a second, event time reached, time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from app.cli import err
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("events {task.fields[rate]} {task.fields[reached]}"),
+        TimeRemainingColumn(),
+    )
+    began = datetime.now(tz=UTC)
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task("replay", total=None, rate="", reached="")
+
+        def watching(step: Any) -> None:
+            seconds = max(0.001, (datetime.now(tz=UTC) - began).total_seconds())
+            bar.update(
+                task,
+                description=f"slice {min(step.done + 1, step.slices)} of {step.slices}: {step.doing}",
+                total=step.all_events,
+                completed=step.events,
+                rate=f"{step.events / seconds:,.0f}/s" if step.events else "",
+                reached=f"to {iso(step.reached)}" if step.reached else "",
+            )
+
+        yield watching
+
+
+def iso(at_ms: int) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def summary(made: Mapping[str, Any]) -> str:
+    """One line about a run."""
+    if made.get("dry_run"):
+        since = iso(made["after"]) if made["after"] is not None else "the beginning"
+        return f"would read {made['events']:,} events: windows after {since} up to {iso(made['until'])}"
+    counts = made["counts"]
+    same = "; run again: the same bytes" if made.get("same") else ""
+    rate = counts["events"] / made["seconds"] if made["seconds"] else 0
+    return (
+        f"version {made['version']}: {counts['events']:,} events in {made['seconds']:.1f} s ({rate:,.0f}/s), "
+        f"{counts['scores']:,} scores, {counts['novelties']:,} novelty statements, {counts['incidents']:,} incident "
+        f"statements, windows up to {iso(made['whole']['until'])}{same}"
+    )
+
+
+@replay_app.command("list")
+def list_all(config: Config = None, as_json: Json = False) -> None:
+    """All replays: their ranges, and whether they are complete."""
+    from app.cli import print_json, table
+    from replay import run
+
+    settings = load(config)
+    found = [run.read_manifest(file.parent) for file in sorted((settings.home / "replays").glob("*/manifest.json"))]
+    rows = [made for made in found if made is not None]
+    if as_json:
+        print_json({"replays": rows})
+        return
+    shown = [
+        [
+            made["version"],
+            made["status"],
+            iso(made["whole"]["after"]) if made["whole"]["after"] is not None else "the beginning",
+            iso(made["whole"]["until"]),
+            f"{sum(part['done'] for part in made['slices'])} of {len(made['slices'])}",
+            made["configuration_hash"][:12],
+        ]
+        for made in rows
+    ]
+    table("replays", ["version", "", "after", "up to", "slices", "configuration"], shown)
+
+
+@replay_app.command()
+def drop(
+    version: Version,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, say what would be removed.")] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a version: its topics, indices, checkpoints and manifest."""
+    from app.cli import connected, out, print_json
+    from replay import versions
+
+    settings = connected(load(config, version=version))
+    gone = versions.drop(settings, yes=yes)
+    if as_json:
+        print_json({"version": version, "removed": yes, **gone})
+        return
+    for kind, names in gone.items():
+        out.print(
+            f"{'removed' if yes else 'would remove'} {kind}: {', '.join(names) or 'none'}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not yes:
+        out.print("nothing was removed; say --yes to do it")

@@ -1,0 +1,196 @@
+"""One slice of a bounded run: extract, detect and correlate over the records of some windows, written to a version's topics.
+
+The functions are those of the live jobs, over `read` instead of `readStream`. A slice begins with the state after the one
+before and ends with a savepoint, so it can be repeated on its own; what it has written by then is written again, the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from app import jobs
+from app.errors import LawBroken
+from app.settings import Settings
+from pipelines import correlate, detect, extract
+from pipelines.bounded import detect_bounded
+from pipelines.law import Law
+from pipelines.runner import Kafka, write_to_kafka
+from replay import savepoint
+from replay.savepoint import CorrelatorState, Origin, ShardParts
+from replay.span import Slice, nested
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all slices of a run share. `partitions` are Spark's; `write` is off where a run only checks itself."""
+
+    spark: SparkSession
+    settings: Settings
+    law: Law
+    origin: Origin
+    partitions: int
+    write: bool = True
+    report: Report = lambda line: None
+
+
+def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, partitions: int) -> DataFrame:
+    """The records of a topic in a slice, with the columns of a Kafka source."""
+    begins, ends = nested(part.begins)[topic], nested(part.ends)[topic]
+    options = {
+        "assign": json.dumps({topic: sorted(map(int, begins))}),
+        "startingOffsets": json.dumps({topic: begins}),
+        "endingOffsets": json.dumps({topic: ends}),
+        "minPartitions": str(partitions),
+        "failOnDataLoss": "true",
+    }
+    return spark.read.format("kafka").options(**kafka.prefixed(), **options).load()
+
+
+def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict[str, Any]:
+    """Make the windows of a slice, from the savepoint `before` to a new one at `after`. Answers counts and digests."""
+    topics, kafka = jobs.topics_of(work.settings), jobs.kafka_of(work.settings)
+    counts: dict[str, int] = {"events": part.events}
+    with ExitStack() as stack:
+        closed = kept(stack, extracted(work, kafka, part, topics))
+        windows = extract.windows_of(closed, counts.__setitem__)
+        rows = extract.statistics(closed, work.law)
+        shards, version = work.law.shards, work.settings.version
+        begin = partial(begin_of, str(before)) if before is not None else None
+        answers = detect_bounded(rows, windows, work.settings.detector, version, shards, work.partitions, begin)
+        answers = kept(stack, answers)
+        said = answers.where(F.col("part").isNull())
+        records = detect.records(said, topics, work.settings.topics.partitions)
+        work.report("detecting")
+        digests = digest_of(records, topics)
+        incidents, correlator = correlated(work, said, before)
+        if work.write:
+            work.report("writing")
+            write_to_kafka(extract.refused_records(closed, topics), kafka)
+            write_to_kafka(records, kafka)
+            write_incidents(work, incidents, topics["incidents"], kafka)
+        digests["incidents"] = digest_of_texts(work, [value for _, value in incidents])
+        counts |= {"windows": len(windows), "incidents": len(incidents)}
+        counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
+        savepoint.write(after, work.origin, states(answers), correlator)
+    return {"counts": counts, "digests": digests}
+
+
+def kept(stack: ExitStack, frame: DataFrame) -> DataFrame:
+    """A table that is computed once, on disk, and let go of at the end."""
+    frame = frame.persist(StorageLevel.DISK_ONLY)
+    stack.callback(frame.unpersist)
+    return frame
+
+
+def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
+    """What `extract` makes of the slice's records, its windows alone."""
+    telemetry, logs = (
+        read_bounded(work.spark, kafka, part, topics[kind], work.partitions) for kind in ("telemetry", "logs")
+    )
+    closed = extract.closed_windows(telemetry, logs, work.law)
+    # Spark would put the filter below the parser, and parse twice; it sees through neither this nor a cast.
+    end = F.col("window_end") + F.floor(F.rand() * 0)
+    within = end <= part.until
+    return closed.where(within if part.after is None else within & (end > part.after))
+
+
+def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
+    """Where a shard stands in a savepoint."""
+    found = savepoint.load_shard(folder, shard)
+    return None if found is None else (found.done, found.parts)
+
+
+def correlator_of(folder: str) -> tuple[int, bytes, bytes] | None:
+    """The correlator of a savepoint."""
+    found = savepoint.load_correlator(folder)
+    return None if found is None else (found.done, found.model, found.waiting)
+
+
+def states(answers: DataFrame) -> Iterator[ShardParts]:
+    """The state of every shard, in ascending order, a shard at a time."""
+    rows = answers.where(F.col("part").isNotNull()).select("shard", "done", "part", "bytes")
+    current: tuple[int, int, dict[str, bytes]] | None = None
+    for row in rows.orderBy("shard", "part").toLocalIterator():
+        if current is None or current[0] != row.shard:
+            if current is not None:
+                yield ShardParts(*current)
+            current = (row.shard, row.done, {})
+        current[2][row.part] = bytes(row.bytes)
+    if current is not None:
+        yield ShardParts(*current)
+
+
+def correlated(work: Work, said: DataFrame, before: Path | None) -> tuple[list[tuple[str, str]], CorrelatorState]:
+    """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
+    state = correlator_of(str(before)) if before is not None else None
+    buffer, correlator = correlate.loaded(state, work.settings.correlation)
+    rows = said.where(F.col("statement").isNotNull()).select(F.col("statement").alias("value"))
+    for frame in arrow_frames(correlate.statements(rows)):
+        correlate.take_in(buffer, frame)
+    found = correlate.advance(buffer, correlator)
+    values = [(one.id, correlate.value_of(one, work.settings.version)) for one in found]
+    return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())
+
+
+def arrow_frames(frame: DataFrame) -> Iterator[Any]:
+    """A table in pandas chunks, as a worker gets them."""
+    for batch in frame.toArrow().to_batches():
+        yield batch.to_pandas()
+
+
+def write_incidents(work: Work, incidents: list[tuple[str, str]], topic: str, kafka: Kafka) -> None:
+    """Append incidents to their topic."""
+    if not incidents:
+        return
+    rows = work.spark.createDataFrame(incidents, "key string, value string").coalesce(1)
+    write_to_kafka(
+        rows.select(F.lit(topic).alias("topic"), *(F.col(c).cast("binary").alias(c) for c in ("key", "value"))), kafka
+    )
+
+
+def digest_of(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
+    """Number and digest of the values of `scores` and `novelties`, ticks left out; their order does not matter."""
+    value = F.col("value")
+    tick = (F.col("topic") == topics["novelties"]) & value.cast("string").startswith('{"tick"')
+    found = records.where(~tick).groupBy("topic").agg(F.count(F.lit(1)).alias("n"), *sums(value)).collect()
+    by_topic = {row.topic: row for row in found}
+    answer = {}
+    for kind in ("scores", "novelties"):
+        row = by_topic.get(topics[kind])
+        answer[kind] = {"records": row.n if row else 0, "digest": shown(row)}
+    return answer
+
+
+def digest_of_texts(work: Work, values: list[str]) -> dict[str, Any]:
+    """As `digest_of`, of texts at hand."""
+    frame = work.spark.createDataFrame([(value,) for value in values], "value string")
+    row = frame.agg(F.count(F.lit(1)).alias("n"), *sums(F.col("value").cast("binary"))).first()
+    if row is None:
+        msg = "an aggregate without groups has no row"
+        raise LawBroken(msg)
+    return {"records": row.n, "digest": shown(row)}
+
+
+def sums(value: Any) -> list[Any]:
+    """Two sums of 64-bit hashes: they depend on what was summed and how often, not on the order."""
+    number = F.xxhash64(value).cast("decimal(38,0)")
+    other = F.xxhash64(value, F.lit("kappa")).cast("decimal(38,0)")
+    return [F.sum(number).alias("one"), F.sum(other).alias("other")]
+
+
+def shown(row: Any) -> str:
+    """A digest of two sums."""
+    one, other = (int(row.one or 0), int(row.other or 0)) if row else (0, 0)
+    return f"{one % 2**64:016x}{other % 2**64:016x}"

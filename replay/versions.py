@@ -1,0 +1,48 @@
+"""Versions of a deployment: what there is of each, and how to let go of one."""
+
+from __future__ import annotations
+
+import shutil
+
+from app import topics
+from app.elasticsearch_schema import drop_version, holders
+from app.errors import InputError
+from app.jobs import elastic_of
+from app.settings import Settings
+from replay.run import folder_of
+
+KINDS = ("scores", "novelties", "incidents", "pipeline")
+
+
+def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
+    """Remove the topics, indices and folders of the settings' version; without `yes` only say which they are.
+
+    Raises InputError for version `live` and for one of which there is nothing.
+    """
+    version = settings.version
+    if version == "live":
+        msg = (
+            "version live cannot be dropped: the live jobs write it; promote another one first, or stop using this home"
+        )
+        raise InputError(msg)
+    client = topics.admin(settings)
+    elastic = elastic_of(settings).connect()
+    try:
+        wanted = [settings.topic(kind) for kind in topics.OUTPUTS]
+        there = sorted(set(client.list_topics()) & set(wanted))
+        indices = sorted({name for kind in KINDS for name in holders(elastic, f"{kind}-{version}")})
+        folders = [folder for folder in (folder_of(settings), settings.checkpoint("detect").parent) if folder.is_dir()]
+        gone = {"topics": there, "indices": indices, "folders": [str(folder) for folder in folders]}
+        if not any(gone.values()):
+            msg = f"there is nothing of version {version}: no topic, index or folder; see `kappa replay list`"
+            raise InputError(msg)
+        if yes:
+            if there:
+                client.delete_topics(there)
+            drop_version(elastic, version)
+            for folder in folders:
+                shutil.rmtree(folder)
+        return gone
+    finally:
+        client.close()
+        elastic.close()

@@ -1,0 +1,151 @@
+"""A bounded run over the log gives what the live jobs gave, from anywhere, in any pieces, as often as one likes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from test_law import feed, records, run_to_end, settings_file
+
+from app import topics
+from app.errors import InputError
+from app.settings import Settings, load
+from app.stack import Addresses
+from replay import run, savepoint
+from replay.run import Step
+from replay.span import Asked
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+
+WHOLE = Asked()
+MINUTE = 60_000
+
+
+@pytest.fixture(scope="module")
+def live(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A log, and what the live jobs made of it."""
+    folder = tmp_path_factory.mktemp("replay")
+    settings = load(settings_file(folder, stack, folder.name, "live", 20_000))
+    topics.create(settings)
+    assert feed(settings) > 10_000
+    assert run_to_end(spark, settings) == 0
+    return settings
+
+
+def named(settings: Settings, version: str) -> Settings:
+    return settings.model_copy(update={"version": version, "jar_folder": settings.jars})
+
+
+def values(settings: Settings, kind: str, after: int = -1) -> set[bytes]:
+    """Distinct results of the windows after one, without what names the version."""
+    found = set()
+    for _, value, _ in records(settings, kind):
+        record = json.loads(value)
+        if "tick" not in record and record["window_end"] > after:
+            record.pop("version", None)
+            found.add(value if kind == "scores" else json.dumps(record, sort_keys=True).encode())
+    return found
+
+
+def same(one: Settings, other: Settings, after: int = -1) -> bool:
+    return all(values(one, kind, after) == values(other, kind, after) for kind in ("scores", "novelties", "incidents"))
+
+
+@pytest.mark.parametrize(("partitions", "slice_records"), [(1, 10**9), (8, 4_000)])
+def test_a_replay_of_the_whole_log_is_what_ran_live(
+    spark: SparkSession, live: Settings, partitions: int, slice_records: int
+) -> None:
+    again = named(live, f"again-{partitions}")
+    made = run.replay(spark, run.plan(again, WHOLE, None, slice_records), partitions)
+    assert (len(made["slices"]) > 1) == (slice_records < 10**9)
+    assert len(values(again, "scores")) == made["counts"]["scores"] > 10_000
+    assert same(live, again)
+    for kind in ("late", "dead-letters"):
+        assert sorted(set(records(again, kind))) == sorted(set(records(live, kind)))
+
+
+def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
+    spark: SparkSession, live: Settings
+) -> None:
+    first = named(live, "first-half")
+    whole = run.plan(first, WHOLE, None).whole
+    middle = whole.until - 8 * MINUTE
+    made = run.replay(spark, run.plan(first, Asked(to_ms=middle), None))
+    assert made["whole"]["until"] == middle
+    state = run.end_of(first)
+    assert savepoint.verify(state) == []
+    second = named(live, "second-half")
+    run.replay(spark, run.plan(second, WHOLE, state))
+    found = values(second, "scores")
+    assert found and found == values(live, "scores", middle)
+    assert same(live, second, middle)
+
+
+def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkSession, live: Settings) -> None:
+    broken = named(live, "broken")
+    what = run.plan(broken, WHOLE, None, 4_000)
+    assert len(what.parts) == 2
+
+    def breaks(step: Step) -> None:
+        if step.done == 1 and step.doing == "writing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.replay(spark, what, watching=breaks)
+    with pytest.raises(InputError, match="unfinished"):
+        run.end_of(broken)
+    steps: list[Step] = []
+    run.replay(spark, what, watching=steps.append)
+    assert steps[0].done == 1
+    assert same(live, broken)
+
+
+def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: SparkSession, live: Settings) -> None:
+    twice = named(live, "twice")
+    asked = Asked(to_ms=run.plan(twice, WHOLE, None).whole.until - 15 * MINUTE)
+    first = run.replay(spark, run.plan(twice, asked, None))
+    written = len(records(twice, "scores"))
+    again = run.replay(spark, run.plan(twice, asked, None))
+    assert again == {**first, "same": True}
+    assert len(records(twice, "scores")) == written
+
+
+def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: SparkSession, live: Settings) -> None:
+    from replay import late
+
+    patient = named(live, "patient")
+    seconds = late.largest(spark, patient, run.plan(patient, WHOLE, None).whole)
+    assert seconds > patient.law.lateness_seconds
+    patient = patient.model_copy(update={"law": dataclasses.replace(patient.law, lateness_seconds=seconds)})
+    made = run.replay(spark, run.plan(patient, WHOLE, None))
+    before = [json.loads(v) for _, v, _ in records(live, "statistics")]
+    assert before
+    # what was late and within the windows that are made has become part of them
+    assert made["counts"]["late"] < len(set(records(live, "late")))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (Asked(from_offsets={("telemetry", 0): 0}), "no partition"),
+        (Asked(from_ms=4_000_000_000_000), "no window after|no record"),
+        (Asked(to_ms=1_000), "no record|no window"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused_and_changes_nothing(live: Settings, asked: Any, says: str) -> None:
+    none = named(live, "none")
+    with pytest.raises(InputError, match=says):
+        run.plan(none, asked, None)
+    assert not run.folder_of(none).exists()
+
+
+def test_a_savepoint_of_other_topics_is_refused(spark: SparkSession, live: Settings, tmp_path: Path) -> None:
+    short = named(live, "short")
+    run.replay(spark, run.plan(short, Asked(to_ms=run.plan(short, WHOLE, None).whole.until - 20 * MINUTE), None))
+    other = named(live, "other").model_copy(update={"topics": live.topics.model_copy(update={"prefix": "other-"})})
+    with pytest.raises(InputError, match="is of topics"):
+        run.plan(other, WHOLE, run.end_of(short))
