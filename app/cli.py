@@ -206,6 +206,13 @@ def run(
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
     ] = False,
+    version: Annotated[str | None, typer.Option(help="Whose jobs. Default: the version of the settings.")] = None,
+    savepoint: Annotated[
+        str | None, typer.Option(help="Begin after this savepoint: its name, or REPLAY:VERSION for a replay's end.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --savepoint: set checkpoints that are there aside.")
+    ] = False,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
     from app.run import chosen, run_until_stopped
@@ -214,10 +221,33 @@ def run(
         msg = f"--origin is {origin}; wanted 0 to {origins - 1}, one of --origins {origins}"
         raise InputError(msg)
     wanted = chosen(names)
-    settings = connected(load(config), ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
+    loaded = load(config) if version is None else load(config, version=version)
+    settings = connected(loaded, ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
+    begin(settings, savepoint, replace=replace)
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in wanted
         run_until_stopped(settings, wanted, stopping, origin, origins, beats, report, accept_gap=accept_gap)
+
+
+def begin(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
+    """See to where jobs begin: after a savepoint; a version that was replayed and never ran, where its replay ended."""
+    from app import beginning
+    from replay import run as replays
+    from replay.savepoint import find
+
+    if savepoint is not None:
+        kind, _, name = savepoint.partition(":")
+        folder = replays.end_of(settings.model_copy(update={"version": name})) if name else find(settings.home, kind)
+        beginning.begin_from(settings, folder, replace=replace)
+        report(f"beginning after savepoint {savepoint}")
+    elif replace:
+        msg = "--replace is for --savepoint, which is not given"
+        raise InputError(msg)
+    elif settings.version != "live" and not beginning.kept_jobs(settings) and beginning.beginning(settings) is None:
+        kept = replays.read_manifest(replays.folder_of(settings))
+        if kept is not None:
+            beginning.begin_from(settings, replays.end_of(settings))
+            report("going on where the version's replay ended")
 
 
 @app.command()

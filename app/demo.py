@@ -391,9 +391,16 @@ def tell(incident: Mapping[str, Any], say: Callable[[str], None]) -> None:
     if incident["status"] == "update":
         return
     at = datetime.fromtimestamp(incident["window_end"] / 1000, tz=UTC).strftime("%H:%M:%SZ")
-    where = ", ".join(incident["hosts"][:3]) + (" ..." if len(incident["hosts"]) > 3 else "")
     sign = "NEW" if incident["status"] == "open" else "end"
-    say(f"{sign} {at} {incident['kind']:8} {where}: {incident['reason']}")
+    say(f"{sign} {at} {incident['kind']:8} {incident['reason']}{others(incident)}")
+
+
+def others(incident: Mapping[str, Any]) -> str:
+    """The hosts of an incident that its reason, which is about one of them, does not name."""
+    unnamed = [host for host in incident["hosts"] if host not in incident["reason"]]
+    if not unnamed:
+        return ""
+    return f"; also {', '.join(unnamed[:3])}{' ...' if len(unnamed) > 3 else ''}"
 
 
 def count_documents(settings: Settings) -> int:

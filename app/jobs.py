@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from app.beginning import Beginning, beginning
 from app.errors import InputError
 from app.settings import Settings
 from pipelines import correlate, detect, extract, index
 from pipelines.bulk import Elastic, Outcome, Stopping
 from pipelines.runner import Input, Job, Kafka
+from replay import savepoint
 
 NAMES = ("extract", "detect", "correlate", "index")
 
@@ -53,17 +56,23 @@ def extract_job(
     if origins > min(telemetry, logs):
         msg = f"{origins} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
         raise InputError(msg)
+    starting = starting_of(beginning(settings))
     return Job(
         name=name,
         inputs=(
-            Input((topics["telemetry"],), own_share(telemetry, origin, origins), delay),
-            Input((topics["logs"],), own_share(logs, origin, origins), delay),
+            Input((topics["telemetry"],), own_share(telemetry, origin, origins), delay, starting=starting),
+            Input((topics["logs"],), own_share(logs, origin, origins), delay, starting=starting),
         ),
         transform=lambda telemetry, logs: extract.closed_windows(telemetry, logs, law),
         sink=extract.sink(law, topics, settings.topics.partitions, kafka_of(settings), origin, origins, on_refused),
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,
     )
+
+
+def starting_of(begun: Beginning | None) -> Mapping[str, Mapping[int, int]] | None:
+    """From which offsets a job without a checkpoint reads."""
+    return None if begun is None else begun.offsets
 
 
 def own_share(partitions: int, origin: int, origins: int) -> tuple[int, ...]:
@@ -74,10 +83,12 @@ def own_share(partitions: int, origin: int, origins: int) -> tuple[int, ...]:
 def detect_job(settings: Settings) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topics_of(settings), settings.topics.partitions
-    processor = detect.DetectProcessor(settings.detector, settings.version, settings.law.shards)
+    begun = beginning(settings)
+    begin = None if begun is None else partial(savepoint.begin_of, str(begun.folder))
+    processor = detect.DetectProcessor(settings.detector, settings.version, settings.law.shards, begin)
     return Job(
         name="detect",
-        inputs=(Input((topics["statistics"],)),),
+        inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
         transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
         checkpoint=str(settings.checkpoint("detect")),
         max_records_per_batch=settings.spark.max_records_per_batch // 4,
@@ -87,10 +98,14 @@ def detect_job(settings: Settings) -> Job:
 def correlate_job(settings: Settings) -> Job:
     """novelties -> incidents."""
     topics = topics_of(settings)
+    begun = beginning(settings)
+    begin = None if begun is None else partial(savepoint.correlator_of, str(begun.folder))
     return Job(
         name="correlate",
-        inputs=(Input((topics["novelties"],)),),
-        transform=lambda raw: correlate.correlate(raw, settings.correlation, settings.version, topics["incidents"]),
+        inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),
+        transform=lambda raw: correlate.correlate(
+            raw, settings.correlation, settings.version, topics["incidents"], begin
+        ),
         checkpoint=str(settings.checkpoint("correlate")),
         max_records_per_batch=settings.spark.max_records_per_batch // 4,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -48,7 +48,8 @@ class Kafka:
 class Input:
     """Topics to read. With `delay_seconds` each of their `partitions` is a source of its own, with its own watermark.
 
-    With `skip_deleted` the job goes on where records were deleted before it read them; without, it fails there.
+    With `skip_deleted` the job goes on where records were deleted before it read them; without, it fails there. A job that
+    has no checkpoint yet begins at `starting`, offsets by topic and partition, or where there is none at the beginning.
     """
 
     topics: tuple[str, ...]
@@ -56,6 +57,7 @@ class Input:
     delay_seconds: int | None = None
     headers: bool = False
     skip_deleted: bool = False
+    starting: Mapping[str, Mapping[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,15 +81,28 @@ def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: i
     loss = {"failOnDataLoss": str(not source.skip_deleted).lower()}
     if source.delay_seconds is None:
         which = {"subscribe": ",".join(source.topics), "includeHeaders": str(source.headers).lower()}
-        return _kafka_stream(spark, kafka, which | loss, max_records)
+        return _kafka_stream(spark, kafka, which | loss | first_offsets(source, source.topics), max_records)
     share = max(1, max_records // len(source.partitions))
     parts = [
-        _kafka_stream(spark, kafka, {"assign": json.dumps({topic: [p]})} | loss, share)
+        _kafka_stream(
+            spark, kafka, {"assign": json.dumps({topic: [p]})} | loss | first_offsets(source, (topic,), p), share
+        )
         for topic in source.topics
         for p in source.partitions
     ]
     delayed = [part.withWatermark("timestamp", f"{source.delay_seconds} seconds") for part in parts]
     return reduce(DataFrame.unionByName, delayed)
+
+
+def first_offsets(source: Input, topics: Sequence[str], partition: int | None = None) -> dict[str, str]:
+    """Spark's option for where to begin: offsets of these topics, or of one of their partitions."""
+    if source.starting is None:
+        return {}
+    chosen = {
+        topic: {str(p): offset for p, offset in source.starting[topic].items() if partition in (None, p)}
+        for topic in topics
+    }
+    return {"startingOffsets": json.dumps(chosen)}
 
 
 def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:

@@ -67,7 +67,7 @@ def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict
         windows = extract.windows_of(closed, counts.__setitem__)
         rows = extract.statistics(closed, work.law)
         shards, version = work.law.shards, work.settings.version
-        begin = partial(begin_of, str(before)) if before is not None else None
+        begin = partial(savepoint.begin_of, str(before)) if before is not None else None
         answers = detect_bounded(rows, windows, work.settings.detector, version, shards, work.partitions, begin)
         answers = kept(stack, answers)
         said = answers.where(F.col("part").isNull())
@@ -106,18 +106,6 @@ def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) 
     return closed.where(within if part.after is None else within & (end > part.after))
 
 
-def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
-    """Where a shard stands in a savepoint."""
-    found = savepoint.load_shard(folder, shard)
-    return None if found is None else (found.done, found.parts)
-
-
-def correlator_of(folder: str) -> tuple[int, bytes, bytes] | None:
-    """The correlator of a savepoint."""
-    found = savepoint.load_correlator(folder)
-    return None if found is None else (found.done, found.model, found.waiting)
-
-
 def states(answers: DataFrame) -> Iterator[ShardParts]:
     """The state of every shard, in ascending order, a shard at a time."""
     rows = answers.where(F.col("part").isNotNull()).select("shard", "done", "part", "bytes")
@@ -134,7 +122,7 @@ def states(answers: DataFrame) -> Iterator[ShardParts]:
 
 def correlated(work: Work, said: DataFrame, before: Path | None) -> tuple[list[tuple[str, str]], CorrelatorState]:
     """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
-    state = correlator_of(str(before)) if before is not None else None
+    state = savepoint.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, work.settings.correlation)
     rows = said.where(F.col("statement").isNotNull()).select(F.col("statement").alias("value"))
     for frame in arrow_frames(correlate.statements(rows)):

@@ -514,3 +514,15 @@ def drop(home: Path, name: str) -> Path:
     folder.rename(gone)
     shutil.rmtree(gone)
     return folder
+
+
+def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
+    """Where a shard stands in a savepoint."""
+    found = load_shard(folder, shard)
+    return None if found is None else (found.done, found.parts)
+
+
+def correlator_of(folder: str) -> tuple[int, bytes, bytes] | None:
+    """The correlator of a savepoint."""
+    found = load_correlator(folder)
+    return None if found is None else (found.done, found.model, found.waiting)

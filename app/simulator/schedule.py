@@ -82,15 +82,29 @@ def plan(settings: SimulatorSettings) -> Plan:
     fleet = build_fleet(settings.hosts, settings.seed)
     span = settings.hours * 3600 - settings.clean_seconds
     gap = min(SETTLE, span / 4) if settings.schedule is None else SETTLE_ASKED
-    booking = _Booking(fleet, generator(settings.seed, "schedule"), gap)
     if settings.schedule is not None:
-        # Those that need a whole physical host first, while there is one.
-        order = sorted(settings.schedule, key=lambda planned: (planned.kind != "noisy_neighbour", not planned.host))
-        placed = [_place_asked(settings, booking, planned) for planned in order]
+        placed = _place_schedule(settings, fleet, gap)
     else:
-        placed = _place_all(settings, booking, span)
+        placed = _place_all(settings, _Booking(fleet, generator(settings.seed, "schedule"), gap), span)
     placed.sort(key=lambda episode: (episode.begin, episode.kind, episode.hosts))
     return _with_added_machines(settings, placed)
+
+
+def _place_schedule(settings: SimulatorSettings, fleet: Fleet, gap: float) -> list[Episode]:
+    """Every episode that was asked for. Which hosts are left for the last one is chance, so chance is asked again."""
+    problem: InputError | None = None
+    for attempt in range(TRIES):
+        name = f"schedule {attempt}" if attempt else "schedule"
+        booking = _Booking(fleet, generator(settings.seed, name), gap)
+        # Those that need a whole physical host first, while there is one.
+        order = sorted(
+            settings.schedule or (), key=lambda planned: (planned.kind != "noisy_neighbour", not planned.host)
+        )
+        try:
+            return [_place_asked(settings, booking, planned) for planned in order]
+        except InputError as error:
+            problem = problem or error
+    raise problem or InputError("simulator: schedule: nothing to place")
 
 
 def _place_asked(settings: SimulatorSettings, booking: _Booking, planned: Planned) -> Episode:

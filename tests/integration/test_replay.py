@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from test_law import feed, records, run_to_end, settings_file
 
-from app import topics
+from app import beginning, topics
 from app.errors import InputError
 from app.settings import Settings, load
 from app.stack import Addresses
@@ -83,6 +83,13 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     found = values(second, "scores")
     assert found and found == values(live, "scores", middle)
     assert same(live, second, middle)
+    # and the live jobs go on from there as well, with other partitions of Spark
+    more = first.model_copy(update={"spark": first.spark.model_copy(update={"shuffle_partitions": 3})})
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    beginning.begin_from(more, state)
+    assert run_to_end(spark, more) == 0
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert same(live, first)
 
 
 def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkSession, live: Settings) -> None:

@@ -1,0 +1,118 @@
+"""Where the jobs of a version begin: at the log's beginning, or after the last window of a savepoint.
+
+    home/checkpoints/VERSION/begin.json    which savepoint, and the offsets from which each topic is read
+    home/checkpoints/VERSION/begin/        the savepoint itself, so that dropping the other one harms nothing
+
+Beginning from a savepoint, the inputs are read from the first record that may belong to a window after it, and the
+pipeline's own topics from where they end now: what follows comes from the new jobs alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app import gaps, topics
+from app.errors import InputError
+from app.settings import Settings
+
+BEGUN = ("extract", "detect", "correlate")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """`folder` is the savepoint, `tick` its least window (epoch ms), `offsets` where reading begins, by topic."""
+
+    folder: Path
+    tick: int
+    offsets: Mapping[str, Mapping[int, int]]
+
+
+def home_of(settings: Settings) -> Path:
+    """Where a version's checkpoints are."""
+    return settings.checkpoint("begin").parent
+
+
+def beginning(settings: Settings) -> Beginning | None:
+    """Where the jobs of the settings' version begin; None for the beginning of the log."""
+    try:
+        kept = json.loads((home_of(settings) / "begin.json").read_text())
+    except FileNotFoundError:
+        return None
+    offsets = {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in kept["offsets"].items()}
+    return Beginning(settings.checkpoint("begin"), kept["tick"], offsets)
+
+
+def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Beginning:
+    """Let the jobs of a version begin after a savepoint. They must not be running.
+
+    Raises InputError for a savepoint of another log or of other shards, for one from before what the log still holds,
+    and for a version that has checkpoints, unless they are to be replaced; those are kept beside.
+    """
+    from replay.run import check_savepoint
+    from replay.savepoint import read_manifest
+    from replay.span import Asked, first_offsets, partitions_of
+
+    check_savepoint(settings, folder)
+    manifest = read_manifest(folder)
+    there = kept_jobs(settings)
+    if there and not replace:
+        msg = (
+            f"version {settings.version} has checkpoints of {', '.join(there)}: it would begin anew from savepoint "
+            f"{folder.name}; say --replace to set them aside, or use another --version"
+        )
+        raise InputError(msg)
+    topics.create(settings)
+    with gaps.consumer_of(settings) as consumer:
+        extents = gaps.extents(consumer, partitions_of(settings))
+        first = first_offsets(settings, settings.law, consumer, Asked(from_ms=int(manifest["tick"])), extents)
+        own = [(settings.topic(kind), p) for kind in topics.OUTPUTS for p in range(settings.topics.partitions)]
+        ends = {key: extent.ends for key, extent in gaps.extents(consumer, own).items()}
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted((first | ends).items()):
+        offsets.setdefault(topic, {})[str(partition)] = offset
+    set_aside(settings, there)
+    link_tree(folder, settings.checkpoint("begin"))
+    draft = home_of(settings) / "begin.json.draft"
+    kept = {"savepoint": folder.name, "hash": manifest["hash"], "tick": manifest["tick"], "offsets": offsets}
+    draft.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    draft.replace(home_of(settings) / "begin.json")
+    found = beginning(settings)
+    if found is None:
+        msg = f"{home_of(settings) / 'begin.json'} has vanished; is something else using this home?"
+        raise InputError(msg)
+    return found
+
+
+def kept_jobs(settings: Settings) -> list[str]:
+    """Jobs of a version that have checkpoints, `index` left out: it goes on with the same topics."""
+    folder = home_of(settings)
+    return sorted(p.name for p in folder.glob("*") if p.is_dir() and p.name.split("-")[0] in BEGUN)
+
+
+def set_aside(settings: Settings, names: list[str]) -> None:
+    """Move a version's checkpoints beside, under the next free number."""
+    folder = home_of(settings)
+    kept = [name for name in (*names, "begin", "begin.json", "configuration.json") if (folder / name).exists()]
+    if kept:
+        number = 1
+        while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
+            number += 1
+        aside.mkdir(parents=True)
+        for name in kept:
+            (folder / name).replace(aside / name)
+
+
+def link_tree(folder: Path, into: Path) -> None:
+    """Copy a folder of files that never change: as links where the file system has them."""
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    for file in folder.iterdir():
+        try:
+            os.link(file, into / file.name)
+        except OSError:
+            shutil.copyfile(file, into / file.name)
