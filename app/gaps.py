@@ -47,7 +47,7 @@ class Savepoint:
 def consumer_of(settings: Settings) -> Iterator[KafkaConsumer]:
     """A consumer without a group. Raises ServiceUnavailable if the broker does not answer."""
     try:
-        consumer = KafkaConsumer(**topics.client_options(settings), enable_auto_commit=False)
+        consumer = KafkaConsumer(**topics.client_options(settings))
     except (KafkaError, OSError) as error:
         raise unavailable(settings, error) from error
     try:

@@ -1,0 +1,335 @@
+"""A log that no longer reaches back: jobs stop with one sentence, or write the gap into the log and go on."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewPartitions
+from pyspark.sql import SparkSession
+
+from app import gaps, jobs, topics
+from app.errors import LawBroken
+from app.producer import heartbeat
+from app.run import prepare, running
+from app.settings import PROJECT, Settings
+from app.stack import Addresses
+from pipelines.law import Law
+from pipelines.retention import Extent, Gap, moment, progress_of
+from pipelines.runner import Progress, Runner
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
+
+START, WINDOW = 1_767_614_400_000, 10_000
+
+
+@pytest.fixture
+def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
+    made = Settings(home=folder, jar_folder=PROJECT / ".kappa" / "jars", law=Law(shards=2), version=f"v{unique}")
+    own = {"prefix": f"{unique}-", "timestamps": "create", "partitions": 2, "logs_partitions": 1}
+    return made.model_copy(
+        update={
+            "kafka": made.kafka.model_copy(update={"bootstrap_servers": stack.kafka}),
+            "elasticsearch": made.elasticsearch.model_copy(update={"url": stack.elasticsearch}),
+            "topics": made.topics.model_copy(update=own),
+            "spark": made.spark.model_copy(update={"trigger_seconds": 0.1, "max_records_per_batch": 400}),
+        }
+    )
+
+
+@pytest.fixture
+def producer(settings: Settings) -> Iterator[KafkaProducer]:
+    made = KafkaProducer(**topics.client_options(settings), acks="all")
+    yield made
+    made.close()
+
+
+def write(
+    settings: Settings, producer: KafkaProducer, first: int, count: int, each: int = 1, more_bytes: int = 0
+) -> None:
+    """History of `count` windows from number `first` on: in every partition a heartbeat, and in one of telemetry a host."""
+    for window in range(first, first + count):
+        for i in range(each):
+            now = START + window * WINDOW + 5000 + i
+            point = {
+                "@timestamp": f"{moment(now, '')[:-1]}.{now % 1000:03d}Z",
+                "host.name": "web-1",
+                "metric.name": "load",
+            }
+            more = random.Random(i).randbytes(more_bytes // 2).hex()
+            value = json.dumps(point | {"metric.value": window / 7, "more": more}).encode()
+            producer.send(settings.topic("telemetry"), value, partition=0, timestamp_ms=now)
+            for kind, partition in (("telemetry", 1), ("logs", 0)):
+                producer.send(settings.topic(kind), heartbeat(now), partition=partition, timestamp_ms=now)
+    producer.flush()
+
+
+def delete(settings: Settings, kind: str, partition: int, before: int) -> None:
+    """What retention does."""
+    client = topics.admin(settings)
+    client.delete_records({TopicPartition(settings.topic(kind), partition): before})
+    client.close()
+
+
+def letters(settings: Settings) -> list[tuple[bytes, dict[str, str]]]:
+    """Values and headers of dead letters."""
+    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    parts = [TopicPartition(settings.topic("dead-letters"), p) for p in range(settings.topics.partitions)]
+    consumer.assign(parts)
+    ends, found = consumer.end_offsets(parts), []
+    while any(consumer.position(part) < ends[part] for part in parts):
+        found += [record for batch in consumer.poll(timeout_ms=500).values() for record in batch]
+    consumer.close()
+    return [(record.value, {key: value.decode() for key, value in record.headers}) for record in found]
+
+
+def windows_of(settings: Settings, kind: str) -> set[int]:
+    """Numbers of the windows that the host's series has in a topic."""
+    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
+    consumer.assign(parts)
+    ends, found = consumer.end_offsets(parts), []
+    while any(consumer.position(part) < ends[part] for part in parts):
+        found += [json.loads(r.value) for batch in consumer.poll(timeout_ms=500).values() for r in batch]
+    consumer.close()
+    return {(row["window_end"] - START) // WINDOW - 1 for row in found if row.get("series") == "gauge/web-1//load"}
+
+
+def run_to_end(spark: SparkSession, settings: Settings, *names: str) -> None:
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    made = {
+        "extract": lambda: jobs.extract_job(settings),
+        "detect": lambda: jobs.detect_job(settings),
+        "correlate": lambda: jobs.correlate_job(settings),
+        "index": lambda: jobs.index_job(settings, threading.Event().wait),
+    }
+    try:
+        for name in names:
+            runner.run_to_end(made[name]())
+    finally:
+        runner.stop()
+
+
+def read_so_far(settings: Settings, job: str) -> dict[tuple[str, int], int]:
+    found = progress_of(settings.checkpoint(job))
+    assert found is not None
+    return dict(found.offsets)
+
+
+def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
+    spark: SparkSession, settings: Settings, producer: KafkaProducer
+) -> None:
+    checkpoints = gaps.checkpoints(settings, ["extract", "detect"])
+    assert gaps.before_start(settings, checkpoints) == set(), "a version that has not begun has no gap"
+    prepare(settings, ("extract", "detect"))
+    write(settings, producer, 0, 20)
+    run_to_end(spark, settings, "extract", "detect")
+    where = (settings.topic("telemetry"), 0)
+    assert read_so_far(settings, "extract")[where] == 20
+    assert gaps.before_start(settings, checkpoints, accept=True) == set()
+    assert letters(settings) == []
+
+    write(settings, producer, 20, 40)
+    delete(settings, "telemetry", 0, 45)
+    with pytest.raises(LawBroken) as before:
+        gaps.before_start(settings, checkpoints)
+    sentence = str(before.value)
+    for word in ("extract: ", f"{where[0]}/0 begins at offset 45", "offsets 20 to 44", "--accept-gap"):
+        assert word in sentence
+    # Between the watermark, which is the lateness behind the last record read, and the first one left.
+    assert moment(START + 19 * WINDOW + 5000 - 15_000, "") in sentence
+    assert moment(START + 45 * WINDOW + 5000, "") in sentence
+    assert "\n" not in sentence
+
+    # Without looking first, the job fails, and the reason is the same sentence.
+    with pytest.raises(LawBroken) as after, gaps.explained(settings, checkpoints):
+        run_to_end(spark, settings, "extract")
+    assert str(after.value) == sentence
+    assert after.value.__cause__ is not None
+    assert letters(settings) == []
+
+    said: list[str] = []
+    assert gaps.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
+    assert gaps.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
+    assert len(said) == 1
+    go_on(settings, until=57, report=said.append)
+    assert windows_of(settings, "statistics") >= {*range(20), *range(45, 58)}
+    assert not windows_of(settings, "statistics") & set(range(20, 45))
+    assert {*range(45, 58)} <= windows_of(settings, "scores")
+    assert len(said) == 1
+
+    assert gaps.before_start(settings, checkpoints) == set(), "the job is past the gap"
+    [(value, headers)] = letters(settings)
+    assert value == b""
+    assert headers["kappa.reason"].startswith(
+        f"gap: offsets 20 to 44 of {where[0]}/0 were deleted before they were read"
+    )
+    assert (headers["kappa.topic"], headers["kappa.partition"], headers["kappa.offset"]) == (where[0], "0", "20")
+    assert headers["kappa.stage"] == "extract"
+    assert START <= int(headers["kappa.timestamp"]) < START + 20 * WINDOW
+
+    assert_written_once_through_a_crash(settings, where, headers["kappa.reason"])
+    assert_document_of_gap(spark, settings)
+    assert_added_partitions_are_refused(settings, checkpoints)
+    assert_topic_made_anew_is_refused(settings, checkpoints)
+
+
+def assert_written_once_through_a_crash(settings: Settings, where: tuple[str, int], reason: str) -> None:
+    """A start that was killed between the record and the note about it finds the record."""
+    said: list[str] = []
+    note = settings.checkpoint("gaps") / "extract.json"
+    entry = json.loads(note.read_text())[f"{where[0]}/0"]
+    assert entry == {"last": 44}
+    place = crash(settings, reason)
+    note.write_text(json.dumps({f"{where[0]}/0": {"last": -1, "next": 44, **place}}))
+    with gaps.consumer_of(settings) as consumer:
+        gaps.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 44), said.append)
+        assert len(letters(settings)) == 1
+        gaps.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 50), said.append)
+    assert [found["kappa.offset"] for _, found in letters(settings)] == ["20", "45"], (
+        "only what is new of a gap that grew"
+    )
+
+
+def go_on(settings: Settings, until: int, report: gaps.Report) -> None:
+    """`kappa run extract detect --accept-gap` until a window has been scored, or for two minutes."""
+    stopping = threading.Event()
+    deadline = threading.Timer(120, stopping.set)
+    deadline.start()
+
+    def seen(job: str, progress: Progress) -> None:
+        if job == "detect" and until in windows_of(settings, "scores"):
+            stopping.set()
+
+    with running(settings, ["extract", "detect"], on_progress=seen, accept_gap=True, report=report) as (runner, _):
+        runner.wait(stopping)
+    deadline.cancel()
+    assert until in windows_of(settings, "scores"), "the jobs do not go on"
+
+
+def crash(settings: Settings, reason: str) -> dict[str, Any]:
+    """What the note says before the record is written: where the record is at the earliest."""
+    consumer = KafkaConsumer(**topics.client_options(settings))
+    parts = [TopicPartition(settings.topic("dead-letters"), p) for p in range(settings.topics.partitions)]
+    ends = consumer.end_offsets(parts)
+    consumer.close()
+    [own] = [part for part in parts if ends[part]]
+    return {"partition": own.partition, "from": 0, "reason": reason}
+
+
+def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
+    prepare(settings, ("index",))
+    run_to_end(spark, settings, "index")
+    client = jobs.elastic_of(settings).connect()
+    pattern = f"pipeline-{settings.version}-*"
+    client.indices.refresh(index=pattern)
+    hits = [hit["_source"] for hit in client.search(index=pattern, size=10)["hits"]["hits"]]
+    client.close()
+    by_offset = {hit["pipeline"]["offset"]: hit for hit in hits}
+    assert by_offset.keys() == {20, 45}
+    assert by_offset[20]["event"]["kind"] == "pipeline_error"
+    assert by_offset[20]["event"]["reason"].startswith("gap: offsets 20 to 44")
+    assert by_offset[20]["pipeline"]["stage"] == "extract"
+    assert by_offset[20]["pipeline"]["size"] == 0
+
+
+def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
+    with gaps.PartitionWatch(settings, every_seconds=0.2) as watch:
+        watch.check()
+        client = topics.admin(settings)
+        client.create_partitions({settings.topic("logs"): NewPartitions(2)})
+        client.close()
+        found = None
+        for _ in range(100):
+            try:
+                watch.check()
+            except LawBroken as error:
+                found = error
+                break
+            threading.Event().wait(0.2)
+    assert found is not None
+    assert "has 2 partitions, the version began with 1" in str(found)
+    with pytest.raises(LawBroken) as start:
+        gaps.before_start(settings, checkpoints)
+    assert str(start.value) == str(found)
+    gaps.before_start(settings, {"detect": checkpoints["detect"]})  # which reads none of it
+
+
+def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
+    client = topics.admin(settings)
+    client.delete_topics([settings.topic("statistics")])
+    client.close()
+    own = {"detect": checkpoints["detect"]}
+    for _ in range(2):
+        with pytest.raises(LawBroken) as error:
+            gaps.before_start(settings, own, accept=True)
+        assert "ends at offset 0" in str(error.value)
+        assert "made anew" in str(error.value)
+        client = topics.admin(settings)
+        topics.create(settings.model_copy(update={"topics": settings.topics.model_copy(update={"logs_partitions": 2})}))
+        client.close()
+
+
+def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence(
+    spark: SparkSession, settings: Settings, producer: KafkaProducer
+) -> None:
+    topics.create(settings)
+    # More than a consumer fetches at once: what it has already, it reads although the log has it no longer.
+    write(settings, producer, 0, 30, each=100, more_bytes=4000)
+    checkpoints = gaps.checkpoints(settings, ["extract"])
+    deleted = threading.Event()
+
+    def behind(job: str, progress: Progress) -> None:
+        if not deleted.is_set():
+            delete(settings, "telemetry", 0, 2990)
+            deleted.set()
+
+    stopping = threading.Event()
+    deadline = threading.Timer(180, stopping.set)
+    deadline.start()
+    with (
+        pytest.raises(LawBroken) as error,
+        gaps.explained(settings, checkpoints),
+        running(settings, ["extract"], on_progress=behind) as (runner, _),
+    ):
+        runner.wait(stopping, poll_seconds=0.1)
+    deadline.cancel()
+    assert deleted.is_set()
+    said = str(error.value)
+    assert f"{settings.topic('telemetry')}/0 begins at offset 2990" in said
+    assert "to 2989" in said and "--accept-gap" in said and "\n" not in said
+
+
+def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
+    spark: SparkSession, settings: Settings, producer: KafkaProducer
+) -> None:
+    topics.create(settings)
+    producer.send(settings.topic("novelties"), b'{"neither": "statement nor tick"}', partition=0)
+    producer.flush()
+    with pytest.raises(LawBroken, match=r"^novelties: .* is neither a statement nor a tick [^\n]*$") as error:
+        run_to_end(spark, settings, "correlate")
+    assert "Traceback" in str(error.value.__cause__)
+
+
+def test_a_replay_learns_what_the_log_no_longer_has(settings: Settings, producer: KafkaProducer) -> None:
+    topics.create(settings)
+    write(settings, producer, 0, 30)
+    topic = settings.topic("telemetry")
+    delete(settings, "telemetry", 0, 10)
+    at = START + 10 * WINDOW + 5000
+    assert gaps.reach(settings, {(topic, 0): 4, (topic, 1): 0}) == [Gap(topic, 0, 4, 9, None, at)]
+    assert gaps.reach(settings, {(topic, 0): 10, (topic, 1): 0}) == []
+    parts = [(topic, 0), (topic, 1), (settings.topic("logs"), 0)]
+    assert gaps.reach_time(settings, parts, at) == []
+    assert gaps.reach_time(settings, parts, at - 1) == [Gap(topic, 0, None, 9, at - 1, at)]
+    delete(settings, "telemetry", 1, 30)
+    with gaps.consumer_of(settings) as consumer:
+        held = gaps.extents(consumer, [(topic, 1), (topic, 7), ("no-such-topic", 0)])
+    assert held == {(topic, 1): Extent(30, 30)}
+    assert "nothing is left" in gaps.explain(gaps.reach(settings, {(topic, 1): 0}), [])
