@@ -107,7 +107,7 @@ def first_offsets(source: Input, topics: Sequence[str], partition: int | None = 
 
 def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(max_records)}
-    return spark.readStream.format("kafka").options(**kafka.prefixed(), **options, **which).load()
+    return spark.readStream.format("kafka").options(**(kafka.prefixed() | options | which)).load()
 
 
 # Order within a partition is what ticks rest on: idempotent producers keep it through retries. A dead letter is the
