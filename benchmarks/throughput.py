@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from app import jobs
 from app.settings import Settings
+from app.topics import create
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, say, telemetry, write
 from models.detector import Parameters, ShardDetector
 from models.windows import Windows
@@ -39,6 +40,19 @@ def timed(spark: SparkSession, settings: Settings, job: Job) -> float:
 def numbered(settings: Settings, version: int) -> Settings:
     """The same deployment with checkpoints of its own, so that a job begins anew."""
     return settings.model_copy(update={"home": settings.home / f"run-{version}", "jar_folder": settings.jars})
+
+
+def apart(settings: Settings, name: str) -> Settings:
+    """The same servers with topics and checkpoints of its own."""
+    own = settings.model_copy(
+        update={
+            "topics": settings.topics.model_copy(update={"prefix": f"{name}-"}),
+            "home": settings.home / name,
+            "jar_folder": settings.jars,
+        }
+    )
+    create(own)
+    return own
 
 
 def plain_job(settings: Settings, number: int) -> Job:
@@ -97,12 +111,7 @@ def closed(spark: SparkSession, series: int, window_end: int) -> DataFrame:
 
 def detection(spark: SparkSession, settings: Settings, series: int, windows: int) -> dict[str, float]:
     """`detect` with many series: rows a second once all of them are known."""
-    topics = jobs.topics_of(settings) | {"statistics": "statistics-many"}
-    jobs_topics = {"topics": settings.topics.model_copy(update={"prefix": "many-"})}
-    own = settings.model_copy(update=jobs_topics)
-    from app import topics as topics_module
-
-    topics_module.create(own)
+    own = apart(settings, "many")
     topics = jobs.topics_of(own)
     first = 1_800_000_000_000
 
@@ -138,15 +147,7 @@ def state_bytes(series: int = 8_000) -> float:
 
 def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:
     """`index` over the scores that `detect` has written."""
-    own = settings.model_copy(
-        update={
-            "topics": settings.topics.model_copy(update={"prefix": "small-"}),
-            "index": settings.index.model_copy(update={"scores": True}),
-        }
-    )
-    from app import topics as topics_module
-
-    topics_module.create(own)
+    own = apart(settings, "small").model_copy(update={"index": settings.index.model_copy(update={"scores": True})})
     topics, windows, series = jobs.topics_of(own), 6, 20_000
     first = 1_800_000_000_000
     for w in range(windows):
