@@ -1,6 +1,7 @@
 # make setup    the environment .venv and every jar (the first time some minutes, then under a second)
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
+# make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make bench    throughput, latency, accuracy: tables and JSON
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
@@ -13,7 +14,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml constraints.txt app/jars.toml app/ivy.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint format clean
+.PHONY: help setup demo test test-long bench lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -46,6 +47,9 @@ lint: setup
 
 test: lint
 	$(BIN)/pytest
+
+test-long: setup
+	$(BIN)/pytest -m long
 
 bench: setup
 	$(BIN)/python -m benchmarks

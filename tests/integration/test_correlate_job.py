@@ -83,7 +83,10 @@ def test_stopped_and_started_again_the_job_says_the_same(
     def run(output: str) -> None:
         parameters = CorrelationParameters()
         job = Job(
-            "correlate", (Input((novelties,)),), lambda raw: correlate(raw, parameters, output), str(tmp_path / output)
+            "correlate",
+            (Input((novelties,)),),
+            lambda raw: correlate(raw, parameters, "live", output),
+            str(tmp_path / output),
         )
         start(spark, Kafka(kafka), job, {"availableNow": True}).awaitTermination()
 

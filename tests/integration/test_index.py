@@ -253,7 +253,7 @@ class Deployment:
         """Run the job over all that is in its topics now."""
         kafka = Kafka(self.kafka)
         write = sink(self.version, self.topics, Elastic(self.url), kafka, stopping=never, parameters=QUICK)
-        job = Job("index", (Input(tuple(self.topics.values())),), lambda raw: raw, str(checkpoint), write)
+        job = Job("index", (Input(tuple(self.topics.values()), headers=True),), lambda raw: raw, str(checkpoint), write)
         start(self.spark, kafka, job, {"availableNow": True}).awaitTermination()
 
 

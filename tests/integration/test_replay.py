@@ -55,7 +55,7 @@ def same(one: Settings, other: Settings, after: int = -1) -> bool:
     return all(values(one, kind, after) == values(other, kind, after) for kind in ("scores", "novelties", "incidents"))
 
 
-@pytest.mark.parametrize(("partitions", "slice_records"), [(1, 10**9), (8, 4_000)])
+@pytest.mark.parametrize(("partitions", "slice_records"), [(1, 10**9), pytest.param(8, 4_000, marks=pytest.mark.long)])
 def test_a_replay_of_the_whole_log_is_what_ran_live(
     spark: SparkSession, live: Settings, partitions: int, slice_records: int
 ) -> None:
@@ -92,6 +92,7 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     assert same(live, first)
 
 
+@pytest.mark.long
 def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkSession, live: Settings) -> None:
     broken = named(live, "broken")
     what = run.plan(broken, WHOLE, None, 4_000)
@@ -111,6 +112,7 @@ def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkS
     assert same(live, broken)
 
 
+@pytest.mark.long
 def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: SparkSession, live: Settings) -> None:
     twice = named(live, "twice")
     asked = Asked(to_ms=run.plan(twice, WHOLE, None).whole.until - 15 * MINUTE)
@@ -121,6 +123,7 @@ def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: Spa
     assert len(records(twice, "scores")) == written
 
 
+@pytest.mark.long
 def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: SparkSession, live: Settings) -> None:
     from replay import late
 

@@ -24,7 +24,7 @@ from pipelines.law import Law
 from pipelines.retention import Extent, Gap, moment, progress_of
 from pipelines.runner import Progress, Runner
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
 START, WINDOW = 1_767_614_400_000, 10_000
 

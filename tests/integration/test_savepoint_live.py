@@ -32,7 +32,7 @@ from pipelines.runner import Runner
 from replay import savepoint, take
 from replay.savepoint import CorrelatorState
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
 SHARDS = 3
 

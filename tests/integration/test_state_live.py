@@ -27,7 +27,7 @@ from pipelines.ordering import WindowBuffer
 from pipelines.runner import Runner
 from replay import state
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
 START, WINDOW = 1_767_614_400_000, 10_000
 HOSTS = tuple(f"web-{i}" for i in range(6))
