@@ -70,6 +70,12 @@ def extract_job(
     )
 
 
+def heavy(settings: Settings) -> int:
+    """How many records a job reads at once that weigh more than events do."""
+    most = settings.spark.max_records_per_batch
+    return max(min(most, 1_000), most // 4)
+
+
 def starting_of(begun: Beginning | None) -> Mapping[str, Mapping[int, int]] | None:
     """From which offsets a job without a checkpoint reads."""
     return None if begun is None else begun.offsets
@@ -91,7 +97,7 @@ def detect_job(settings: Settings) -> Job:
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
         transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
         checkpoint=str(settings.checkpoint("detect")),
-        max_records_per_batch=settings.spark.max_records_per_batch // 4,
+        max_records_per_batch=heavy(settings),
     )
 
 
@@ -107,7 +113,7 @@ def correlate_job(settings: Settings) -> Job:
             raw, settings.correlation, settings.version, topics["incidents"], begin
         ),
         checkpoint=str(settings.checkpoint("correlate")),
-        max_records_per_batch=settings.spark.max_records_per_batch // 4,
+        max_records_per_batch=heavy(settings),
     )
 
 
@@ -140,5 +146,5 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
             on_outcome=on_outcome,
         ),
         checkpoint=str(settings.checkpoint("index")),
-        max_records_per_batch=settings.spark.max_records_per_batch // 4,
+        max_records_per_batch=heavy(settings),
     )
