@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from app.settings import PROJECT, Settings
+from app.settings import PROJECT, Settings, load
 
 # Times belong in `make bench`: a busy machine must not fail a property.
 settings.register_profile("kappa", deadline=None)
@@ -24,6 +25,14 @@ def own_main() -> Iterator[None]:
     main = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = main
+
+
+@pytest.fixture(autouse=True)
+def own_process_state() -> Iterator[None]:
+    """A command that a test calls leaves the form of logs, on a stderr that is closed later, and the settings' file."""
+    yield
+    structlog.reset_defaults()
+    load()
 
 
 @pytest.fixture(scope="session")

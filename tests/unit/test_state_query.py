@@ -16,7 +16,7 @@ import pytest
 from app import state_commands
 from app.errors import InputError
 from app.health import Health, HealthServer
-from app.settings import Settings
+from app.settings import Settings, load
 from app.stack_state import ProcessId
 from models.detector import Parameters, ShardDetector
 from models.windows import Scores, Windows
@@ -59,7 +59,8 @@ class Story:
         return state.Shard(3, {**copy.dump(), "buffer": buffer.dump()})
 
     def answer(self, series: str) -> dict[str, Any]:
-        return state.answer(Settings(home=Path("nowhere"), version="again", detection=QUICK), series, self.shard)
+        own = load(home=Path("nowhere"), version="again", detection=QUICK)
+        return state.answer(own, series, self.shard)
 
 
 @pytest.fixture
