@@ -68,9 +68,7 @@ def options(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(jars),
         "spark.driver.memory": settings.spark.driver_memory,
-        # Spark makes one method of a stage, and the JVM leaves methods over 8,000 bytes to its interpreter unless told.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()} -XX:-DontCompileHugeMethods",
-        "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,

@@ -175,7 +175,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
     assert len(expected["scores"]) > 10_000
     assert expected["late"] and expected["dead-letters"]
 
-    file = settings_file(tmp_path, stack, unique, "again", 900)
+    file = settings_file(tmp_path, stack, unique, "again", 2_000)
     again = load(file)
     moments = random.Random(20260105)
     topics.create(again)
