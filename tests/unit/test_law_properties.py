@@ -121,7 +121,7 @@ def lines(host: str, n: int, template: str, end: int) -> list[Record]:
 
 
 def statistics_of(story: Story, chance: random.Random | None) -> Log:
-    """The topic `statistics`: each origin in batches of its own; a crash leaves a part of a batch, then all of it."""
+    """The topic `statistics`: each origin in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
     by_origin = [written(story, origin, chance) for origin in range(story.origins)]
     return [interleaved([log[p] for log in by_origin], chance) for p in range(PARTITIONS)]
 
@@ -131,8 +131,9 @@ def written(story: Story, origin: int, chance: random.Random | None) -> Log:
     for batch in cut(story.told_by(origin), chance, most=9):
         whole = [list(batch_of(story, batch, origin, p)) for p in range(PARTITIONS)]
         while chance is not None and chance.random() < 0.25:
+            committed = chance.random() < 0.5  # all was written, and the crash came before the commit
             for p, records in enumerate(whole):
-                log[p] += records[: chance.randint(0, len(records))]
+                log[p] += records[: len(records) if committed else chance.randint(0, len(records))]
         for p, records in enumerate(whole):
             log[p] += records
     return log
