@@ -98,8 +98,8 @@ trigger_seconds = 0.2
     return file
 
 
-def fill(settings: Settings, chosen: Chosen) -> tuple[int, int]:
-    """Write the log. Answers how many events there are, and the end of the last window that anything was told of (ms).
+def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
+    """Write the log. Answers how many events there are, and from when to when their windows end (ms).
 
     The last partition of telemetry is made after the fleet has spoken, so that nothing but heartbeats is in it.
     """
@@ -117,7 +117,7 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int]:
         for at in range(simulation.settings.start, sent.until, 1000):
             beat(outbox, names["telemetry"], TELEMETRY - 1, at)
     length = 1000 * WINDOW_SECONDS
-    return sent.events, last // length * length + length
+    return sent.events, simulation.settings.start, last // length * length + length
 
 
 def beat(outbox: Outbox, topic: str, partition: int, at_ms: int) -> None:
@@ -156,7 +156,7 @@ def live_jobs(file: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, at_half: Callable[[], None]) -> list[float]:
+def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, middle: Middle) -> list[float]:
     """Start the jobs and kill them at a random moment. Answers how many seconds each start has lived.
 
     Some moments fall into the start itself, some into batches. Every second kill takes the JVM along at once; the others
@@ -167,10 +167,10 @@ def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, at_half
     for number in range(chosen.kills):
         began = time.monotonic()
         with live_jobs(file) as process:
-            if number == chosen.kills // 2:
-                wait_for(lambda: ticked(settings) > 0, process, 600, "every shard to have spoken")
-                at_half()
-            pause(chance.uniform(LEAST_LIFE, MOST_LIFE) if number != chosen.kills // 2 else chance.uniform(0.0, 6.0))
+            pause(chance.uniform(LEAST_LIFE, MOST_LIFE))
+            if ticked(settings) >= middle.at:
+                with suppress(RuntimeError):  # there is another occasion, at the latest when they finish
+                    middle.take(file)
             if process.poll() is not None:
                 ended(file, process)
             process.kill()
@@ -183,15 +183,32 @@ def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, at_half
     return lived
 
 
-def finish(file: Path, settings: Settings, last: int) -> None:
+def finish(file: Path, settings: Settings, last: int, middle: Middle) -> None:
     """Let the jobs come to the end: all windows, all statements, all documents; then stop them as one does."""
     with live_jobs(file) as process:
+        wait_for(lambda: ticked(settings) >= middle.at, process, 1800, "half of the windows")
+        middle.take(file)
         wait_for(lambda: ticked(settings) >= last, process, 1800, "the last window")
         for job in ("correlate", "index"):
             wait_for(lambda j=job: caught_up(settings, j), process, 600, f"{job} to read all")
         process.send_signal(signal.SIGTERM)
         if process.wait(timeout=120) != 0:
             ended(file, process)
+
+
+class Middle:
+    """A savepoint of the running jobs, taken once, when half of the windows are done (`at`, ms)."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.found: dict[str, Any] | None = None
+
+    def take(self, file: Path) -> None:
+        """Take it, where it has not been taken."""
+        if self.found is None:
+            made = kappa(file, "savepoint", "create", "middle")
+            self.found = {name: made[name] for name in ("tick", "ticks", "correlated", "series", "hash")}
+            say(f"savepoint of the running jobs at {made['tick']}: {made['series']:,} series")
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float, what: str) -> None:
@@ -267,22 +284,20 @@ def differences(result: dict[str, Any]) -> int:
 def prove(file: Path, settings: Settings, chosen: Chosen) -> dict[str, Any]:
     """All of it, in order."""
     began = time.monotonic()
-    events, last = fill(settings, chosen)
+    events, first, last = fill(settings, chosen)
+    middle = Middle((first + last) // 2)
     report: dict[str, Any] = {"events": events, "fill_seconds": round(time.monotonic() - began, 1)}
     say(f"{events:,} events of {chosen.hosts} hosts in {report['fill_seconds']} s; batches of {chosen.batch:,}")
     began = time.monotonic()
-    report["lived_seconds"] = kill_again_and_again(
-        file, settings, chosen, lambda: report.update(savepoint=kappa(file, "savepoint", "create", "middle"))
-    )
+    report["lived_seconds"] = kill_again_and_again(file, settings, chosen, middle)
     report["read_when_last_killed"] = round(share_read(settings, "extract", topics.INPUTS), 3)
     close_windows(settings, last)
-    finish(file, settings, last)
+    finish(file, settings, last, middle)
     report["live_seconds"] = round(time.monotonic() - began, 1)
     say(f"live: {report['live_seconds']} s with {chosen.kills} kills")
     replays = [replayed(file, f"again-{n}", "--partitions", str(n)) for n in (1, 2, 8)]
-    if "savepoint" in report:
-        report["savepoint"] = {name: report["savepoint"][name] for name in ("tick", "series", "hash")}
-        replays.append(replayed(file, "from-middle", "--savepoint", "middle"))
+    replays.append(replayed(file, "from-middle", "--savepoint", "middle"))
+    report |= {"savepoint": middle.found, "windows": [first, last]}
     return {**report, "replays": replays, "differences": sum(map(differences, replays))}
 
 
@@ -322,8 +337,9 @@ def main() -> int:
     if options.json:
         print(json.dumps(report, indent=2))
     else:
-        Console().print(table_of(report))
-        Console().print(f"{report['differences']} differences; written to {out}")
+        console = Console(width=None if sys.stdout.isatty() else 130)
+        console.print(table_of(report))
+        console.print(f"{report['differences']} differences; written to {out}")
     return 1 if report["differences"] else 0
 
 
