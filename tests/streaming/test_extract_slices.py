@@ -85,7 +85,7 @@ def cut(key: Partition, records: list[Raw], part: Slice) -> list[Raw]:
     return records[part.begins[key] : part.ends[key]]
 
 
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
 def test_slices_of_any_cut_say_what_one_slice_says(spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)
     log = log_of(chance)
