@@ -36,6 +36,7 @@ from app.simulator.publish import Target, to_kafka
 from app.stack import Addresses, Stack, running_stack
 from benchmarks.deployment import machine, say
 from benchmarks.reached import share_read, ticked
+from pipelines import retention
 
 RESULTS = Path(__file__).parent / "results"
 WINDOW_SECONDS = 60
@@ -45,6 +46,7 @@ LATE_SHARE = 0.003
 READ_BY = {"correlate": ("novelties",), "index": ("novelties", "incidents", "late", "dead-letters")}
 KINDS = ("scores", "novelties", "incidents")
 LEAST_LIFE, MOST_LIFE = 8.0, 50.0  # seconds; about half of them are the start and the first batch
+MOST_BATCHES, MOST_WAIT = 5, 120.0
 COUNTS = ("left", "right", "only_left", "only_right", "different")
 
 
@@ -159,15 +161,21 @@ def live_jobs(file: Path) -> Iterator[subprocess.Popen[bytes]]:
 def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, middle: Middle) -> list[float]:
     """Start the jobs and kill them at a random moment. Answers how many seconds each start has lived.
 
-    Some moments fall into the start itself, some into batches. Every second kill takes the JVM along at once; the others
-    leave it up to a second to find out that it is alone.
+    Half of the moments are drawn without looking, so that some fall into the start itself; the others come after some
+    batches, so that the jobs get on. Every second kill takes the JVM along at once; the others leave it up to a second to
+    find out that it is alone.
     """
     chance = random.Random(chosen.seed)
     lived = []
     for number in range(chosen.kills):
         began = time.monotonic()
         with live_jobs(file) as process:
-            pause(chance.uniform(LEAST_LIFE, MOST_LIFE))
+            if number % 4 < 2:
+                pause(chance.uniform(LEAST_LIFE, MOST_LIFE))
+            else:
+                more = committed(settings) + chance.randint(1, MOST_BATCHES)
+                wait_for(lambda n=more: committed(settings) >= n, process, MOST_WAIT, None)
+                pause(chance.uniform(0.0, 4.0))
             if ticked(settings) >= middle.at:
                 with suppress(RuntimeError):  # there is another occasion, at the latest when they finish
                     middle.take(file)
@@ -211,14 +219,22 @@ class Middle:
             say(f"savepoint of the running jobs at {made['tick']}: {made['series']:,} series")
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float, what: str) -> None:
-    """Raise RuntimeError when it takes too long, or when the jobs end by themselves."""
+def committed(settings: Settings) -> int:
+    """The number of extract's last batch."""
+    number = retention.newest(settings.checkpoint("extract") / "commits")
+    return -1 if number is None else number
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float, what: str | None) -> None:
+    """Raise RuntimeError when it takes too long for `what`, if that is given, or when the jobs end by themselves."""
     deadline = time.monotonic() + seconds
     while not condition():
         if process.poll() is not None:
             msg = f"the jobs ended by themselves with {process.returncode}; see run.log"
             raise RuntimeError(msg)
         if time.monotonic() > deadline:
+            if what is None:
+                return
             msg = f"waited {seconds:.0f} s in vain for {what}"
             raise RuntimeError(msg)
         pause(0.5)
