@@ -17,9 +17,11 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
 
-from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, make_live, versions
+from app.aliases import point
+from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, versions
 from app.errors import ServiceUnavailable
 from app.ports import free_port
+from app.serving import Serving, Term
 from app.stack import Addresses
 from pipelines.bulk import BulkParameters, Elastic, Outcome, write_all
 from pipelines.index import sink
@@ -315,6 +317,10 @@ def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
     assert written(client, deployment.version, "novelties") == before
 
 
+def serves(version: str) -> Serving:
+    return Serving((Term(version),))
+
+
 def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
     spark: SparkSession, url: str, client: Elasticsearch, unique: str
 ) -> None:
@@ -323,9 +329,9 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
         for version in (old, new):
             ensure_templates(client, version, live=False)
             write_all(frame(spark, [score(version, 0)]), Elastic(url), QUICK, never)
-        make_live(client, old)
+        point(client, serves(old))
         assert set(client.indices.get_alias(name="scores")) == {f"scores-{old}-{DAY}"}
-        make_live(client, new)
+        point(client, serves(new))
         assert set(client.indices.get_alias(name="scores")) == {f"scores-{new}-{DAY}"}
         for version in (old, new):
             client.index(index=f"scores-{version}-2026.11.22", document={"@timestamp": NIGHT})
@@ -360,7 +366,7 @@ def test_templates_do_without_lifecycles_where_the_server_has_none(client: Elast
 
 def test_a_server_that_is_away_is_an_error_of_one_line() -> None:
     with Elasticsearch(f"http://127.0.0.1:{free_port(0)}", max_retries=0) as nobody:
-        for does in (lambda: ensure_templates(nobody, "v", live=False), lambda: make_live(nobody, "v")):
+        for does in (lambda: ensure_templates(nobody, "v", live=False), lambda: point(nobody, serves("v"))):
             with pytest.raises(ServiceUnavailable) as error:
                 does()
             assert "\n" not in str(error.value)
