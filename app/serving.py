@@ -162,13 +162,23 @@ def mark_aliased(home: Path) -> None:
 
 
 def pinned(settings: Settings, version: str) -> dict[str, Any] | None:
-    """The configuration that a version began with; None for one that never did."""
-    file = settings.home / "checkpoints" / version / "configuration.json"
-    try:
-        found: dict[str, Any] = json.loads(file.read_text())
-    except FileNotFoundError:
-        return None
-    return found
+    """The configuration that a version began with; None for one that never did.
+
+    Where jobs are about to begin after a replay, the file beside their checkpoints is made anew: until then that of the
+    replay counts.
+    """
+    own = settings.home / "checkpoints" / version / "configuration.json"
+    replayed = settings.home / "replays" / version / "manifest.json"
+    for file, name in ((own, None), (replayed, "configuration")):
+        try:
+            found: dict[str, Any] = json.loads(file.read_text())
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            msg = f"{file} is not JSON: {error}; bring it back from a copy"
+            raise InputError(msg) from error
+        return found[name] if name is not None else found
+    return None
 
 
 def as_pinned(settings: Settings, version: str, report: Callable[[str], None] = lambda line: None) -> Settings:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app import aliases, serving, version_locks
 from app.elasticsearch_schema import KINDS, template
 from app.errors import InputError
-from app.run import pin_configuration
+from app.run import depended_on, pin_configuration
 from app.serving import Serving, Span, Term
 from app.settings import PROJECT, Settings
 from models.detector import Parameters
@@ -229,6 +229,12 @@ def test_a_version_goes_on_with_the_configuration_that_it_began_with(home: Setti
     assert len(said) == 1
 
 
+def test_the_configuration_of_its_replay_counts_while_that_of_its_jobs_is_made_anew(home: Settings) -> None:
+    replayed(home, "v2", "complete")
+    (home.checkpoint("configuration.json").parent.parent / "v2" / "configuration.json").unlink()
+    assert serving.as_pinned(home, "v2").detector.spike_nats == 9.0
+
+
 def test_before_a_promotion_the_settings_decide_and_after_it_the_version(home: Settings) -> None:
     other = home.model_copy(update={"detection": Parameters(spike_nats=8.0)})
     assert serving.to_run(other) is other
@@ -253,7 +259,8 @@ def refused(settings: Settings, version: str, says: str) -> None:
 
 def replayed(settings: Settings, version: str, status: str) -> None:
     own = settings.model_copy(update={"version": version})
-    run.keep(run.folder_of(own), {"format": run.FORMAT, "status": status, "version": version, "slices": [{}]})
+    kept = {"format": run.FORMAT, "status": status, "version": version, "slices": [{}]}
+    run.keep(run.folder_of(own), kept | {"configuration": depended_on(tuned(settings, version))})
 
 
 def test_a_version_that_is_not_known_is_refused(home: Settings) -> None:
