@@ -36,6 +36,7 @@ from replay.indexed import Indexed, extract_checkpoints
 CLOSE_SECONDS = 60  # of event time: as near as this, the candidate goes for the tick where the other one is now
 POLL_SECONDS = 1.0
 TAKEN_OVER_SECONDS = 60.0
+LOOK_SECONDS = 20.0
 SAME = ("law", "topics", "extract")  # of the configuration: what both versions must have in common
 
 
@@ -187,8 +188,7 @@ def is_first(old: Settings, terms: Serving) -> bool:
 
 def shown(what: Plan) -> dict[str, Any]:
     """What would be done, as JSON types."""
-    with gaps.consumer_of(what.old) as consumer:
-        reached, other = (Indexed(one, consumer).look() for one in (what.new, what.old))
+    reached, other = (reached_by(one) for one in (what.new, what.old))
     return {
         "version": what.new.version,
         "previous": what.old.version,
@@ -202,6 +202,15 @@ def shown(what: Plan) -> dict[str, Any]:
         "previous_reached_time": moment(other, "no tick yet"),
         "previous_running": bool(version_locks.busy(what.old, names_of(what.old))),
     }
+
+
+def reached_by(settings: Settings) -> int | None:
+    """The last tick of a version that is indexed; while its jobs run, `index` is always a batch behind: waits for it."""
+    with gaps.consumer_of(settings) as consumer:
+        look, deadline = Indexed(settings, consumer), time.monotonic() + LOOK_SECONDS
+        while look.look() is None and version_locks.busy(settings, ["index"]) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return look.done
 
 
 # --- promotion

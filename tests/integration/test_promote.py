@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 from malformed import iso
 from test_law import records
 from test_operations import Running, answer, assert_one_line, healthz, kappa
 
-from app import gaps, jobs, serving, topics
+from app import jobs, serving, topics
 from app.serving import Serving, Span
 from app.settings import PROJECT, Settings, load
 from app.stack import Addresses, Stack, running_stack
@@ -129,9 +129,15 @@ class Deployment:
         self.file = settings_file(folder, servers, "live", "spike_nats = 20.7")
         self.other = settings_file(folder, servers, "v2", "spike_nats = 15.0")
         self.settings = load(self.file)
+        self.seen: dict[str, Indexed] = {}
+        self.consumer = KafkaConsumer(**topics.client_options(self.settings))
 
     def version(self, name: str) -> Settings:
         return serving.as_pinned(self.settings, name)
+
+    def step(self, what: str) -> None:
+        """When each step began, for who reads the log of a test that failed."""
+        print(f"{time.strftime('%H:%M:%S')} {what}")  # noqa: T201
 
     def command(self, *arguments: str) -> Any:
         return kappa(*arguments, "--config", str(self.file))
@@ -144,18 +150,20 @@ class Deployment:
 
     def indexed(self, name: str) -> int:
         """The last tick up to which a version is in Elasticsearch; -1 before there is one."""
-        with gaps.consumer_of(self.settings) as consumer:
-            return Indexed(self.version(name), consumer).look() or -1
+        if name not in self.seen:
+            self.seen[name] = Indexed(self.version(name), self.consumer)
+        return self.seen[name].look() or -1
 
     def reaches(self, name: str, tick: int) -> Callable[[], bool]:
         return lambda: self.indexed(name) >= tick
 
 
 @pytest.fixture(scope="module")
-def deployment(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def deployment(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("promote"), servers)
     topics.create(made.settings)
-    return made
+    yield made
+    made.consumer.close()
 
 
 def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(deployment: Deployment) -> None:
@@ -165,16 +173,20 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         process.wait(lambda: deployment.indexed("live") > 0, 120, "the first tick to be indexed")
         first = deployment.indexed("live")
         process.wait(deployment.reaches("live", first + 12 * SECOND), 120, "windows of live")
+        deployment.step("the replay")
         made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--json")
         status, _, err = answer(made)
         assert status == 0, err
 
+        deployment.step("refusals")
         refused_ones(deployment)
+        deployment.step("promotions that are killed")
         for _ in range(2):
             broken = deployment.command("replay", "promote", "v2", "--json")
             threading.Event().wait(moments.uniform(6.0, 25.0))
             broken.kill()
             answer(broken)
+        deployment.step("the promotion")
         there = deployment.promoted("promote", "v2")
         terms = serving.read(deployment.settings.home)
         assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
@@ -187,9 +199,11 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         assert healthz(address)[0] == 200
         assert_one_line(deployment.command("replay", "drop", "v2", "--yes"), "version v2 serves")
 
+        deployment.step("the rollback")
         back = deployment.promoted("rollback")
         assert back["version"] == "live" and back["previous"] == "v2" and back["running"]
         assert back["after"] > there["after"]
+        deployment.step("live again")
         process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), 120, "windows of live again")
         process.stop()
     assert process.said.count("running extract, detect, correlate, index") == 3
