@@ -17,11 +17,12 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
 
-from app import aliases
+from app import aliases, serving
 from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, versions
 from app.errors import ServiceUnavailable
 from app.ports import free_port
 from app.serving import Serving, Term
+from app.settings import Settings
 from app.stack import Addresses
 from pipelines.bulk import BulkParameters, Elastic, Outcome, write_all
 from pipelines.index import sink
@@ -378,6 +379,30 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
         assert {name: found["aliases"]["novelties"] for name, found in shown.items()} == {
             f"novelties-{new}-{day}": {} for day in (DAY, "2026.11.22")
         }, "an alias that was filtered is not any more"
+    finally:
+        drop_version(client, old)
+        drop_version(client, new)
+
+
+def test_who_comes_after_a_promotion_that_was_broken_off_lets_the_aliases_follow(
+    client: Elasticsearch, unique: str, tmp_path: Path
+) -> None:
+    old, new = f"{unique}-a", f"{unique}-b"
+    settings = Settings(home=tmp_path, version=new)
+    try:
+        for version in (old, new):
+            ensure_templates(client, version, live=False)
+            client.index(index=f"scores-{version}-{DAY}", document=decided("scores", NIGHT, ""))
+        aliases.point(client, Serving((Term(old),)))
+        serving.write(tmp_path, Serving((Term(old),)).then(new, NIGHT - 1))  # and then it was killed
+        aliases.prepare(client, settings)
+        assert serving.read(tmp_path).aliased
+        client.indices.refresh(index=f"scores-{unique}-*")
+        hits = client.search(index="scores", size=1_000)["hits"]["hits"]
+        assert [h["_index"] for h in hits if unique in h["_index"]] == [f"scores-{new}-{DAY}"]
+        client.indices.put_alias(index=f"scores-{old}-{DAY}", name="scores")  # what has followed is left alone
+        aliases.prepare(client, settings)
+        assert client.indices.get_alias(index=f"scores-{old}-{DAY}")[f"scores-{old}-{DAY}"]["aliases"]["scores"] == {}
     finally:
         drop_version(client, old)
         drop_version(client, new)
