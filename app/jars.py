@@ -23,6 +23,7 @@ from pathlib import Path
 from app.errors import StackError
 from app.file_lock import file_lock
 from app.java import server_java
+from app.java_code import ensure_compiled
 from app.java_network import network_options
 from app.jvm import last_meaningful_line, pyspark_jar
 
@@ -258,6 +259,7 @@ def main(arguments: list[str]) -> int:
             lock(folder, say)
         else:
             ensure_jars(folder, say)
+            ensure_compiled(folder, say)
     except StackError as error:
         say(str(error))
         return 1

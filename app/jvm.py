@@ -82,6 +82,16 @@ class Jvm:
         self._gateway = JavaGateway(gateway_parameters=parameters)
         return self._gateway.jvm
 
+    def array(self, kind: Any, items: Sequence[Any]) -> Any:
+        """A Java array of a class. StackError before `connect`."""
+        if self._gateway is None:
+            msg = f"{self.command.name} is not connected"
+            raise StackError(msg)
+        found = self._gateway.new_array(kind, len(items))
+        for i, item in enumerate(items):
+            found[i] = item
+        return found
+
     def failure(self, what: str) -> StackError:
         """An error that carries the last meaningful line that this run logged."""
         line = last_meaningful_line(self.command.log, self._log_start)

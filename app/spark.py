@@ -9,13 +9,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from app.jars import ensure_jars
 from app.java import spark_java_home
+from app.java_code import ensure_compiled
 from app.settings import Settings
 from app.stack import silent
+from pipelines.jvm import FUNCTIONS
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -23,6 +26,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 def session(settings: Settings, name: str = "kappa", report: Callable[[str], None] = silent) -> SparkSession:
     """Start Spark, or give the session that this process has already."""
     ensure_jars(settings.jars, report)
+    own = ensure_compiled(settings.jars, report)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -30,7 +34,7 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     if settings.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(settings.spark.master)
-    for key, value in (options(settings) | settings.spark.extra).items():
+    for key, value in (options(settings, own) | settings.spark.extra).items():
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
     with stderr_into(settings.home / "logs" / "spark.log"):
@@ -39,7 +43,16 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     spark.sparkContext.setLogLevel("ERROR")
+    register_functions(spark)
     return spark
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Make our functions in the JVM known by their SQL names."""
+    java: Any = spark._jsparkSession  # the Java API: the Python one wants generics, which Spark's compiler leaves out
+    for name, (kind, answer) in FUNCTIONS.items():
+        function = getattr(spark._jvm.kappa, kind)()  # type: ignore[union-attr]
+        java.udf().register(name, function, java.parseDataType(answer.json()))
 
 
 @contextmanager
@@ -61,9 +74,9 @@ def stderr_into(file: Path) -> Iterator[None]:
         os.close(own)
 
 
-def options(settings: Settings) -> dict[str, str]:
-    """Spark's configuration; each that is not obvious has its reason."""
-    jars = sorted(str(p) for p in (settings.jars / "spark").glob("*.jar"))
+def options(settings: Settings, own: Path) -> dict[str, str]:
+    """Spark's configuration; each that is not obvious has its reason. `own` is the jar of our classes."""
+    jars = [*sorted(str(p) for p in (settings.jars / "spark").glob("*.jar")), str(own)]
     scratch = settings.home / "spark"
     return {
         "spark.jars": ",".join(jars),

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.inputs import canonical, ecs, otlp, prometheus, syslog, telegraf
-from pipelines.inputs.fields import HEARTBEAT, LABELS, checked_lines, checked_points, good_and_one_bad, let
+from pipelines.inputs.fields import HEARTBEAT, LABELS, checked_lines, checked_points, good_and_one_bad, let, level_name
 from pipelines.masking import template_of
 
 __all__ = ["log_lines", "telemetry_points"]
@@ -46,28 +46,27 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
     else it says why not, and `series` is null. A record with points that cannot be read has one such row beside its good
     ones. A heartbeat is one row of series and host `heartbeat` at its append time.
     """
-    read = _parsed(raw, canonical.FLAT_POINT)
-    flat, time, quick, labels = F.col("__flat"), F.col("__time"), F.col("__quick"), F.col("__labels")
-    host, number = F.col("__host"), F.col("__value")
-    read = read.select(
+    flat = F.col("__flat")
+    read = _with_flat(raw, canonical.flat_point).select(
         *_columns(raw),
-        time,
-        canonical.quick_series(F.col("raw_value"), flat, time).alias("__quick"),
-        flat["host.name"].alias("__host"),
-        flat["metric.value"].alias("__value"),
-        flat["labels"].alias("__labels"),
+        F.timestamp_micros(flat["event_time"]).alias("__time"),
+        flat["series"].alias("__series"),
+        flat["value"].alias("__value"),
     )
-    labelled = F.array(_struct(_POINT_ROW, time, canonical.with_labels(quick, labels), host, number))
-    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW, quick.isNull())
+    series = F.col("__series")
+    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW, series.isNull())
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
-    read = read.withColumn("__row", F.explode_outer(F.coalesce(rows, F.when(labels.isNotNull(), labelled))))
+    read = read.withColumn("__row", F.explode_outer(rows))
     row, plain = F.col("__row"), F.col("__row").isNull()
+    host = F.replace(
+        F.replace(F.element_at(F.split(series, "/", 3), 2), F.lit("%2F"), F.lit("/")), F.lit("%25"), F.lit("%")
+    )
     return read.select(
-        *_given(raw),
-        F.when(plain, time).otherwise(row["event_time"]).alias("event_time"),
-        F.when(plain, quick).otherwise(row["series"]).alias("series"),
+        *_columns(raw),
+        F.when(plain, F.col("__time")).otherwise(row["event_time"]).alias("event_time"),
+        F.when(plain, series).otherwise(row["series"]).alias("series"),
         F.when(plain, host).otherwise(row["host"]).alias("host"),
-        F.when(plain, number).otherwise(row["value"]).alias("value"),
+        F.when(plain, F.col("__value")).otherwise(row["value"]).alias("value"),
         row["reason"].alias("reason"),
     )
 
@@ -77,18 +76,19 @@ def log_lines(raw: DataFrame) -> DataFrame:
 
     `raw_value` and `reason` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
-    read = _parsed(raw, canonical.FLAT_LINE)
-    quick = canonical.quick_line(F.col("raw_value"), F.col("__flat"), F.col("__time"))
-    read = read.withColumn("__quick", quick)
-    slow = F.col("__quick").isNull()
-    rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW, slow)
-    read = read.select(*_columns(raw), "__quick", F.explode_outer(rows).alias("__row"))
-    read = read.withColumn("__line", F.coalesce("__quick", "__row"))
+    flat = F.col("__flat")
+    read = _with_flat(raw, canonical.flat_line)
+    rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW, flat.isNull())
+    read = read.select(*_columns(raw), "__flat", F.explode_outer(rows).alias("__row"))
+    row, plain = F.col("__row"), F.col("__row").isNull()
+    own = {name: flat[name] for name in _LINE_ROW}
+    own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_name(flat["level"])}
+    message = F.when(plain, flat["message"]).otherwise(row["message"])
     return read.select(
-        *_given(raw),
-        *(F.col("__line")[name].alias(name) for name in _LINE_ROW),
-        template_of(F.col("__line.message")).alias("template"),
-        F.col("__line.reason").alias("reason"),
+        *_columns(raw),
+        *(F.when(plain, own[name]).otherwise(row[name]).alias(name) for name in _LINE_ROW),
+        template_of(message).alias("template"),
+        row["reason"].alias("reason"),
     )
 
 
@@ -100,20 +100,13 @@ def _columns(raw: DataFrame) -> list[Column]:
     return [*_others(raw), F.col("raw_value")]
 
 
-def _given(raw: DataFrame) -> list[Column]:
-    """The record's own columns, its value as the bytes that came."""
-    return [*_others(raw), F.col("raw_value").cast("binary").alias("raw_value")]
-
-
-def _parsed(raw: DataFrame, flat: str) -> DataFrame:
-    """Add `__flat`, the members of a flat record, and `__time`, its event time; null where they are not there."""
+def _with_flat(raw: DataFrame, flat: Callable[[Column], Column]) -> DataFrame:
+    """The value as `raw_value`, and `__flat`: what can be read of it as a flat record."""
     # Always true, which the optimizer cannot see: it would copy all that follows below a union of many partitions, and
     # filters on what is parsed below the parser, so that records are parsed twice.
     here = F.spark_partition_id() >= 0
-    # as text from here on: each use of bytes as text copies them
-    read = raw.select(*_others(raw), F.col("value").cast("string").alias("raw_value"))
-    read = read.withColumn("__flat", F.from_json(F.when(here, F.col("raw_value")), flat))
-    return read.withColumn("__time", canonical.quick_time(F.col("__flat")["@timestamp"]))
+    value = F.col("value")
+    return raw.select(*_others(raw), value.alias("raw_value"), flat(F.when(here, value)).alias("__flat"))
 
 
 def _points(text: Column, shape: Column) -> Column:
@@ -162,7 +155,7 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
         one = let(values, lambda found: F.when(F.size(found) == 1, F.get(found, F.lit(0))))
         return let(one, lambda shape: of_shape(text, shape))
 
-    given = F.col("raw_value")
+    given = F.col("raw_value").cast("string")
     return let(F.when(F.is_valid_utf8(given), given), of_text, where)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from models.series import Series, build
-from pipelines.inputs import log_lines, telemetry_points
+from pipelines.inputs import canonical, log_lines, telemetry_points
+from pipelines.jvm import FUNCTIONS
 
 pytestmark = pytest.mark.spark
 
@@ -500,9 +502,194 @@ def test_other_columns_pass_with_their_watermark_on_a_stream(spark: SparkSession
 
 def test_neither_unions_nor_filters_make_spark_parse_a_record_twice(spark: SparkSession) -> None:
     def parsers(frame: DataFrame) -> int:
-        return str(frame._jdf.queryExecution().optimizedPlan()).count("from_json(")
+        plan = str(frame._jdf.queryExecution().optimizedPlan())
+        return plan.count("from_json(") + plan.count("kappa_flat_")
 
     one = raw(spark, [flat()])
     for read in (telemetry_points, log_lines):
         many = read(one.union(one).union(one)).where("reason is null and host <> 'x' and event_time > '2000-01-01'")
         assert parsers(many) == parsers(read(one)) == 2
+
+
+TIMES = [
+    *(
+        f"2026-01-05T00:00:10{fraction}Z"
+        for fraction in ("", ".1", ".123456", ".1234567", ".123456789", ".1234567890", ".")
+    ),
+    *("1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999Z", "2199-12-31T23:59:59.999999Z", "2200-01-01T00:00:00Z"),
+    *(
+        "2024-02-29T12:00:00Z",
+        "2023-02-29T12:00:00Z",
+        "2100-02-29T00:00:00Z",
+        "2000-02-29T00:00:00.5Z",
+        "2026-04-31T00:00:00Z",
+    ),
+    *(
+        "2026-01-05T24:00:00Z",
+        "2026-01-05T23:60:00Z",
+        "2026-01-05T23:59:60Z",
+        "2026-13-01T00:00:00Z",
+        "2026-00-10T00:00:00Z",
+    ),
+    *("2026-01-05T00:00:10", "2026-01-05T00:00:10+02:00", "2026-01-05 00:00:10Z", "2026-01-05T00:00:10z", "2026-01-05"),
+    *(
+        "2026-1-5T00:00:10Z",
+        "+2026-01-05T00:00:10Z",
+        "12026-01-05T00:00:10Z",
+        "2026-01-05T00:00:1\u0660Z",
+        "2026-01-05T-1:00:00Z",
+    ),
+    *(
+        "2026-01-05T00:00Z",
+        "2026-01-05T00:00:10,5Z",
+        "2026-01-05T00:00:10.5ZZ",
+        "",
+        "Z",
+        None,
+        1_767_571_210,
+        1.5,
+        True,
+        {},
+    ),
+]
+NAMES = [
+    "h",
+    "a/b",
+    "100%",
+    "%2F",
+    "ü",
+    "\U0001f600",
+    "\ud800",
+    "\ufffd",
+    "a\tb",
+    "\x7f",
+    "\x85",
+    "",
+    "x" * 256,
+    "x" * 257,
+    "ü" * 256,
+]
+NAMES += ["é" * 128 + "\U0001f600" * 128, "\\", '"', None, 7, 1.5, False, [], {"a": "b"}, "heartbeat", "\u2028", " h "]
+VALUES = [
+    0,
+    -0.0,
+    1,
+    -1,
+    1e15,
+    1.0000001e15,
+    1e18,
+    1.1e18,
+    5e-324,
+    1e-400,
+    2**53 + 1,
+    2**63,
+    2**64 + 1,
+    0.1,
+    1e22,
+    123456789.12345678,
+]
+VALUES += ["1.5", "nan", "", True, None, [], {}, float("nan"), float("inf"), 10**400, 1e308]
+LABEL_SETS = [
+    {},
+    {"b": "2", "a": "1"},
+    {"a": None},
+    {"a": 1},
+    {"": ""},
+    {"a/b": "c%"},
+    {"k": "ü"},
+    {"ü": "v", "z": "w"},
+    {"a": "\x01"},
+    [],
+    "x",
+    None,
+]
+LABEL_SETS += (
+    [{f"k{i}": "v" for i in range(n)} for n in (15, 16, 17)]
+    + [{"k": "v" * n} for n in (128, 129)]
+    + [{"a": {"b": "c"}}]
+)
+MESSAGES = [
+    "it works",
+    "ü",
+    "\U0001f600",
+    "\ufffd",
+    "\ud83d",
+    "a\nb",
+    "\x00",
+    "x" * 8192,
+    "x" * 8193,
+    "",
+    " ",
+    None,
+    5,
+    {"a": 1},
+    '{"json": true}',
+]
+SHAPES = [
+    b" %s",
+    b"%s ",
+    b"%s\n",
+    b"%s,",
+    b"%s}",
+    b"%s{}",
+    b"%s %s",
+    b"[%s]",
+    b"\xef\xbb\xbf%s",
+    b"%s\x00",
+    b"\x00%s",
+    b"%s#c",
+    b'{"a":{"b":[1,{}]},%s',
+    b'{"host.name":"x",%s',
+    b'{"metric.value":2,%s',
+    b'{"@timestamp":"2026-01-05T00:00:11Z",%s',
+    b'{"labels":{"a":"1","a":"2"},%s',
+    b'{"service.name":null,"z":[],%s',
+    b'{"x":NaN,%s',
+    b"{'y':1,%s",
+    b'{"\xff":1,%s',
+    b'{"x":"\xc0\x80",%s',
+    b'{"x":"\xed\xa0\x80",%s',
+    b'{"x":"\xfe",%s',
+    b'{"metric.type":"gauge","metric.type":"counter",%s',
+    b'{"heartbeat":true,%s',
+    b'{"resourceMetrics":[],%s',
+    b'{"x":01,%s',
+    b'{"x":1.,%s',
+]
+
+
+def variants(good: Callable[..., str]) -> list[bytes | str | None]:
+    """A good record with each of its members changed in every way above, and in the company of all kinds of bytes."""
+    changed = [good(at=time) for time in TIMES] + [
+        good(service__name=...),
+        good(metric__type="counter", metric__value=1e17),
+    ]
+    changed += [
+        good(**{member: name})
+        for member in ("host__name", "service__name", "metric__name", "metric__type")
+        for name in NAMES
+    ]
+    changed += [good(metric__value=value) for value in VALUES] + [good(labels=labels) for labels in LABEL_SETS]
+    changed += [good(message=message) for message in MESSAGES] + [good(log__level=word) for word in NAMES]
+    whole = good().encode()
+    shaped = [shape.replace(b"%s", whole if not shape.startswith(b"{") else whole[1:]) for shape in SHAPES]
+    cut = [whole[:n] for n in range(0, len(whole), 7)]
+    return [*changed, *shaped, *cut, whole.decode().encode("utf-16"), whole.decode().encode("utf-16-le"), b"", None]
+
+
+@pytest.mark.parametrize(("read", "good"), [("points", flat), ("lines", log)])
+def test_what_is_read_in_java_is_what_sparks_functions_read(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, read: str, good: Callable[..., str]
+) -> None:
+    of = {"points": (points, "flat_point"), "lines": (lines, "flat_line")}
+    reader, name = of[read]
+    values = variants(good)
+    quick = raw(spark, values).select(getattr(canonical, name)(F.col("value")).isNotNull().alias("quick"))
+    assert quick.where("quick").count() > 40
+    fast = reader(spark, values)
+    answer = FUNCTIONS[f"kappa_{name}"][1]
+    monkeypatch.setattr(canonical, name, lambda record: F.lit(None).cast(answer))
+    slow = reader(spark, values)
+    assert len(slow) == len(values)
+    for i, value in enumerate(values):
+        assert fast[i] == slow[i], value

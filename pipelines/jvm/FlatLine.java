@@ -1,0 +1,87 @@
+package kappa;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import java.io.IOException;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.api.java.UDF1;
+
+/**
+ * The bytes of a flat canonical log record -> (event time in microseconds, host, service, level as given, message); null for
+ * what is not plainly good.
+ */
+public class FlatLine extends FlatRecord implements UDF1 {
+  private static final int MAX_MESSAGE = 8192;
+
+  @Override
+  public Object call(Object record) throws IOException {
+    JsonParser parser = null;
+    try {
+      parser = open((byte[]) record);
+      return parser == null ? null : read(parser);
+    } catch (JsonProcessingException notJson) {
+      return null; // Spark's functions say why
+    } finally {
+      if (parser != null) {
+        parser.close();
+      }
+    }
+  }
+
+  private static Row read(JsonParser parser) throws IOException {
+    String host = null, service = null, level = null, message = null;
+    long time = -1;
+    for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
+      JsonToken token = parser.nextToken();
+      boolean text = token == JsonToken.VALUE_STRING;
+      if (token == null) {
+        return null;
+      }
+      if (name.equals("@timestamp")) {
+        if (!text || time >= 0 || (time = time(parser)) < 0) {
+          return null;
+        }
+      } else if (name.equals("host.name")) {
+        if (!text || host != null || !isName(host = parser.getText())) {
+          return null;
+        }
+      } else if (name.equals("service.name")) {
+        if (!text || service != null || !isName(service = parser.getText())) {
+          return null;
+        }
+      } else if (name.equals("log.level")) {
+        if (!text || level != null) {
+          return null;
+        }
+        level = parser.getText();
+      } else if (name.equals("message")) {
+        if (!text || message != null || !whole(message = parser.getText())) {
+          return null;
+        }
+      } else if (otherForm(name)) {
+        return null;
+      } else {
+        parser.skipChildren();
+      }
+    }
+    if (time < 0 || host == null || service == null || level == null || message == null || !ends(parser)) {
+      return null;
+    }
+    return RowFactory.create(new Object[] {time, host, service, level, message});
+  }
+
+  /** Whether a message needs no cutting and has no half characters. */
+  private static boolean whole(String message) {
+    if (message.length() == 0 || message.length() > MAX_MESSAGE) {
+      return false;
+    }
+    for (int i = 0; i < message.length(); i++) {
+      if (Character.isSurrogate(message.charAt(i))) {
+        return false;
+      }
+    }
+    return message.indexOf('\ufffd') < 0;
+  }
+}

@@ -1,0 +1,142 @@
+package kappa;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * What the two readers of flat canonical records share: strings, times and names that are plainly good.
+ *
+ * <p>Every method answers "null" (or a negative number) for anything that needs a second look; Spark's own functions take
+ * that look, and say why where it cannot be used. So nothing here may accept what pipelines/inputs/fields.py refuses, nor
+ * read it otherwise.
+ */
+abstract class FlatRecord {
+  static final JsonFactory JSON = new JsonFactory();
+  static final int MAX_NAME = 256;
+  private static final long LAST_YEAR = 2199;
+  private static final int[] DAYS = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+  /** A parser that stands behind the opening brace, or null for what is not a JSON object in plain UTF-8. */
+  static JsonParser open(byte[] record) throws IOException {
+    if (record == null || record.length < 2 || record[0] != '{' || record[1] == 0) {
+      return null; // a zero would make Jackson take it for UTF-16
+    }
+    int bits = 0;
+    for (int i = 0; i < record.length; i++) {
+      bits |= record[i];
+    }
+    // Jackson takes overlong forms and surrogates for good
+    if (bits < 0 && new String(record, StandardCharsets.UTF_8).indexOf('\ufffd') >= 0) {
+      return null;
+    }
+    JsonParser parser = JSON.createParser(record);
+    parser.nextToken();
+    return parser;
+  }
+
+  /** Whether a member says that a record may be of another form, which is to be looked at first. */
+  static boolean otherForm(String member) {
+    return member.equals("heartbeat") || member.equals("resourceMetrics") || member.equals("resourceLogs")
+        || member.equals("metrics") || member.equals("name");
+  }
+
+  /** Whether the object that was read is all there is. */
+  static boolean ends(JsonParser parser) throws IOException {
+    return parser.currentToken() == JsonToken.END_OBJECT && parser.nextToken() == null;
+  }
+
+  /** Whether a text can be (part of) a name: no control characters, nothing that stands for bytes that were not text. */
+  static boolean clean(String text) {
+    for (int i = 0; i < text.length(); i++) {
+      char c = text.charAt(i);
+      if (c < 0x20 || (c >= 0x7f && c <= 0x9f) || Character.isSurrogate(c) || c == '\ufffd') {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Whether a text is a name of 1 to MAX_NAME characters. */
+  static boolean isName(String text) {
+    return text != null && text.length() > 0 && text.length() <= MAX_NAME && clean(text);
+  }
+
+  /** A part of a series' name, as models.series.quote writes it. */
+  static void quote(StringBuilder name, String part) {
+    if (part.indexOf('/') < 0 && part.indexOf('%') < 0) {
+      name.append(part);
+    } else {
+      name.append(part.replace("%", "%25").replace("/", "%2F"));
+    }
+  }
+
+  /**
+   * Microseconds since 1970 of the parser's string, "2026-01-05T00:00:00[.123456789][Z]", in UTC; -1 for any other form and
+   * for years outside 1970..2199. Digits after the sixth of a fraction are cut off, as Spark does.
+   */
+  static long time(JsonParser parser) throws IOException {
+    char[] text = parser.getTextCharacters();
+    int at = parser.getTextOffset();
+    int length = parser.getTextLength();
+    if (length > 0 && text[at + length - 1] == 'Z') {
+      length--;
+    }
+    if (length < 19 || length == 20 || length > 29 || text[at + 4] != '-' || text[at + 7] != '-' || text[at + 10] != 'T'
+        || text[at + 13] != ':' || text[at + 16] != ':' || (length > 20 && text[at + 19] != '.')) {
+      return -1;
+    }
+    long year = number(text, at, 4), month = number(text, at + 5, 2), day = number(text, at + 8, 2);
+    long hour = number(text, at + 11, 2), minute = number(text, at + 14, 2), second = number(text, at + 17, 2);
+    if (year < 1970 || year > LAST_YEAR || month < 1 || month > 12 || day < 1 || day > days(year, (int) month)
+        || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59) {
+      return -1;
+    }
+    long micros = 0;
+    for (int i = 20; i < 26; i++) {
+      micros = 10 * micros + (i < length ? digit(text[at + i]) : 0);
+    }
+    for (int i = 20; i < length; i++) {
+      if (digit(text[at + i]) < 0) {
+        return -1;
+      }
+    }
+    return ((((epochDay(year, month, day) * 24 + hour) * 60 + minute) * 60) + second) * 1000000L + micros;
+  }
+
+  private static int digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : -1;
+  }
+
+  private static long number(char[] text, int at, int digits) {
+    long found = 0;
+    for (int i = at; i < at + digits; i++) {
+      int d = digit(text[i]);
+      if (d < 0) {
+        return -1;
+      }
+      found = 10 * found + d;
+    }
+    return found;
+  }
+
+  private static boolean leap(long year) {
+    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  }
+
+  private static int days(long year, int month) {
+    return month == 2 && leap(year) ? 29 : DAYS[month - 1];
+  }
+
+  /** Days since 1970-01-01 in the Gregorian calendar; years from 1970 on. */
+  private static long epochDay(long year, long month, long day) {
+    long before = year - 1;
+    long found = 365 * (year - 1970) + (before / 4 - before / 100 + before / 400) - 477 + day - 1;
+    for (int m = 1; m < month; m++) {
+      found += days(year, m);
+    }
+    return found;
+  }
+}
