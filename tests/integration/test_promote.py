@@ -253,6 +253,7 @@ def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
     for kind in ("novelties", "incidents"):
         assert said(shown[kind], until) == decided(deployment, terms, kind, until)
         assert {d["novelty"]["version"] for d in shown[kind]} == {"live", "v2"}, f"no {kind} of one of them"
+        assert {d["novelty"]["version"] for d in shown[kind] if d["novelty"]["status"] != "close"} <= {terms.version}
     refused = Counter(
         (d["pipeline"]["topic"], d["pipeline"]["partition"], d["pipeline"]["offset"]) for d in shown["pipeline"]
     )
