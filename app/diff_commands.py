@@ -38,14 +38,18 @@ def diff(
     from app.cli import connected, print_json, report
     from app.spark import session
     from replay import diff as comparison
+    from replay import run as runs
     from replay import said
     from replay import truth as truths
 
     windows = milliseconds("--from", since), milliseconds("--to", until)
     known = None if truth is None else truths.read(truth)
     settings = connected(load(config), ("kafka",))
-    for version in (left, right):
-        said.extents_of(settings, version)  # refused before Spark starts
+    for version in (left, right):  # refused before Spark starts
+        said.extents_of(settings, version)
+        kept = runs.read_manifest(runs.folder_of(settings.model_copy(update={"version": version})))
+        if kept is not None:
+            runs.check_finished(kept)
     spark = session(settings, "kappa-replay-diff", report)
     try:
         found = comparison.diff(spark, settings, left, right, most, report, windows=windows, truth=known)

@@ -10,11 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import latency, throughput
+from benchmarks import latency, replays, throughput
 from benchmarks.deployment import deployment, machine
 
 RESULTS = Path(__file__).parent / "results"
 
+PARTS = ("throughput", "replay", "latency")
 # figure -> (what it says, what was promised)
 WANTED = {
     "plain_events_per_second": ("reading the topic without parsing, events/s", ""),
@@ -23,6 +24,10 @@ WANTED = {
     "detect_rows_per_second": ("detect, series windows/s", ">= 150,000"),
     "state_bytes_per_gauge": ("state of a gauge, bytes", "< 300"),
     "index_documents_per_second": ("index, documents/s", ""),
+    "replay_events_per_second": ("bounded replay, events/s", ""),
+    "chain_events_per_second": ("extract, detect, correlate live, events/s", ""),
+    "replay_to_plain": ("replay / plain reading", ">= 0.45"),
+    "replay_to_chain": ("replay / live chain", ">= 3"),
     "latency_median_seconds": ("window closed -> searchable, median s", "< 5"),
     "latency_p99_seconds": ("window closed -> searchable, p99 s", "< 10"),
 }
@@ -36,14 +41,16 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=500_000, help="series for detect")
     parser.add_argument("--rate", type=int, default=20_000, help="events/s live")
     parser.add_argument("--seconds", type=float, default=120.0, help="live, after a minute's warm-up")
-    parser.add_argument("--only", choices=["throughput", "latency"], default=None)
+    parser.add_argument("--only", choices=list(PARTS), default=None)
     chosen = parser.parse_args()
     about = machine()
     figures: dict[str, float] = {}
     with deployment() as (settings, spark):
-        if chosen.only != "latency":
+        if chosen.only in (None, "throughput"):
             figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
-        if chosen.only != "throughput":
+        if chosen.only in (None, "replay"):
+            figures |= replays.measure(spark, settings, chosen.events, chosen.series)
+        if chosen.only in (None, "latency"):
             figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
     RESULTS.mkdir(exist_ok=True)
     at = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")

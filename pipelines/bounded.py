@@ -25,6 +25,7 @@ STATE = "done long, part string, bytes binary"
 COLUMNS = [column.split()[0] for column in f"{ANSWER}, {STATE}".split(", ")]
 TEXT_COLUMNS = ("series", "kind", "statement", "part", "bytes")
 MARKER = -1  # the window of a row that says that a shard exists
+ANSWERS_AT_ONCE = 20_000  # a table for each window would cost more than the models do
 
 
 def detect_bounded(
@@ -94,28 +95,37 @@ class ShardRun:
         self._done, parts = begun if begun is not None else (BEGINNING, {})
         self._detector = ShardDetector.load(parts, parameters) if parts else ShardDetector(parameters)
         self._left = deque(w for w in windows if w > self._done)
+        self._answers: list[pd.DataFrame] = []
 
     def take(self, window_end: int, columns: Columns) -> Iterator[pd.DataFrame]:
         """Rows of a window, after those of earlier ones. Windows that the shard has taken before are left out."""
         if window_end <= self._done:
             return
         while self._left and self._left[0] < window_end:
-            yield self._step(self._left.popleft(), no_rows())
+            self._step(self._left.popleft(), no_rows())
         if not self._left or self._left[0] != window_end:
             msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
             raise ValueError(msg)
-        yield self._step(self._left.popleft(), columns)
+        self._step(self._left.popleft(), columns)
+        if sum(map(len, self._answers)) >= ANSWERS_AT_ONCE:
+            yield self._answered()
 
     def finish(self) -> Iterator[pd.DataFrame]:
         """The windows that are left, then the state."""
         while self._left:
-            yield self._step(self._left.popleft(), no_rows())
+            self._step(self._left.popleft(), no_rows())
+        if self._answers:
+            yield self._answered()
         yield state_rows(self.shard, self._done, self._detector.dump())
 
-    def _step(self, window_end: int, columns: Columns) -> pd.DataFrame:
+    def _step(self, window_end: int, columns: Columns) -> None:
         windows = windows_of(columns, np.arange(len(columns["n"])))
-        frames = detect.step(self._detector, self.shard, window_end, windows, self._version, self._shards)
+        self._answers += detect.step(self._detector, self.shard, window_end, windows, self._version, self._shards)
         self._done = window_end
+
+    def _answered(self) -> pd.DataFrame:
+        """What has been said since the last time."""
+        frames, self._answers = self._answers, []
         return completed(pd.concat(frames, ignore_index=True))
 
 

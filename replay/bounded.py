@@ -99,7 +99,11 @@ def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) 
     telemetry, logs = (
         read_bounded(work.spark, kafka, part, topics[kind], work.partitions) for kind in ("telemetry", "logs")
     )
-    closed = extract.closed_windows(telemetry, logs, work.law)
+    return only(extract.closed_windows(telemetry, logs, work.law), part)
+
+
+def only(closed: DataFrame, part: Slice) -> DataFrame:
+    """The windows of a slice; those at its edges are complete in its neighbours alone."""
     # Spark would put the filter below the parser, and parse twice; it sees through neither this nor a cast.
     end = F.col("window_end") + F.floor(F.rand() * 0)
     within = end <= part.until

@@ -304,7 +304,14 @@ def end_of(settings: Settings) -> Path:
         known = sorted(p.parent.name for p in (settings.home / "replays").glob("*/manifest.json"))
         msg = f"no replay of version {settings.version!r}; there are {', '.join(known) or 'none'}"
         raise InputError(msg)
-    if manifest["status"] != "complete":
-        msg = f"the replay of version {settings.version} is unfinished; run the same `kappa replay` again, it goes on"
-        raise InputError(msg)
+    check_finished(manifest)
     return folder_of(settings) / "state" / f"{len(manifest['slices']) - 1:04d}"
+
+
+def check_finished(manifest: Mapping[str, Any]) -> None:
+    """Raise InputError for a run that was broken off, or that runs now: what it has written is a part."""
+    if manifest["status"] != "complete":
+        msg = (
+            f"the replay of version {manifest['version']} is unfinished; run the same `kappa replay` again, it goes on"
+        )
+        raise InputError(msg)

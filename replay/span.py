@@ -9,8 +9,9 @@ times of a partition may go back by `disorder`, that much more at the end.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -23,6 +24,7 @@ from pipelines.law import MILLIS, Law
 from pipelines.retention import Extent, Partition, moment
 
 Offsets = dict[Partition, int]
+Find = Callable[[int], Offsets]  # the first offsets of records that were appended at a time (epoch ms) or later
 
 # A slice reads what its neighbours read as well, for as long as records may be early or late: at most a tenth of it.
 LEAST_LENGTH = 10
@@ -211,9 +213,15 @@ def slices(settings: Settings, law: Law, whole: Slice, records: int) -> list[Sli
     with gaps.consumer_of(settings) as consumer:
         extents = {key: Extent(0, end) for key, end in whole.ends.items()}
         start = whole.after if whole.after is not None else earliest(law, consumer, whole)
-        cuts = halved(law, consumer, extents, whole, (start, whole.until), records)
-        edges = [whole.after, *cuts, whole.until]
-        return [piece(law, consumer, extents, whole, a, b) for a, b in itertools.pairwise(edges) if b]
+        find = partial(at_time, consumer, extents)
+        cuts = halved(law, find, whole, (start, whole.until), records)
+        return pieces(law, find, whole, cuts)
+
+
+def pieces(law: Law, find: Find, whole: Slice, cuts: Sequence[int]) -> list[Slice]:
+    """The whole, cut at window ends."""
+    edges = [whole.after, *cuts, whole.until]
+    return [piece(law, find, whole, a, b) for a, b in itertools.pairwise(edges) if b]
 
 
 def earliest(law: Law, consumer: KafkaConsumer, whole: Slice) -> int:
@@ -223,41 +231,27 @@ def earliest(law: Law, consumer: KafkaConsumer, whole: Slice) -> int:
     return down(law, min(first.values()) - law.lateness_seconds * MILLIS)
 
 
-def piece(
-    law: Law,
-    consumer: KafkaConsumer,
-    extents: Mapping[Partition, Extent],
-    whole: Slice,
-    after: int | None,
-    until: int,
-) -> Slice:
+def piece(law: Law, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
     """The records that windows after one time and up to another can be made of, within the whole."""
     begins, ends = dict(whole.begins), dict(whole.ends)
     if after is not None:
-        found = at_time(consumer, extents, after - law.skew_seconds * MILLIS)
+        found = find(after - law.skew_seconds * MILLIS)
         begins = {key: min(ends[key], max(begin, found[key])) for key, begin in begins.items()}
     if until < whole.until:
-        found = at_time(consumer, extents, until + law.watermark_delay_seconds * MILLIS + 1)
+        found = find(until + law.watermark_delay_seconds * MILLIS + 1)
         ends = {key: max(begins[key], min(end, found[key])) for key, end in ends.items()}
     return Slice(after, until, begins, ends)
 
 
-def halved(
-    law: Law,
-    consumer: KafkaConsumer,
-    extents: Mapping[Partition, Extent],
-    whole: Slice,
-    span: tuple[int, int],
-    records: int,
-) -> list[int]:
+def halved(law: Law, find: Find, whole: Slice, span: tuple[int, int], records: int) -> list[int]:
     """Window ends between two, at which to cut so that pieces are small enough, or as short as is of use."""
     start, stop = span
     least = max(LEAST_LENGTH * (law.skew_seconds + law.watermark_delay_seconds), LEAST_WINDOWS * law.window_seconds)
     middle = down(law, (start + stop) // 2)
-    if stop - start < 2 * least * MILLIS or piece(law, consumer, extents, whole, start, stop).events <= records:
+    if stop - start < 2 * least * MILLIS or piece(law, find, whole, start, stop).events <= records:
         return []
-    left = halved(law, consumer, extents, whole, (start, middle), records)
-    return [*left, middle, *halved(law, consumer, extents, whole, (middle, stop), records)]
+    left = halved(law, find, whole, (start, middle), records)
+    return [*left, middle, *halved(law, find, whole, (middle, stop), records)]
 
 
 def offsets_given(settings: Settings, given: Mapping[str, Any], option: str) -> Offsets:

@@ -99,3 +99,10 @@ def test_another_format_is_refused() -> None:
     data = WindowBuffer().dump().replace(b"format\x00", b"farmat\x00")
     with pytest.raises(ValueError, match="format"):
         WindowBuffer.load(data)
+
+
+def test_repeats_of_windows_that_are_done_are_not_kept() -> None:
+    buffer, batch = WindowBuffer(), [("row", 10, 0), ("tick", 10, 0)]
+    assert feed(buffer, batch) == [(10, ["gauge/h/s/m0"], [1000.0])]
+    assert feed(buffer, batch) == []
+    assert len(buffer.rows["n"]) == 0

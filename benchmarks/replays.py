@@ -1,0 +1,86 @@
+"""Events a second of a bounded replay, and their ratio to plain reading and to the live chain, in one run."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import threading
+import time
+
+from pyspark.sql import SparkSession
+
+from app import jobs, topics
+from app.settings import Settings
+from benchmarks.deployment import close_windows, say, telemetry
+from benchmarks.reached import share_read, ticked
+from benchmarks.throughput import RUNS, apart, plain_job, timed
+from pipelines.runner import Runner
+from replay import run
+from replay.span import Asked
+
+MOST_SECONDS = 1_200.0
+
+
+def named(settings: Settings, version: str) -> Settings:
+    """The same log under another version: topics and checkpoints of its own."""
+    own = settings.model_copy(update={"version": version, "jar_folder": settings.jars})
+    topics.create(own)
+    return own
+
+
+def replayed(spark: SparkSession, settings: Settings) -> float:
+    """Seconds of a replay of the whole log, planning included."""
+    times = [time.monotonic()]
+    phases = ["planning"]
+
+    def watching(step: run.Step) -> None:
+        times.append(time.monotonic())
+        phases.append(step.doing)
+
+    run.replay(spark, run.plan(settings, Asked(), None), watching=watching)
+    spent = zip(phases, itertools.pairwise(times), strict=False)
+    say("replay: " + ", ".join(f"{phase} {end - begin:.1f} s" for phase, (begin, end) in spent))
+    return times[-1] - times[0]
+
+
+def chained(spark: SparkSession, settings: Settings, last: int) -> float:
+    """Seconds until extract, detect and correlate, running side by side, have all said their last of a window (ms)."""
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law, settings.spark.trigger_seconds)
+    began = time.monotonic()
+    try:
+        queries = [
+            runner.start(job)
+            for job in (jobs.extract_job(settings), jobs.detect_job(settings), jobs.correlate_job(settings))
+        ]
+        while ticked(settings) < last or share_read(settings, "correlate", ("novelties",)) < 1.0:
+            for query in queries:
+                runner.check(query)
+            if time.monotonic() - began > MOST_SECONDS:
+                msg = f"the live chain took more than {MOST_SECONDS:.0f} s for what a replay does in one go"
+                raise RuntimeError(msg)
+            threading.Event().wait(1.0)  # looking costs the chain time as well
+        return time.monotonic() - began
+    finally:
+        runner.stop()
+
+
+def measure(spark: SparkSession, settings: Settings, events: int, series: int) -> dict[str, float]:
+    """Plain reading, a replay and the live chain over the same topic, in turns; medians."""
+    own = apart(settings, "replays")
+    say(f"writing {events:,} events of {series:,} series")
+    telemetry(spark, own, events, series)
+    close_windows(own)
+    timed(spark, own, plain_job(own, 100))
+    plain, bounded, chain = [], [], []
+    for number in range(RUNS):
+        plain.append(events / timed(spark, own, plain_job(own, number)))
+        again = named(own, f"again-{number}")
+        bounded.append(events / replayed(spark, again))
+        chain.append(events / chained(spark, named(own, f"live-{number}"), ticked(again)))
+        say(f"plain reading {plain[-1]:,.0f}/s, replay {bounded[-1]:,.0f}/s, live chain {chain[-1]:,.0f}/s")
+    return {
+        "replay_events_per_second": statistics.median(bounded),
+        "chain_events_per_second": statistics.median(chain),
+        "replay_to_plain": statistics.median(b / p for b, p in zip(bounded, plain, strict=True)),
+        "replay_to_chain": statistics.median(b / c for b, c in zip(bounded, chain, strict=True)),
+    }

@@ -1,0 +1,261 @@
+"""What savepoints are for: each use goes on from one, or comes to one, and gives what an unbroken run gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from test_law import settings_file, ticks, wait_for
+from test_replay import named, same, values
+
+from app import beginning, cli, jobs, topics
+from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.run import prepare
+from app.settings import PROJECT, Settings, load
+from app.simulator import Planned, SimulatorSettings, simulate
+from app.simulator.publish import Target, live, to_kafka
+from app.stack import Addresses
+from pipelines.runner import Runner
+from replay import run, savepoint, take
+from replay.span import Asked
+
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+
+JOBS = ("extract", "detect", "correlate")
+MINUTE = 60_000
+HALF, WHOLE = 14, 22  # minutes of arrival
+PLAN = [
+    ("cpu_contention", 660, 120),
+    ("log_silence", 780, 200),
+    ("host_silent", 900, 120),
+    ("cpu_contention", 1080, 100),
+]
+
+
+def fleet() -> Any:
+    schedule = tuple(Planned(kind, start, seconds) for kind, start, seconds in PLAN)
+    return simulate(SimulatorSettings(hosts=5, hours=WHOLE / 60, seed=11, late_share=0.005, schedule=schedule))
+
+
+def target(settings: Settings) -> Target:
+    return Target(topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
+
+
+def first_half(settings: Settings) -> None:
+    simulation = fleet()
+    to_kafka(simulation, target(settings), until=simulation.settings.start + HALF * MINUTE, processes=1)
+
+
+def second_half(settings: Settings) -> None:
+    """What arrives afterwards, as fast as the broker takes it."""
+    simulation = fleet()
+    begin = simulation.settings.start + HALF * MINUTE
+    options: dict[str, Any] = {"begin": begin, "timestamps": "event", "heartbeats": True, "clock": lambda: 2**43}
+    live(simulation, target(settings), threading.Event(), **options)
+
+
+def run_chain(spark: SparkSession, settings: Settings) -> None:
+    """extract, detect and correlate over what the log holds, one after the other, from where they stand."""
+    prepare(settings, JOBS)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    try:
+        for job in (jobs.extract_job, jobs.detect_job, jobs.correlate_job):
+            runner.run_to_end(job(settings))
+        assert runner.dropped_by_watermark == 0
+    finally:
+        runner.stop()
+
+
+class Deployment:
+    """A log, what an unbroken run makes of it, and a version that was paused half-way, with a savepoint of then."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self.settings = settings
+        topics.create(settings)
+        first_half(settings)
+        run_chain(spark, settings)
+        self.taken = take.take(spark, settings, "half-way")
+        self.savepoint = savepoint.find(settings.home, "half-way")
+        self.history = run.plan(self.version("history"), Asked(), None).whole
+        second_half(settings)
+        self.unbroken = self.version("unbroken")
+        run_chain(spark, self.unbroken)
+
+    def version(self, name: str) -> Settings:
+        return named(self.settings, name)
+
+    @property
+    def tick(self) -> int:
+        return int(self.taken["tick"])
+
+
+@pytest.fixture(scope="module")
+def deployment(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    folder = tmp_path_factory.mktemp("uses")
+    made = Deployment(spark, load(settings_file(folder, stack, folder.name, "live", 20_000)))
+    assert values(made.unbroken, "novelties", made.tick)
+    assert values(made.unbroken, "incidents", made.tick)
+    return made
+
+
+def tuned(settings: Settings) -> Settings:
+    """Settings that say other things."""
+    return settings.model_copy(
+        update={"detection": dataclasses.replace(settings.detection, silence_nats=6, spike_nats=9)}
+    )
+
+
+def test_pause_and_resume(spark: SparkSession, deployment: Deployment) -> None:
+    assert not same(deployment.settings, deployment.unbroken)
+    run_chain(spark, deployment.settings)  # from its checkpoints
+    assert same(deployment.settings, deployment.unbroken)
+    # and from the savepoint, where the checkpoints are set aside
+    beginning.begin_from(deployment.settings, deployment.savepoint, replace=True)
+    run_chain(spark, deployment.settings)
+    assert same(deployment.settings, deployment.unbroken)
+    kept = deployment.settings.home / "checkpoints" / "live.replaced-1"
+    assert {p.name for p in kept.iterdir()} >= {*JOBS, "configuration.json"}
+
+
+def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
+    spark: SparkSession, deployment: Deployment
+) -> None:
+    older = savepoint.home_of(deployment.settings.home) / "older"
+    origin = dataclasses.replace(take.origin_of(deployment.settings), code_version="0.0.1")
+    shards = (savepoint.load_shard(deployment.savepoint, n) for n in range(origin.shards))
+    savepoint.write(older, origin, (s for s in shards if s), savepoint.load_correlator(deployment.savepoint))
+    assert savepoint.read_manifest(older)["code_version"] == "0.0.1"
+    upgraded = deployment.version("upgraded")
+    beginning.begin_from(upgraded, older)
+    run_chain(spark, upgraded)
+    assert values(upgraded, "scores")
+    assert same(upgraded, deployment.unbroken, deployment.tick)
+
+
+def test_change_of_spark_partitions(spark: SparkSession, deployment: Deployment) -> None:
+    wider = deployment.version("wider")
+    wider = wider.model_copy(update={"spark": wider.spark.model_copy(update={"shuffle_partitions": 3})})
+    beginning.begin_from(wider, deployment.savepoint)
+    with shuffled(spark, 3):
+        run_chain(spark, wider)
+    state = wider.checkpoint("detect") / "state" / "0"
+    assert len([p for p in state.iterdir() if p.name.isdigit()]) == 3
+    assert same(wider, deployment.unbroken, deployment.tick)
+
+
+@contextmanager
+def shuffled(spark: SparkSession, partitions: int) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+
+
+def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: Deployment) -> None:
+    learnt = deployment.version("learnt")
+    made = run.replay(spark, run.plan(learnt, Asked(to_offsets=deployment.history.ends), None))
+    assert made["whole"]["until"] < values_until(deployment.unbroken)
+    cli.begin(learnt, None, replace=False)  # what `kappa run all --version learnt` does first
+    run_chain(spark, learnt)
+    assert same(learnt, deployment.unbroken)
+
+
+def values_until(settings: Settings) -> int:
+    return max(json.loads(value)["window_end"] for value in values(settings, "scores"))
+
+
+def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSession, deployment: Deployment) -> None:
+    then = deployment.version("then")
+    run.replay(spark, run.plan(then, Asked(to_ms=deployment.tick), None))
+    assert savepoint.read_manifest(run.end_of(then))["hash"] == deployment.taken["hash"]
+    for kind in ("scores", "novelties", "incidents"):
+        late = values(deployment.unbroken, kind, deployment.tick)
+        assert values(then, kind) == values(deployment.unbroken, kind) - late
+
+
+def test_what_if_another_configuration_goes_on_from_the_same_point(spark: SparkSession, deployment: Deployment) -> None:
+    as_it_was, what_if = deployment.version("as-it-was"), tuned(deployment.version("what-if"))
+    for settings in (as_it_was, what_if):
+        run.replay(spark, run.plan(settings, Asked(), deployment.savepoint))
+    assert same(as_it_was, deployment.unbroken, deployment.tick)
+    after = min(json.loads(value)["window_end"] for value in values(what_if, "scores"))
+    assert after == deployment.tick + 1000 * deployment.settings.law.window_seconds
+    assert values(what_if, "novelties") != values(as_it_was, "novelties")
+
+
+def test_two_versions_side_by_side_on_the_same_events_are_what_each_is_alone(
+    spark: SparkSession, deployment: Deployment, stack: Addresses, tmp_path: Path
+) -> None:
+    a = deployment.version("a")
+    b = tuned(deployment.version("b"))
+    last = ticks(deployment.unbroken, "novelties")
+    file = settings_file(tmp_path, stack, deployment.settings.topics.prefix[:-1], "b", 20_000)
+    with file.open("a") as out:
+        out.write("[detection]\nsilence_nats = 6\nspike_nats = 9\n")
+    assert load(file).detection == b.detection
+    with running(file) as process:
+        run_chain(spark, a)
+        wait_for(
+            lambda: process.poll() is not None or ticks(b, "novelties") >= last, 240, "version b to come to the end"
+        )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=90) == 0, (tmp_path / "run.log").read_text()[-500:]
+    assert same(a, deployment.unbroken)
+    alone = tuned(deployment.version("b-alone"))
+    run.replay(spark, run.plan(alone, Asked(), None))
+    assert values(b, "scores") == values(alone, "scores")
+    assert values(b, "novelties") == values(alone, "novelties")
+    assert values(b, "novelties") != values(a, "novelties")
+
+
+@contextmanager
+def running(file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "app.cli", "run", *JOBS, "--config", str(file), "--no-heartbeats"]
+    with (file.parent / "run.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_adding_partitions_to_an_input_topic(
+    spark: SparkSession, stack: Addresses, tmp_path: Path, unique: str
+) -> None:
+    before = load(settings_file(tmp_path, stack, unique, "live", 20_000))
+    topics.create(before)
+    first_half(before)
+    run_chain(spark, before)
+    taken = take.take(spark, before, "before")
+    client = topics.admin(before)
+    client.create_partitions({before.topic("telemetry"): 5})
+    client.close()
+    # A new partition says nothing until its first record: heartbeats carry on from where the others stand.
+    at = fleet().settings.start + HALF * MINUTE
+    with Outbox(topics.client_options(before)) as outbox:
+        for partition in (3, 4):
+            outbox.send(
+                before.topic("telemetry"), heartbeat(at), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=at
+            )
+    second_half(before)
+    after = before.model_copy(update={"topics": before.topics.model_copy(update={"telemetry_partitions": 5})})
+    after = named(after, "live")
+    beginning.begin_from(after, savepoint.find(after.home, "before"), replace=True)
+    run_chain(spark, after)
+    again = named(after, "again")
+    run.replay(spark, run.plan(again, Asked(), None))
+    assert values(after, "scores", int(taken["tick"]))
+    assert same(after, again)

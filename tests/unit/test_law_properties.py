@@ -1,0 +1,534 @@
+"""Any batches, any interleaving, any repeats, any crash: detect and correlate say the same, to the last byte.
+
+Logs of `statistics` are generated, and run through the jobs' own processors: in one go, in batches that are drawn, with
+crashes after which a batch is done again and its output stands there twice. Each way must say what the models say when they
+are handed one window after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from models.detector import Parameters, ShardDetector
+from models.incidents import CorrelationParameters, Correlator, Statement
+from models.windows import Windows
+from pipelines import bounded, detect
+from pipelines.correlate import CorrelateProcessor, StatementBuffer, value_of
+from pipelines.detect import BUFFER, Begin, DetectProcessor
+from pipelines.ordering import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
+
+START, LENGTH = 1_767_571_200_000, 10_000
+WINDOWS, SHARDS, PARTITIONS = 48, 3, 2
+HOSTS = tuple(f"h-{i}" for i in range(5))
+# Little is enough to be news: a story is short.
+QUICK = Parameters(
+    warm_up_minutes=1.5,
+    grace_minutes=2,
+    persistence_minutes=1,
+    patience_minutes=3,
+    quiet_windows=3,
+    spike_nats=10,
+    level_nats=8,
+    silence_nats=8,
+    zero_nats=10,
+    count_nats=8,
+    new_template_nats=6,
+    new_series_nats=2,
+)
+JOINING = CorrelationParameters(join_seconds=30, close_seconds=30)
+COLUMNS = [column.split()[0] for column in detect.RECORD.split(", ")]
+
+Record = dict[str, Any]
+Log = list[list[Record]]  # records of each partition, in order
+Said = dict[tuple[Any, ...], set[str]]  # what was said of each key: repeats are one, contradictions are more
+Shards = list[tuple[int, dict[str, bytes]]]  # each shard's last window and model
+
+
+def shard_of(host: str) -> int:
+    return zlib.crc32(host.encode()) % SHARDS
+
+
+# --- logs
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened: rows by window end and host, and how many extract jobs tell of it, each of its own hosts."""
+
+    rows: dict[int, dict[str, list[Record]]]
+    origins: int
+
+    @property
+    def windows(self) -> list[int]:
+        return sorted(self.rows)
+
+    def told_by(self, origin: int) -> list[int]:
+        """Windows in which an origin recorded something; a window that it knows nothing of it does not tick."""
+        last = self.windows[-1]
+        own = [h for h in HOSTS if HOSTS.index(h) % self.origins == origin]
+        return [w for w in self.windows if w == last or origin == 0 or any(self.rows[w].get(h) for h in own)]
+
+
+@cache
+def story_of(seed: int) -> Story:
+    """A fleet with noise, a shift, a silence (of a host, or of a whole shard), a new template, rows that are missing, windows that are."""
+    rng = np.random.default_rng(seed)
+    sick, silent, chatty = rng.choice(len(HOSTS), 3)
+    quiet = {silent} if seed % 2 else {i for i, h in enumerate(HOSTS) if shard_of(h) == shard_of(HOSTS[silent])}
+    rows: dict[int, dict[str, list[Record]]] = {}
+    for k in range(WINDOWS):
+        if k not in (0, WINDOWS - 1) and rng.random() < 0.04:
+            continue
+        end = START + LENGTH * (k + 1)
+        rows[end] = {}
+        for i, host in enumerate(HOSTS):
+            if i in quiet and 24 <= k < 36:
+                continue
+            level = 90.0 if i == sick and 20 <= k < 28 else 20.0
+            found = [gauge(host, m, level + m + rng.normal(), end) for m in range(2) if rng.random() < 0.95]
+            found += lines(host, int(rng.poisson(5)), "aa", end)
+            found += lines(host, 3, "bb", end) if i == chatty and k > 26 and k % 2 else []
+            rows[end][host] = found
+    return Story(rows, origins=1 + seed % 3)
+
+
+def gauge(host: str, metric: int, value: float, end: int) -> Record:
+    text = dict.fromkeys(TEXTS[1:])
+    return {"series": f"gauge/{host}/web/load.{metric}", "window_end": end, "n": 1, "m2": 0.0, **text} | dict.fromkeys(
+        ("mean", "min", "max", "last"), round(value, 3)
+    )
+
+
+def lines(host: str, n: int, template: str, end: int) -> list[Record]:
+    if not n:
+        return []
+    row = {"window_end": end, "n": n, "template": None, "sample": None, **dict.fromkeys(NUMBERS)}
+    total = {**row, "series": f"logs/{host}/web/info"}
+    counted = {**row, "series": f"template/{host}/web/info/{template}", "template": template, "sample": template}
+    return [total, counted] if template == "aa" else [counted]
+
+
+def statistics_of(story: Story, chance: random.Random | None) -> Log:
+    """The topic `statistics`: each origin in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
+    by_origin = [written(story, origin, chance) for origin in range(story.origins)]
+    return [interleaved([log[p] for log in by_origin], chance) for p in range(PARTITIONS)]
+
+
+def written(story: Story, origin: int, chance: random.Random | None) -> Log:
+    log: Log = [[] for _ in range(PARTITIONS)]
+    for batch in cut(story.told_by(origin), chance, most=9):
+        whole = [list(batch_of(story, batch, origin, p)) for p in range(PARTITIONS)]
+        while chance is not None and chance.random() < 0.25:
+            committed = chance.random() < 0.5  # all was written, and the crash came before the commit
+            for p, records in enumerate(whole):
+                log[p] += records[: len(records) if committed else chance.randint(0, len(records))]
+        for p, records in enumerate(whole):
+            log[p] += records
+    return log
+
+
+def batch_of(story: Story, windows: Sequence[int], origin: int, partition: int) -> Iterator[Record]:
+    """What extract writes into a partition: the rows of a window, then its ticks."""
+    for end in windows:
+        own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.origins == origin]
+        rows = [{**row, "shard": shard_of(h)} for h in own for row in story.rows[end][h]]
+        shards = [s for s in range(SHARDS) if s % PARTITIONS == partition]
+        yield from (r for s in shards for r in sorted(rows, key=lambda r: r["series"]) if r["shard"] == s)
+        yield from ({"tick": end, "shard": s, "origin": origin, "origins": story.origins} for s in shards)
+
+
+def cut(items: Sequence[Any], chance: random.Random | None, most: int) -> Iterator[Sequence[Any]]:
+    """In pieces; in one where nothing is left to chance."""
+    at = 0
+    while at < len(items):
+        size = len(items) if chance is None else chance.randint(1, most)
+        yield items[at : at + size]
+        at += size
+
+
+def interleaved(parts: Sequence[list[Record]], chance: random.Random | None) -> list[Record]:
+    """All of them in one, each in its own order."""
+    if chance is None:
+        return [record for part in parts for record in part]
+    turns = [i for i, part in enumerate(parts) for _ in part]
+    chance.shuffle(turns)
+    queues = [iter(part) for part in parts]
+    return [next(queues[i]) for i in turns]
+
+
+# --- jobs
+
+
+def batches_of(log: Log, chance: random.Random | None) -> Iterator[list[Record]]:
+    """Batches as Spark reads them: some of each partition, or none at all. A partition may be far behind the others."""
+    at = [0] * len(log)
+    most = [0 if chance is None else chance.choice((4, 20, 80)) for _ in log]
+    while any(begin < len(part) for begin, part in zip(at, log, strict=True)):
+        sizes = [len(part) if chance is None else chance.randint(0, n) for part, n in zip(log, most, strict=True)]
+        batch = [part[begin : begin + size] for part, begin, size in zip(log, at, sizes, strict=True)]
+        at = [begin + size for begin, size in zip(at, sizes, strict=True)]
+        records = interleaved(batch, chance)
+        if chance is not None:
+            chance.shuffle(records)  # a shuffle keeps no order
+        yield records
+
+
+class Detecting:
+    """detect on batches, with its state in memory; a crash brings the state of before the batch back."""
+
+    def __init__(self, begin: Begin | None = None) -> None:
+        self._state: dict[Any, dict[Any, Any]] = {}
+        self._begin = begin
+        self._start()
+
+    def _start(self) -> None:
+        """A process that begins with the state that is kept."""
+        self._processor = DetectProcessor(QUICK, "live", SHARDS, self._begin)
+        self._tester = TwsTester(self._processor)
+        self._tester.handle.map_states["parts"].state = self._state
+
+    def batch(self, records: list[Record], chance: random.Random | None) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Answers by shard, as they come to stand in the topics."""
+        kept = {shard: dict(parts) for shard, parts in self._state.items()}
+        while chance is not None and chance.random() < 0.25:
+            for shard, answers in self._done(records, chance):
+                yield shard, answers.iloc[: chance.randint(0, len(answers))]
+            self._state.clear()
+            self._state |= {shard: dict(parts) for shard, parts in kept.items()}
+            if chance.random() < 0.5:  # the whole process, or a task alone
+                self._start()
+        yield from self._done(records, chance)
+
+    def _done(self, records: list[Record], chance: random.Random | None) -> Iterator[tuple[int, pd.DataFrame]]:
+        for shard in sorted({record["shard"] for record in records}):
+            own = [record for record in records if record["shard"] == shard]
+            frames = [pd.DataFrame(part, columns=COLUMNS) for part in cut(own, chance, most=40)]
+            self._tester.handle.setGroupingKey(shard)
+            for answers in self._processor.handleInputRows((shard,), iter(frames), None):
+                yield shard, answers
+
+    def parts(self, shard: int) -> dict[str, bytes]:
+        """The state of a shard."""
+        return {key[0]: value[0] for key, value in self._state[shard].items()}
+
+
+class Correlating:
+    """correlate on batches, likewise."""
+
+    def __init__(self) -> None:
+        self._tester = TwsTester(CorrelateProcessor(JOINING, "live"))
+
+    def batch(self, records: list[Record], chance: random.Random | None) -> Iterator[str]:
+        state = self._tester.handle.value_states["correlator"].state
+        kept = dict(state)
+        while chance is not None and chance.random() < 0.25:
+            said = self._done(records)
+            yield from said[: chance.randint(0, len(said))]
+            state.clear()
+            state |= kept
+        yield from self._done(records)
+
+    def _done(self, records: list[Record]) -> list[str]:
+        if not records:
+            return []
+        answers = self._tester.testInPandas(0, statement_frame(records))
+        return answers["value"].tolist() if len(answers) else []
+
+    @property
+    def state(self) -> tuple[int, bytes, bytes]:
+        found = self._tester.peekValueState("correlator", 0)
+        assert found is not None
+        return found  # type: ignore[return-value]
+
+
+def statement_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """As `correlate.statements` gives them."""
+    names = ("tick", "shard", "shards", "window_end")
+    rows = [
+        {"everything": 0, **{n: r.get(n) for n in names}, "value": None if "tick" in r else json.dumps(r)}
+        for r in records
+    ]
+    return pd.DataFrame(rows, columns=["everything", *names, "value"])
+
+
+# --- what was said
+
+
+def text(row: dict[str, Any]) -> str:
+    """A score with every bit of its numbers: a float's repr is that."""
+    return json.dumps({k: v for k, v in row.items() if k in SCORE}, default=str)
+
+
+SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
+
+
+@dataclass
+class Outcome:
+    """Everything that was said, and the state at the end."""
+
+    scores: Said
+    novelties: Said
+    incidents: Said
+    shards: Shards
+    correlator: tuple[int, bytes]
+
+
+def novelty_key(record: Record) -> tuple[Any, ...]:
+    return record["series"], record["start"], record["status"], record["window_end"]
+
+
+def add(into: Said, key: tuple[Any, ...], value: str) -> None:
+    into.setdefault(key, set()).add(value)
+
+
+def detected(
+    story: Story, extract: random.Random | None, chance: random.Random | None, begin: Begin | None = None
+) -> tuple[Detecting, Log, Said]:
+    """What detect makes of a story: itself, the topic `novelties`, and scores."""
+    scores: Said = {}
+    topic: Log = [[] for _ in range(PARTITIONS)]
+    job = Detecting(begin)
+    for batch in batches_of(statistics_of(story, extract), chance):
+        by_shard: dict[int, list[Record]] = defaultdict(list)
+        for shard, answers in job.batch(batch, chance):
+            by_shard[shard] += answers.to_dict("records")
+        for p in range(PARTITIONS):
+            written_by = [[r for r in by_shard[s] if r["statement"]] for s in range(SHARDS) if s % PARTITIONS == p]
+            topic[p] += [json.loads(r["statement"]) for r in interleaved(written_by, chance)]
+        for row in (r for rows in by_shard.values() for r in rows if not r["statement"]):
+            add(scores, (row["series"], row["window_end"]), text(row))
+    return job, topic, scores
+
+
+def said_in(topic: Log) -> Said:
+    """Statements by what they are about; ticks left out."""
+    found: Said = {}
+    for record in (r for part in topic for r in part if "tick" not in r):
+        add(found, novelty_key(record), json.dumps(record))
+    return found
+
+
+def correlated(topic: Log, chance: random.Random | None) -> tuple[Correlating, Said]:
+    """What correlate makes of `novelties`."""
+    incidents: Said = {}
+    job = Correlating()
+    for batch in batches_of(topic, chance):
+        for value in job.batch(batch, chance):
+            add(incidents, incident_key(json.loads(value)), value)
+    assert not StatementBuffer.load(job.state[2]).waiting
+    return job, incidents
+
+
+def states_of(job: Detecting) -> Shards:
+    """Every shard's last window and model."""
+    states = [job.parts(shard) for shard in range(SHARDS)]
+    buffers = [WindowBuffer.load(parts.pop(BUFFER)) for parts in states]
+    assert not any(len(buffer.rows["n"]) for buffer in buffers), "rows of windows that are done wait for ever"
+    return [(buffer.done, parts) for buffer, parts in zip(buffers, states, strict=True)]
+
+
+def run(story: Story, extract: int | None, detecting: int | None, correlating: int | None) -> Outcome:
+    """All three jobs. A number is the seed of a job's batches, repeats and crashes; None for one batch, no crash."""
+    chances = [None if seed is None else random.Random(seed) for seed in (extract, detecting, correlating)]
+    job, topic, scores = detected(story, chances[0], chances[1])
+    last, incidents = correlated(topic, chances[2])
+    return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2])
+
+
+def incident_key(record: Record) -> tuple[Any, ...]:
+    return record["id"], record["status"], record["window_end"]
+
+
+@cache
+def straight(story_seed: int) -> Outcome:
+    """The models alone, handed one window after the other: no buffers, no batches, no ticks."""
+    story = story_of(story_seed)
+    scores: Said = {}
+    novelties: Said = {}
+    incidents: Said = {}
+    statements: dict[int, list[Statement]] = defaultdict(list)
+    shards = []
+    for shard in range(SHARDS):
+        detector = ShardDetector(QUICK)
+        for end in story.windows:
+            for answers in detect.step(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
+                for row in answers.to_dict("records"):
+                    if not row["statement"]:
+                        add(scores, (row["series"], end), text(row))
+                    elif "tick" not in (record := json.loads(row["statement"])):
+                        add(novelties, novelty_key(record), json.dumps(record))
+                        statements[end].append(Statement.of(record))
+        shards.append((story.windows[-1], detector.dump()))
+    correlator = Correlator(JOINING)
+    for end in story.windows:
+        for incident in correlator.step(end, sorted(statements[end], key=lambda s: s.order)):
+            value = value_of(incident, "live")
+            add(incidents, incident_key(json.loads(value)), value)
+    return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()))
+
+
+def rows_of(story: Story, shard: int, end: int) -> Windows:
+    """The rows of a shard in a window."""
+    found = [row for host, rows in story.rows[end].items() if shard_of(host) == shard for row in rows]
+    columns = no_rows()
+    if found:
+        frame = pd.DataFrame(found, columns=SCHEMA.names)
+        columns = {name: bounded.column_of(frame, name) for name in SCHEMA.names}
+    return windows_of(columns, np.arange(len(found)))
+
+
+def compare(found: Outcome, wanted: Outcome) -> None:
+    for kind in ("scores", "novelties", "incidents"):
+        one, other = getattr(found, kind), getattr(wanted, kind)
+        contradicted = {key: values for key, values in one.items() if len(values) > 1}
+        assert not contradicted, f"{kind}: a repeat says something else"
+        assert one == other, kind
+    assert found.shards == wanted.shards
+    assert found.correlator == wanted.correlator
+
+
+seeds = st.integers(0, 10_000)
+stories = st.integers(0, 11)
+maybe = st.none() | seeds
+
+
+def test_the_stories_have_something_to_say() -> None:
+    said = [straight(seed) for seed in range(4)]
+    assert all(len(one.scores) > 500 for one in said)
+    assert all(len(one.novelties) > 3 and len(one.incidents) > 1 for one in said)
+    assert {story_of(seed).origins for seed in range(4)} == {1, 2, 3}
+    assert {key[2] for one in said for key in one.novelties} >= {"open", "close"}
+
+
+@settings(max_examples=8, derandomize=True)
+@given(stories, maybe, seeds, seeds)
+def test_any_batches_interleaving_repeats_and_crashes_say_the_same(
+    story: int, extract: int | None, detecting: int, correlating: int
+) -> None:
+    compare(run(story_of(story), extract, detecting, correlating), straight(story))
+
+
+@settings(max_examples=4, derandomize=True)
+@given(stories)
+def test_one_batch_of_everything_says_the_same(story: int) -> None:
+    compare(run(story_of(story), None, None, None), straight(story))
+
+
+@settings(max_examples=25, derandomize=True)
+@given(stories, seeds)
+def test_statements_in_any_batches_with_repeats_of_long_ago_are_the_same_incidents(story: int, seed: int) -> None:
+    chance = random.Random(seed)
+    windows = story_of(story).windows
+    topic: Log = [[] for _ in range(PARTITIONS)]
+    for shard in range(SHARDS):
+        told = [json.loads(v) for values in straight(story).novelties.values() for v in values]
+        own = [r for r in told if shard_of(r["host"]) == shard]
+        for end in windows:
+            topic[shard % PARTITIONS] += [r for r in own if r["window_end"] == end]
+            topic[shard % PARTITIONS].append({"tick": end, "shard": shard, "shards": SHARDS})
+            if chance.random() < 0.15:  # a batch that detect has written before
+                again = chance.randint(1, 60)
+                topic[shard % PARTITIONS] += [r for r in topic[shard % PARTITIONS][-again:] if shard_in(r) == shard]
+    job, incidents = correlated(topic, chance)
+    assert incidents == straight(story).incidents
+    assert job.state[:2] == straight(story).correlator
+
+
+def shard_in(record: Record) -> int:
+    return record["shard"] if "tick" in record else shard_of(record["host"])
+
+
+@settings(max_examples=4, derandomize=True)
+@given(stories, st.integers(1, WINDOWS // 2), seeds, seeds)
+def test_a_run_from_a_savepoint_says_the_rest_and_comes_to_the_same_state(
+    story_seed: int, taken: int, extract: int, detecting: int
+) -> None:
+    story, wanted = story_of(story_seed), straight(story_seed)
+    at = story.windows[taken]
+    before = {shard: state_at(story_seed, shard, at) for shard in range(SHARDS)}
+    job, topic, scores = detected(story, random.Random(extract), random.Random(detecting), before.get)
+    assert scores == {key: said for key, said in wanted.scores.items() if key[1] > at}
+    assert said_in(topic) == {key: said for key, said in wanted.novelties.items() if key[3] > at}
+    assert states_of(job) == wanted.shards
+
+
+def state_at(story_seed: int, shard: int, at: int) -> tuple[int, dict[str, bytes]]:
+    """A shard after a window."""
+    story, detector = story_of(story_seed), ShardDetector(QUICK)
+    for end in (w for w in story.windows if w <= at):
+        detector.step(end, rows_of(story, shard, end))
+    return at, detector.dump()
+
+
+@settings(max_examples=6, derandomize=True)
+@given(stories, seeds)
+def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, seed: int) -> None:
+    story, chance, wanted = story_of(story_seed), random.Random(seed), straight(story_seed)
+    scores: Said = {}
+    novelties: Said = {}
+    state: dict[int, tuple[int, dict[str, bytes]]] = {}
+    for windows in cut(story.windows, chance, most=30):
+        begin = dict(state).get
+        work = bounded.shard_by_shard(tuple(windows), QUICK, "live", SHARDS, begin)
+        after: dict[int, dict[str, bytes]] = defaultdict(dict)
+        for frame in work(cut_frame(sorted_rows(story, windows), chance)):
+            for row in frame.to_dict("records"):
+                if row["part"] is not None:
+                    after[row["shard"]][row["part"]] = row["bytes"]
+                    state[row["shard"]] = (int(row["done"]), after[row["shard"]])
+                elif not row["statement"]:
+                    add(scores, (row["series"], row["window_end"]), text(row))
+                elif "tick" not in (record := json.loads(row["statement"])):
+                    add(novelties, novelty_key(record), json.dumps(record))
+    assert scores == wanted.scores
+    assert novelties == wanted.novelties
+    assert [state[shard] for shard in range(SHARDS)] == wanted.shards
+
+
+def sorted_rows(story: Story, windows: Sequence[int]) -> pd.DataFrame:
+    """Rows of some windows as a bounded run has them: by shard, window and series, a marker first in each shard."""
+    marker = {"window_end": bounded.MARKER}
+    rows = [{**marker, "shard": shard, "series": ""} for shard in range(SHARDS)]
+    rows += [{**row, "shard": shard_of(h)} for w in windows for h, found in story.rows[w].items() for row in found]
+    rows.sort(key=lambda row: (row["shard"], row["window_end"], row["series"]))
+    return pd.DataFrame(rows, columns=["shard", *SCHEMA.names])
+
+
+def cut_frame(frame: pd.DataFrame, chance: random.Random) -> Iterator[pd.DataFrame]:
+    for part in cut(range(len(frame)), chance, most=90):
+        yield frame.iloc[part[0] : part[-1] + 1]
+
+
+@settings(max_examples=25, derandomize=True)
+@given(stories, seeds)
+def test_statements_that_wait_are_kept_through_a_dump(story: int, seed: int) -> None:
+    chance = random.Random(seed)
+    said = [json.loads(v) for values in straight(story).novelties.values() for v in values]
+    buffer = StatementBuffer(shards=SHARDS)
+    for record in chance.sample(said, len(said)):
+        buffer.add_statement(json.dumps(record))
+        buffer = StatementBuffer.load(buffer.dump()) if chance.random() < 0.2 else buffer
+    for shard in range(SHARDS):
+        buffer.add_tick(shard, story_of(story).windows[-1])
+    taken = [(end, [novelty_of(s) for s in found]) for end, found in buffer.take() if found]
+    by_window: dict[int, list[Any]] = defaultdict(list)
+    for record in said:
+        by_window[record["window_end"]].append(novelty_of(Statement.of(record)))
+    assert taken == [(end, sorted(by_window[end])) for end in sorted(by_window)]
+
+
+def novelty_of(statement: Statement) -> tuple[Any, ...]:
+    return statement.order
