@@ -95,7 +95,7 @@ class ShardRun:
         self._done, parts = begun if begun is not None else (BEGINNING, {})
         self._detector = ShardDetector.load(parts, parameters) if parts else ShardDetector(parameters)
         self._left = deque(w for w in windows if w > self._done)
-        self._answers: list[pd.DataFrame] = []
+        self._answers: list[Columns] = []
 
     def take(self, window_end: int, columns: Columns) -> Iterator[pd.DataFrame]:
         """Rows of a window, after those of earlier ones. Windows that the shard has taken before are left out."""
@@ -107,7 +107,7 @@ class ShardRun:
             msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
             raise ValueError(msg)
         self._step(self._left.popleft(), columns)
-        if sum(map(len, self._answers)) >= ANSWERS_AT_ONCE:
+        if sum(len(columns["shard"]) for columns in self._answers) >= ANSWERS_AT_ONCE:
             yield self._answered()
 
     def finish(self) -> Iterator[pd.DataFrame]:
@@ -125,8 +125,8 @@ class ShardRun:
 
     def _answered(self) -> pd.DataFrame:
         """What has been said since the last time."""
-        frames, self._answers = self._answers, []
-        return completed(pd.concat(frames, ignore_index=True))
+        answers, self._answers = self._answers, []
+        return completed(pd.DataFrame(detect.together(answers)))
 
 
 def state_rows(shard: int, done: int, parts: Mapping[str, bytes]) -> pd.DataFrame:

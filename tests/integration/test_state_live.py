@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.sql import SparkSession
@@ -21,7 +20,7 @@ from app.producer import heartbeat
 from app.settings import PROJECT, Settings
 from app.stack import Addresses
 from models.detector import Parameters, ShardDetector
-from pipelines.detect import RECORD, take_in
+from pipelines.detect import take_in
 from pipelines.law import Law
 from pipelines.ordering import WindowBuffer
 from pipelines.runner import Runner
@@ -90,10 +89,9 @@ def statistics(settings: Settings) -> list[dict[str, Any]]:
 
 def believed(settings: Settings, shard: int, series: str) -> tuple[int, dict[str, Any]]:
     """The last window, and what a detector believes that has been given the log of a shard."""
-    columns = [column.split()[0] for column in RECORD.split(", ")]
-    rows = [row for row in statistics(settings) if row["shard"] == shard]
+    rows = [json.dumps(row).encode() for row in statistics(settings) if row["shard"] == shard]
     buffer, detector = WindowBuffer(), ShardDetector(settings.detector)
-    take_in(buffer, pd.DataFrame(rows, columns=columns).astype({"series": object}))
+    take_in(buffer, rows)
     done = 0
     for window_end, windows in buffer.take():
         detector.step(window_end, windows)

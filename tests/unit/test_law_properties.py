@@ -49,7 +49,6 @@ QUICK = Parameters(
     new_series_nats=2,
 )
 JOINING = CorrelationParameters(join_seconds=30, close_seconds=30)
-COLUMNS = [column.split()[0] for column in detect.RECORD.split(", ")]
 
 Record = dict[str, Any]
 Log = list[list[Record]]  # records of each partition, in order
@@ -215,7 +214,10 @@ class Detecting:
     def _done(self, records: list[Record], chance: random.Random | None) -> Iterator[tuple[int, pd.DataFrame]]:
         for shard in sorted({record["shard"] for record in records}):
             own = [record for record in records if record["shard"] == shard]
-            frames = [pd.DataFrame(part, columns=COLUMNS) for part in cut(own, chance, most=40)]
+            frames = [
+                pd.DataFrame({"value": [json.dumps(record).encode() for record in part]})
+                for part in cut(own, chance, most=40)
+            ]
             self._tester.handle.setGroupingKey(shard)
             for answers in self._processor.handleInputRows((shard,), iter(frames), None):
                 yield shard, answers
@@ -365,7 +367,7 @@ def straight(story_seed: int) -> Outcome:
         detector = ShardDetector(QUICK)
         for end in story.windows:
             for answers in detect.step(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
-                for row in answers.to_dict("records"):
+                for row in pd.DataFrame(detect.together([answers])).to_dict("records"):
                     if not row["statement"]:
                         add(scores, (row["series"], end), text(row))
                     elif "tick" not in (record := json.loads(row["statement"])):
