@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +55,6 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
     """
     from replay.run import check_savepoint
     from replay.savepoint import read_manifest
-    from replay.span import Asked, first_offsets, partitions_of
 
     check_savepoint(settings, folder)
     manifest = read_manifest(folder)
@@ -67,9 +66,8 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
         )
         raise InputError(msg)
     topics.create(settings)
+    first = first_of(settings, int(manifest["tick"]))
     with gaps.consumer_of(settings) as consumer:
-        extents = gaps.extents(consumer, partitions_of(settings))
-        first = first_offsets(settings, settings.law, consumer, Asked(from_ms=int(manifest["tick"])), extents)
         own = [(settings.topic(kind), p) for kind in topics.OUTPUTS for p in range(settings.topics.partitions)]
         ends = {key: extent.ends for key, extent in gaps.extents(consumer, own).items()}
     offsets: dict[str, dict[str, int]] = {}
@@ -86,6 +84,32 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
         msg = f"{home_of(settings) / 'begin.json'} has vanished; is something else using this home?"
         raise InputError(msg)
     return found
+
+
+def first_of(settings: Settings, tick: int) -> dict[tuple[str, int], int]:
+    """The first offset of each input partition that may belong to a window after a tick.
+
+    Raises InputError where the log no longer reaches back so far.
+    """
+    from replay.span import Asked, first_offsets, partitions_of
+
+    with gaps.consumer_of(settings) as consumer:
+        extents = gaps.extents(consumer, partitions_of(settings))
+        return first_offsets(settings, settings.law, consumer, Asked(from_ms=tick), extents)
+
+
+def go_on_after_replay(settings: Settings, report: Callable[[str], None] = lambda line: None) -> None:
+    """Let a version that was replayed and never ran begin where its replay ended. Any other is left as it is.
+
+    Raises InputError for a replay that is not complete.
+    """
+    from replay import run as replays
+
+    if settings.version == "live" or kept_jobs(settings) or beginning(settings) is not None:
+        return
+    if replays.read_manifest(replays.folder_of(settings)) is not None:
+        begin_from(settings, replays.end_of(settings))
+        report("going on where the version's replay ended")
 
 
 def kept_jobs(settings: Settings) -> list[str]:

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app import logs, stack
+from app import logs, serving, stack
 from app.errors import InputError, KappaError
 from app.replay_commands import replay_app
 from app.savepoint_commands import savepoint_app
@@ -206,7 +206,9 @@ def run(
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
     ] = False,
-    version: Annotated[str | None, typer.Option(help="Whose jobs. Default: the version of the settings.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Whose jobs, and no other's. Default: whichever version serves.")
+    ] = None,
     savepoint: Annotated[
         str | None, typer.Option(help="Begin after this savepoint: its name, or REPLAY:VERSION for a replay's end.")
     ] = None,
@@ -215,7 +217,8 @@ def run(
     ] = False,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
-    from app.run import chosen, run_until_stopped
+    from app.follow import run_until_stopped
+    from app.run import chosen
 
     if not 0 <= origin < origins:
         msg = f"--origin is {origin}; wanted 0 to {origins - 1}, one of --origins {origins}"
@@ -223,10 +226,13 @@ def run(
     wanted = chosen(names)
     loaded = load(config) if version is None else load(config, version=version)
     settings = connected(loaded, ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
-    begin(settings, savepoint, replace=replace)
+    follow = version is None and settings.version == serving.FIRST
+    begin(serving.to_run(settings) if follow else settings, savepoint, replace=replace)
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in wanted
-        run_until_stopped(settings, wanted, stopping, origin, origins, beats, report, accept_gap=accept_gap)
+        run_until_stopped(
+            settings, wanted, stopping, origin, origins, beats, report, accept_gap=accept_gap, follow=follow
+        )
 
 
 def begin(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
@@ -243,24 +249,21 @@ def begin(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
     elif replace:
         msg = "--replace is for --savepoint, which is not given"
         raise InputError(msg)
-    elif settings.version != "live" and not beginning.kept_jobs(settings) and beginning.beginning(settings) is None:
-        kept = replays.read_manifest(replays.folder_of(settings))
-        if kept is not None:
-            beginning.begin_from(settings, replays.end_of(settings))
-            report("going on where the version's replay ended")
+    else:
+        beginning.go_on_after_replay(settings, report)
 
 
 @app.command()
 def state(
     series: Annotated[str, typer.Argument(help="Its name: kind/host/service/rest, as in scores and novelties.")],
-    version: Annotated[str | None, typer.Option(help="Whose model. Default: that of the settings.")] = None,
+    version: Annotated[str | None, typer.Option(help="Whose model. Default: the version that serves.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """What the model believes about a series now."""
     from app import state_commands
 
-    settings = load(config) if version is None else load(config, version=version)
+    settings = serving.current(load(config)) if version is None else load(config, version=version)
     answer = state_commands.ask(settings, series, report)
     if as_json:
         print_json(answer)
@@ -353,7 +356,7 @@ def dashboard(
     from app.dashboard import serve
 
     with stopped_by_signals() as stopping:
-        serve(connected(load(config), ("elasticsearch",)), port, stopping, report)
+        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Index templates and aliases: what documents may hold, and which version is live.
 
 Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `KIND-VERSION`,
-those of the live version `KIND` as well. Index names end in a date, so that old data go by dropping indices; where the
-server has index lifecycles it does so itself.
+those of versions that serve, or served for a time, `KIND` as well, with a filter that shows of each what it decided then
+(`app.aliases`). Index names end in a date, so that old data go by dropping indices; where the server has index lifecycles
+it does so itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
@@ -85,10 +87,20 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 }
 
 
+# What of a kind of document is shown under the live alias, as a query; None for all of it.
+Shown = Mapping[str, dict[str, Any] | None]
+
+
 def ensure_templates(
-    client: Elasticsearch, version: str, *, live: bool, replicas: int = 0, retention_days: int | None = None
+    client: Elasticsearch,
+    version: str,
+    *,
+    live: bool,
+    shown: Shown | None = None,
+    replicas: int = 0,
+    retention_days: int | None = None,
 ) -> None:
-    """Put the index templates of a version; with `live` new indices get the live aliases too.
+    """Put the index templates of a version; with `live` new indices get the live aliases too, filtered as `shown` says.
 
     Putting them again changes nothing. `retention_days` needs a server with index lifecycles and is left out elsewhere.
     Raises ServiceUnavailable if the cluster does not do as told.
@@ -101,18 +113,22 @@ def ensure_templates(
                 client.ilm.put_lifecycle(name=f"kappa-{kind}", policy=policy(retention_days or 0))
                 settings["lifecycle"] = {"name": f"kappa-{kind}"}
             client.indices.put_index_template(
-                name=f"kappa-{kind}-{version}", create=False, **template(kind, version, live, settings)
+                name=f"kappa-{kind}-{version}",
+                create=False,
+                **template(kind, version, live, settings, (shown or {}).get(kind)),
             )
     except (ApiError, TransportError) as error:
         what = "put the index templates"
         raise not_done(what, version, error) from error
 
 
-def template(kind: str, version: str, live: bool, settings: dict[str, Any]) -> dict[str, Any]:
+def template(
+    kind: str, version: str, live: bool, settings: dict[str, Any], shown: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """The index template of one kind of document of a version."""
     aliases: dict[str, Any] = {f"{kind}-{version}": {}}
     if live:
-        aliases[kind] = {}
+        aliases[kind] = {} if shown is None else {"filter": shown}
     return {
         # `live-2` would match the pattern of `live` as well: the longer name has the higher priority.
         "index_patterns": [f"{kind}-{version}-*"],
@@ -128,31 +144,6 @@ def template(kind: str, version: str, live: bool, settings: dict[str, Any]) -> d
 def settings_of(replicas: int) -> dict[str, Any]:
     """Settings of every index."""
     return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": "1s"}
-
-
-def make_live(client: Elasticsearch, version: str, *, replicas: int = 0, retention_days: int | None = None) -> None:
-    """Let the live aliases point to this version and to no other, in one step for all kinds.
-
-    Raises ServiceUnavailable if the cluster does not do as told.
-    """
-    for other in sorted(versions(client) - {version}):
-        ensure_templates(client, other, live=False, replicas=replicas, retention_days=retention_days)
-    ensure_templates(client, version, live=True, replicas=replicas, retention_days=retention_days)
-    try:
-        actions = [action for kind in KINDS for action in swap(client, kind, version)]
-        if actions:
-            client.indices.update_aliases(actions=actions)
-    except (ApiError, TransportError) as error:
-        what = "point the aliases"
-        raise not_done(what, version, error) from error
-
-
-def swap(client: Elasticsearch, kind: str, version: str) -> list[dict[str, Any]]:
-    """What takes the live alias of a kind from all other versions and gives it to this one."""
-    wanted = holders(client, f"{kind}-{version}")
-    found = holders(client, kind)
-    taken = [{"remove": {"index": name, "alias": kind}} for name in sorted(found - wanted)]
-    return taken + [{"add": {"index": name, "alias": kind}} for name in sorted(wanted - found)]
 
 
 def holders(client: Elasticsearch, alias: str) -> set[str]:

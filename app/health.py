@@ -72,6 +72,11 @@ class Health:
         with self._lock:
             self._jobs.setdefault(job, JobHealth())
 
+    def forget(self) -> None:
+        """Expect nothing of any job: another version's will take their place."""
+        with self._lock:
+            self._jobs.clear()
+
     def refused(self, topic: str, records: int) -> None:
         """Count records that went to `late` or `dead-letters`."""
         self._refused.labels(topic).inc(records)

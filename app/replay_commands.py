@@ -15,6 +15,7 @@ import typer
 
 from app.diff_commands import diff
 from app.errors import InputError
+from app.promote_commands import promote, rollback
 from app.settings import Settings, load
 
 # `app.cli` imports this module, so what it prints with is imported when a command runs.
@@ -23,6 +24,8 @@ replay_app = typer.Typer(
     invoke_without_command=True,
 )
 replay_app.command("diff")(diff)
+replay_app.command("promote")(promote)
+replay_app.command("rollback")(rollback)
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
@@ -252,16 +255,17 @@ def indexed(spark: Any, settings: Settings) -> None:
     """Write a version's results to Elasticsearch: the live job, to the end of its topics."""
     import threading
 
-    from app import jobs
+    from app import jobs, version_locks
     from app.run import prepare
     from pipelines.runner import Runner
 
-    prepare(settings, ("index",))
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
-    try:
-        runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
-    finally:
-        runner.stop()
+    with version_locks.only_here(settings, ["index"]):
+        prepare(settings, ("index",))
+        runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+        try:
+            runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
+        finally:
+            runner.stop()
 
 
 @contextmanager
@@ -318,15 +322,17 @@ def summary(made: Mapping[str, Any]) -> str:
 
 @replay_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
-    """All replays: their ranges, and whether they are complete."""
-    from app.cli import print_json, table
+    """All replays: their ranges, whether they are complete, and which versions serve or served."""
+    from app import serving
+    from app.cli import out, print_json, table
     from replay import run
 
     settings = load(config)
     found = [run.read_manifest(file.parent) for file in sorted((settings.home / "replays").glob("*/manifest.json"))]
     rows = [made for made in found if made is not None]
+    terms = serving.read(settings.home)
     if as_json:
-        print_json({"replays": rows})
+        print_json({"replays": rows, "serving": serving.record(terms)["terms"]})
         return
     shown = [
         [
@@ -336,10 +342,19 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
             iso(made["whole"]["until"]),
             f"{sum(part['done'] for part in made['slices'])} of {len(made['slices'])}",
             made["configuration_hash"][:12],
+            "; ".join(span_of(span) for span in terms.spans(made["version"])),
         ]
         for made in rows
     ]
-    table("replays", ["version", "", "after", "up to", "slices", "configuration"], shown)
+    table("replays", ["version", "", "after", "up to", "slices", "configuration", "serves"], shown)
+    served = [f"{name} {', '.join(span_of(span) for span in terms.spans(name))}" for name in terms.versions]
+    out.print(f"serving: {'; '.join(served)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def span_of(span: tuple[int | None, int | None]) -> str:
+    """A term for people."""
+    after, until = (None if at is None else iso(at) for at in span)
+    return f"after {after or 'the beginning'} up to {until or 'now'}"
 
 
 @replay_app.command()

@@ -6,16 +6,13 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from app import gaps, jobs, state_commands, topics
-from app.collector import Heartbeats
-from app.elasticsearch_schema import ensure_templates
+from app import aliases, gaps, jobs, topics, version_locks
 from app.errors import InputError
-from app.health import Health, HealthServer
-from app.ports import LOOPBACK
+from app.health import Health
 from app.settings import Settings
 from app.spark import session
 from pipelines.runner import Job, Progress, Runner
@@ -83,10 +80,10 @@ def prepare(settings: Settings, names: Sequence[str], origins: int = 1) -> None:
     topics.create(settings)
     if "index" in names:
         client = jobs.elastic_of(settings).connect()
-        live = settings.version == "live"
-        own = settings.elasticsearch
-        ensure_templates(client, settings.version, live=live, replicas=own.replicas, retention_days=own.retention_days)
-        client.close()
+        try:
+            aliases.prepare(client, settings)
+        finally:
+            client.close()
 
 
 def make_job(
@@ -124,15 +121,37 @@ def running(
 ) -> Iterator[tuple[Runner, Health]]:
     """Jobs that run while the block does, and are stopped after their batch when it ends.
 
-    Raises LawBroken if the log no longer reaches back to where one of them stopped. With `accept_gap` what is gone is
-    written into the log, and the job goes on.
+    Raises LawBroken if the log no longer reaches back to where one of them stopped, InputError if another process runs
+    one of them. With `accept_gap` what is gone is written into the log, and the job goes on.
     """
     names = chosen(names)
+    health = Health(settings.health.stale_seconds)
+    started = started_jobs(settings, names, health, origin, origins, on_progress, accept_gap, report)
+    with version_locks.only_here(settings, locks_of(settings, names, origin, origins)), started as runner:
+        yield runner, health
+
+
+def locks_of(settings: Settings, names: Sequence[str], origin: int = 0, origins: int = 1) -> list[str]:
+    """The names that jobs run under."""
+    return list(gaps.checkpoints(settings, names, origin, origins))
+
+
+@contextmanager
+def started_jobs(
+    settings: Settings,
+    names: Sequence[str],
+    health: Health,
+    origin: int = 0,
+    origins: int = 1,
+    on_progress: Callable[[str, Progress], None] | None = None,
+    accept_gap: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> Iterator[Runner]:
+    """As `running`, by who holds the locks of the jobs."""
     checkpoints = gaps.checkpoints(settings, names, origin, origins)
     lossy = gaps.before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare(settings, names, origins)
     stopping = threading.Event()
-    health = Health(settings.health.stale_seconds)
 
     def heard(name: str, progress: Progress) -> None:
         health.on_progress(name, progress)
@@ -150,45 +169,10 @@ def running(
                 job = dataclasses.replace(job, inputs=inputs)
             health.expect(job.name)
             runner.start(job)
-        yield runner, health
+        yield runner
     finally:
         stopping.set()
         runner.stop()
-
-
-def run_until_stopped(
-    settings: Settings,
-    names: Sequence[str],
-    stopping: threading.Event,
-    origin: int = 0,
-    origins: int = 1,
-    heartbeats: bool = True,
-    report: Callable[[str], None] = lambda line: None,
-    accept_gap: bool = False,
-) -> None:
-    """Run jobs until told to stop. Raises what ends one of them."""
-    inputs = [settings.topic(kind) for kind in topics.INPUTS]
-    jobs_run = running(settings, names, origin, origins, accept_gap=accept_gap, report=report)
-    with (
-        gaps.explained(settings, gaps.checkpoints(settings, names, origin, origins)),
-        jobs_run as (runner, health),
-        ExitStack() as beside,
-    ):
-        if heartbeats:
-            beside.enter_context(Heartbeats(topics.client_options(settings), inputs))
-        ask = None
-        if "detect" in names:
-            ask = state_commands.from_session(session(settings), settings)
-            asked = beside.enter_context(HealthServer(health, LOOPBACK, 0, ask))
-            beside.enter_context(state_commands.announced(settings, asked.address))
-        if settings.health.port is not None:
-            server = beside.enter_context(HealthServer(health, settings.health.host, settings.health.port, ask))
-            report(f"metrics and health at {server.address}/metrics and {server.address}/healthz")
-        report(f"running {', '.join(names)}; SIGTERM or Ctrl-C stops after the batch in hand")
-        watch = gaps.PartitionWatch(settings)
-        if "extract" in names:
-            beside.enter_context(watch)
-        runner.wait(stopping, also=watch.check)
 
 
 def configuration(settings: Settings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app import serving
 from app.settings import Settings, load
 
 # `app.cli` imports this module, so what it prints with is imported when a command runs.
@@ -23,7 +24,7 @@ Name = Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'; at
 @savepoint_app.command()
 def create(
     name: Name,
-    version: Annotated[str | None, typer.Option(help="Whose state. Default: the version of the settings.")] = None,
+    version: Annotated[str | None, typer.Option(help="Whose state. Default: the version that serves.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -32,7 +33,7 @@ def create(
     from replay.savepoint import check_name
 
     check_name(name)
-    settings = load(config) if version is None else load(config, version=version)
+    settings = serving.current(load(config)) if version is None else load(config, version=version)
     manifest = taken(connected(settings, ("kafka",)), name, report)
     if as_json:
         print_json(manifest)

@@ -112,11 +112,30 @@ def progress_of(checkpoint: Path) -> Progress | None:
         found = [initial_offsets(file.read_text()) for file in beginnings]
         return Progress(offsets_of(found)) if found else None
     except (OSError, ValueError) as error:
-        msg = (
-            f"checkpoint {checkpoint} cannot be read ({error}); wanted what Spark writes: bring it back from a copy, or "
-            "start another version"
-        )
-        raise InputError(msg) from error
+        raise unreadable(checkpoint, error) from error
+
+
+def watermark_of(checkpoint: Path) -> int | None:
+    """The watermark of the last batch that is done, epoch ms: what is up to there was written. None before there is one.
+
+    Raises InputError for a checkpoint that cannot be read.
+    """
+    done = newest(checkpoint / "commits")
+    if done is None:
+        return None
+    try:
+        about, _ = offset_log((checkpoint / "offsets" / str(done)).read_text())
+    except (OSError, ValueError) as error:
+        raise unreadable(checkpoint, error) from error
+    return about.get("batchWatermarkMs") or None
+
+
+def unreadable(checkpoint: Path, error: Exception) -> InputError:
+    """The error for a checkpoint that is not as Spark writes it."""
+    return InputError(
+        f"checkpoint {checkpoint} cannot be read ({error}); wanted what Spark writes: bring it back from a copy, or "
+        "start another version"
+    )
 
 
 def newest(log: Path) -> int | None:

@@ -222,8 +222,12 @@ class Runner:
         """Watch over the jobs until told to stop; call `also` now and then. Raises LawBroken, or what ended a job."""
         while not stopping.wait(poll_seconds):
             also()
-            for query in self._queries.values():
-                self.check(query)
+            self.check_all()
+
+    def check_all(self) -> None:
+        """Raise LawBroken, or what ended a job."""
+        for query in self._queries.values():
+            self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
         """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from app import topics
+from app import serving, topics
 from app.elasticsearch_schema import drop_version, holders
 from app.errors import InputError
 from app.jobs import elastic_of
@@ -17,13 +17,18 @@ KINDS = ("scores", "novelties", "incidents", "pipeline")
 def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
     """Remove the topics, indices and folders of the settings' version; without `yes` only say which they are.
 
-    Raises InputError for version `live` and for one of which there is nothing.
+    Raises InputError for version `live`, for one that serves or served, and for one of which there is nothing.
     """
     version = settings.version
     if version == "live":
         msg = (
             "version live cannot be dropped: the live jobs write it; promote another one first, or stop using this home"
         )
+        raise InputError(msg)
+    terms = serving.read(settings.home)
+    if version in terms.versions:
+        does = "serves" if version == terms.version else "served for a time, and what it said then is shown"
+        msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows the terms"
         raise InputError(msg)
     client = topics.admin(settings)
     elastic = elastic_of(settings).connect()

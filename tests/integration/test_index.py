@@ -17,9 +17,12 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
 
-from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, make_live, versions
+from app import aliases, serving
+from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, versions
 from app.errors import ServiceUnavailable
 from app.ports import free_port
+from app.serving import Serving, Term
+from app.settings import Settings
 from app.stack import Addresses
 from pipelines.bulk import BulkParameters, Elastic, Outcome, write_all
 from pipelines.index import sink
@@ -315,6 +318,10 @@ def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
     assert written(client, deployment.version, "novelties") == before
 
 
+def serves(version: str) -> Serving:
+    return Serving((Term(version),))
+
+
 def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
     spark: SparkSession, url: str, client: Elasticsearch, unique: str
 ) -> None:
@@ -323,9 +330,9 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
         for version in (old, new):
             ensure_templates(client, version, live=False)
             write_all(frame(spark, [score(version, 0)]), Elastic(url), QUICK, never)
-        make_live(client, old)
+        aliases.point(client, serves(old))
         assert set(client.indices.get_alias(name="scores")) == {f"scores-{old}-{DAY}"}
-        make_live(client, new)
+        aliases.point(client, serves(new))
         assert set(client.indices.get_alias(name="scores")) == {f"scores-{new}-{DAY}"}
         for version in (old, new):
             client.index(index=f"scores-{version}-2026.11.22", document={"@timestamp": NIGHT})
@@ -335,6 +342,70 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
         dropped = drop_version(client, old) + drop_version(client, new)
     assert len(dropped) == 4
     assert not {old, new} & versions(client)
+
+
+def decided(kind: str, at: int, status: str) -> dict[str, Any]:
+    """A document of a kind whose last word was said at a moment."""
+    if kind in ("scores", "pipeline"):
+        return {"@timestamp": at}
+    return {"@timestamp": NIGHT, "novelty": {"status": status, "window_end": at}}
+
+
+def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: Elasticsearch, unique: str) -> None:
+    old, new = f"{unique}-a", f"{unique}-b"
+    hour = 3_600_000
+    moments = [(NIGHT + n * hour // 2, status) for n in range(10) for status in ("open", "update", "close")]
+    there = Serving((Term(old),)).then(new, NIGHT + hour)
+    back = there.then(old, NIGHT + 3 * hour)
+    try:
+        for version in (old, new):
+            ensure_templates(client, version, live=False)
+        for day, terms in ((DAY, there), ("2026.11.22", back)):  # the second day's indices come from the templates
+            for version in (old, new):
+                for kind in aliases.KINDS:
+                    for n, (at, status) in enumerate(moments):
+                        client.index(index=f"{kind}-{version}-{day}", id=f"{n}", document=decided(kind, at, status))
+            aliases.point(client, terms)
+            client.indices.refresh(index=f"*-{unique}-*")
+            for kind in aliases.KINDS:
+                hits = client.search(index=kind, size=1_000)["hits"]["hits"]
+                own = [hit for hit in hits if hit["_index"].startswith(f"{kind}-{unique}") and day in hit["_index"]]
+                assert sorted(int(hit["_id"]) for hit in own) == list(range(len(moments))), kind
+                assert {hit["_index"].split("-")[2] for hit in own} == {"a", "b"}
+        assert aliases.point(client, back) == 16
+        alone = Serving((Term(new),))
+        aliases.point(client, alone)
+        shown = client.indices.get_alias(name="novelties")
+        assert {name: found["aliases"]["novelties"] for name, found in shown.items()} == {
+            f"novelties-{new}-{day}": {} for day in (DAY, "2026.11.22")
+        }, "an alias that was filtered is not any more"
+    finally:
+        drop_version(client, old)
+        drop_version(client, new)
+
+
+def test_who_comes_after_a_promotion_that_was_broken_off_lets_the_aliases_follow(
+    client: Elasticsearch, unique: str, tmp_path: Path
+) -> None:
+    old, new = f"{unique}-a", f"{unique}-b"
+    settings = Settings(home=tmp_path, version=new)
+    try:
+        for version in (old, new):
+            ensure_templates(client, version, live=False)
+            client.index(index=f"scores-{version}-{DAY}", document=decided("scores", NIGHT, ""))
+        aliases.point(client, Serving((Term(old),)))
+        serving.write(tmp_path, Serving((Term(old),)).then(new, NIGHT - 1))  # and then it was killed
+        aliases.prepare(client, settings)
+        assert serving.read(tmp_path).aliased
+        client.indices.refresh(index=f"scores-{unique}-*")
+        hits = client.search(index="scores", size=1_000)["hits"]["hits"]
+        assert [h["_index"] for h in hits if unique in h["_index"]] == [f"scores-{new}-{DAY}"]
+        client.indices.put_alias(index=f"scores-{old}-{DAY}", name="scores")  # what has followed is left alone
+        aliases.prepare(client, settings)
+        assert client.indices.get_alias(index=f"scores-{old}-{DAY}")[f"scores-{old}-{DAY}"]["aliases"]["scores"] == {}
+    finally:
+        drop_version(client, old)
+        drop_version(client, new)
 
 
 def test_a_version_whose_name_begins_like_another_has_its_own_templates(client: Elasticsearch, unique: str) -> None:
@@ -360,7 +431,7 @@ def test_templates_do_without_lifecycles_where_the_server_has_none(client: Elast
 
 def test_a_server_that_is_away_is_an_error_of_one_line() -> None:
     with Elasticsearch(f"http://127.0.0.1:{free_port(0)}", max_retries=0) as nobody:
-        for does in (lambda: ensure_templates(nobody, "v", live=False), lambda: make_live(nobody, "v")):
+        for does in (lambda: ensure_templates(nobody, "v", live=False), lambda: aliases.point(nobody, serves("v"))):
             with pytest.raises(ServiceUnavailable) as error:
                 does()
             assert "\n" not in str(error.value)

@@ -54,9 +54,13 @@ def kappa(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=own, cwd=PROJECT, start_new_session=True)
 
 
-def answer(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Exit status, stdout, stderr."""
-    out, err = process.communicate(timeout=120)
+def answer(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:
+    """Exit status, stdout, stderr. A process that takes longer is killed."""
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     return process.returncode, out, err
 
 

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from app import jobs, state_commands, topics
 from app.errors import InputError
+from app.follow import run_until_stopped
 from app.producer import heartbeat
-from app.run import run_until_stopped
 from app.settings import PROJECT, Settings
 from app.stack import Addresses
 from models.detector import Parameters, ShardDetector

@@ -1,0 +1,142 @@
+"""`kappa run`: jobs until told to stop; without a version of its own, those of whichever version serves.
+
+The process stays when another version takes over: its heartbeats go on, and so do `/metrics` and `/healthz`. The jobs of the
+one are stopped after their batch, those of the other are started as soon as nobody else runs them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from app import beginning, gaps, serving, state_commands, topics, version_locks
+from app.collector import Heartbeats
+from app.errors import InputError
+from app.health import Health, HealthServer
+from app.ports import LOOPBACK
+from app.run import locks_of, started_jobs
+from app.settings import Settings
+from app.spark import session
+
+POLL_SECONDS = 1.0
+Report = Callable[[str], None]
+
+
+@dataclass
+class Around:
+    """What goes on whichever version runs: heartbeats, the server of metrics, the watch over the inputs' partitions."""
+
+    settings: Settings
+    names: Sequence[str]
+    heartbeats: bool
+    report: Report
+    health: Health
+    watch: gaps.PartitionWatch
+    beside: ExitStack
+    ask: state_commands.Ask | None = None
+    begun: bool = field(default=False, init=False)
+
+    def begin(self) -> None:
+        """Start it, once: not before it is known that jobs may run, because heartbeats are written into the log."""
+        if self.begun:
+            return
+        self.begun = True
+        if self.heartbeats:
+            inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
+            self.beside.enter_context(Heartbeats(topics.client_options(self.settings), inputs))
+        own = self.settings.health
+        if own.port is not None:
+            ask = self.answer if "detect" in self.names else None
+            server = self.beside.enter_context(HealthServer(self.health, own.host, own.port, ask))
+            self.report(f"metrics and health at {server.address}/metrics and {server.address}/healthz")
+        if "extract" in self.names:
+            self.beside.enter_context(self.watch)
+
+    def answer(self, series: str) -> dict[str, Any]:
+        """What the model of the version that runs now believes about a series. Raises InputError if none does."""
+        if self.ask is None:
+            msg = "no version's jobs run in this process now; ask again when they do"
+            raise InputError(msg)
+        return self.ask(series)
+
+
+def run_until_stopped(
+    settings: Settings,
+    names: Sequence[str],
+    stopping: threading.Event,
+    origin: int = 0,
+    origins: int = 1,
+    heartbeats: bool = True,
+    report: Report = lambda line: None,
+    accept_gap: bool = False,
+    follow: bool = False,
+) -> None:
+    """Run jobs until told to stop: those of the settings' version, or with `follow` of the version that serves.
+
+    Raises what ends one of them, and InputError where another process runs them; with `follow` it waits for that one.
+    """
+    health, said = Health(settings.health.stale_seconds), ""
+    with ExitStack() as beside:
+        watch = gaps.PartitionWatch(settings)
+        around = Around(settings, names, heartbeats, report, health, watch, beside)
+        while not stopping.is_set():
+            own = serving.to_run(settings) if follow else settings
+            jobs = locks_of(own, names, origin, origins)
+            with version_locks.taken(own, jobs) as busy:
+                if not busy:
+                    said = ""
+                    run_version(own, around, origin, origins, accept_gap, stopping, follow)
+                    continue
+            if not follow:
+                with version_locks.only_here(own, jobs):
+                    continue
+            waiting = (
+                f"{', '.join(busy)} of version {own.version}, which serves, run in another process: waiting for it"
+            )
+            if waiting != said:
+                report(waiting)
+                said = waiting
+            topics.create(own)
+            around.begin()
+            stopping.wait(POLL_SECONDS)
+
+
+def run_version(
+    settings: Settings,
+    around: Around,
+    origin: int,
+    origins: int,
+    accept_gap: bool,
+    stopping: threading.Event,
+    follow: bool,
+) -> None:
+    """Run the jobs of one version until told to stop, or with `follow` until another one serves."""
+    names, report = around.names, around.report
+    if follow:
+        serving.to_run(around.settings, report)  # says what differs
+        beginning.go_on_after_replay(settings, report)
+    checkpoints = gaps.checkpoints(settings, names, origin, origins)
+    started = started_jobs(settings, names, around.health, origin, origins, accept_gap=accept_gap, report=report)
+    serves, leave = serving.Watch(settings.home), threading.Event()
+
+    def look() -> None:
+        around.watch.check()
+        if stopping.is_set() or (follow and serves.version() != settings.version):
+            leave.set()
+
+    with gaps.explained(settings, checkpoints), started as runner, ExitStack() as beside:
+        around.begin()
+        if "detect" in names:
+            around.ask = state_commands.from_session(session(settings), settings)
+            asked = beside.enter_context(HealthServer(around.health, LOOPBACK, 0, around.ask))
+            beside.enter_context(state_commands.announced(settings, asked.address))
+        whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
+        report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
+        runner.wait(leave, also=look)
+        if not stopping.is_set():
+            report(f"version {serves.version()} serves now: stopping the jobs of {settings.version}")
+    around.ask = None
+    around.health.forget()

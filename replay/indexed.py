@@ -1,0 +1,141 @@
+"""Up to which tick the results of a version are in Elasticsearch: read from checkpoints and ticks, whoever runs its jobs.
+
+All windows up to a tick are written once `extract` has committed a batch with a later watermark and `correlate` one that
+holds that tick of every shard; where scores are indexed, `detect` must have committed it as well. Where the topics end
+then, the results end at the latest: when `index` has committed those offsets, all of them are documents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka import KafkaConsumer, TopicPartition
+
+from app import gaps, serving
+from app.settings import Settings
+from pipelines import retention
+from pipelines.retention import Partition
+from replay.span import down
+
+FIRST_LOOK = 500  # records before an offset; four times as many each time that a tick is missing
+SILENT_POLLS = 10
+TICK = b'{"tick"'
+
+
+@dataclass
+class Indexed:
+    """Follows one version; `done` is the last tick that is known to be indexed, epoch ms."""
+
+    settings: Settings
+    consumer: KafkaConsumer
+    done: int | None = None
+    # A tick that is written, and where the topics ended when that was known.
+    _ahead: tuple[int, dict[Partition, int]] | None = None
+
+    def look(self) -> int | None:
+        """The last tick up to which everything is indexed; None before there is one."""
+        self._settle()
+        if self._ahead is None:
+            written = written_until(self.settings, self.consumer)
+            if written is not None and (self.done is None or written > self.done):
+                self._ahead = written, self.ends()
+                self._settle()
+        return self.done
+
+    def _settle(self) -> None:
+        if self._ahead is not None and not self.left():
+            self.done, self._ahead = self._ahead[0], None
+
+    def left(self) -> int:
+        """How many records up to the next tick `index` has not committed."""
+        wanted = self._ahead[1] if self._ahead is not None else self.ends()
+        read = retention.progress_of(self.settings.checkpoint("index"))
+        offsets = {} if read is None else read.offsets
+        return sum(max(0, end - offsets.get(part, 0)) for part, end in wanted.items())
+
+    def ends(self) -> dict[Partition, int]:
+        """Where the topics end that are indexed."""
+        kinds = ["novelties", "incidents", "late", "dead-letters", *(["scores"] if self.settings.index.scores else [])]
+        parts = [(self.settings.topic(kind), p) for kind in kinds for p in range(self.settings.topics.partitions)]
+        there = [
+            TopicPartition(topic, p) for topic, p in parts if p in (self.consumer.partitions_for_topic(topic) or ())
+        ]
+        begins, ends = self.consumer.beginning_offsets(there), self.consumer.end_offsets(there)
+        # A partition whose records are all deleted holds nothing that could be indexed.
+        return {(at.topic, at.partition): ends[at] for at in there if ends[at] > begins[at]}
+
+
+def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
+    """The last tick up to which every job has written its results, and knows that it has; None before there is one."""
+    marks = [retention.watermark_of(path) for path in extract_checkpoints(settings)]
+    marks.append(least_tick(settings, consumer, "novelties", "correlate"))
+    if settings.index.scores:
+        marks.append(least_tick(settings, consumer, "statistics", "detect"))
+    found = [mark for mark in marks if mark is not None]
+    return down(settings.law, min(found)) if len(found) == len(marks) else None
+
+
+def extract_checkpoints(settings: Settings) -> list[Path]:
+    """Where the version's extract jobs keep how far they are."""
+    kept = serving.pinned(settings, settings.version) or {}
+    origins = int(kept.get("extract", {}).get("origins", 1))
+    return [
+        path for origin in range(origins) for path in gaps.checkpoints(settings, ["extract"], origin, origins).values()
+    ]
+
+
+def least_tick(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
+    """The last tick that a job has read of every shard and origin in a topic; None while one is missing."""
+    read = retention.progress_of(settings.checkpoint(job))
+    if read is None:
+        return None
+    topic, shards, partitions = settings.topic(kind), settings.law.shards, settings.topics.partitions
+    ticks: dict[tuple[int, int], int] = {}
+    for partition in range(partitions):
+        offset = read.offsets.get((topic, partition), 0)
+        own = len(range(partition, shards, partitions))
+        found = last_ticks(settings, consumer, TopicPartition(topic, partition), offset, own)
+        if found is None:
+            return None
+        ticks |= found
+    return min(ticks.values(), default=None)
+
+
+def last_ticks(
+    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, offset: int, shards: int
+) -> dict[tuple[int, int], int] | None:
+    """The last tick before an offset of each of a partition's shards and their origins; None where one has none."""
+    begin = consumer.beginning_offsets([at])[at]
+    look, first = FIRST_LOOK, offset
+    while shards and first > begin:
+        first = max(begin, offset - look)
+        found: dict[tuple[int, int], int] = {}
+        origins = 1
+        for tick in ticks_between(settings, consumer, at, first, offset):
+            key = tick["shard"], tick.get("origin", 0)
+            found[key] = max(tick["tick"], found.get(key, -1))
+            origins = max(origins, tick.get("origins", 1))
+        if len(found) == shards * origins:
+            return found
+        look *= 4
+    return None if shards else {}
+
+
+def ticks_between(
+    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, first: int, end: int
+) -> Iterator[Mapping[str, int]]:
+    """The ticks of a partition from an offset up to another one."""
+    consumer.assign([at])
+    consumer.seek(at, first)
+    silent = 0
+    while consumer.position(at) < end:
+        polled = [record for batch in consumer.poll(timeout_ms=1000, max_records=5000).values() for record in batch]
+        silent = 0 if polled else silent + 1
+        if silent >= SILENT_POLLS:
+            raise gaps.unavailable(settings, TimeoutError())
+        for record in polled:
+            if record.offset < end and record.value is not None and record.value.startswith(TICK):
+                yield json.loads(record.value)

@@ -1,0 +1,318 @@
+"""Another version takes over while events flow: each window is shown once, whatever is killed on the way, and back again."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elasticsearch import Elasticsearch
+from kafka import KafkaConsumer, KafkaProducer
+from malformed import iso
+from test_law import records
+from test_operations import Running, answer, assert_one_line, healthz, kappa
+
+from app import jobs, serving, topics
+from app.serving import Serving, Span
+from app.settings import PROJECT, Settings, load
+from app.stack import Addresses, Stack, running_stack
+from replay.indexed import Indexed
+
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+
+JARS = PROJECT / ".kappa" / "jars"
+HOSTS = tuple(f"web-{i}" for i in range(4))
+SECOND = 1_000
+KINDS = ("scores", "novelties", "incidents", "pipeline")
+MORE_WINDOWS = 6
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """A stack of its own: the live aliases are one for all versions of a cluster."""
+    with running_stack(Stack(tmp_path_factory.mktemp("promote-stack"), jars=JARS)) as addresses:
+        yield addresses
+
+
+def settings_file(folder: Path, servers: Addresses, name: str, detection: str) -> Path:
+    file = folder / f"{name}.toml"
+    file.write_text(
+        f"""
+home = "{folder / "home"}"
+jar_folder = "{JARS}"
+[law]
+window_seconds = 1
+lateness_seconds = 1
+shards = 2
+[detection]
+warm_up_minutes = 0.1
+grace_minutes = 0.1
+quiet_windows = 2
+{detection}
+[correlation]
+join_seconds = 2
+close_seconds = 2
+[topics]
+telemetry_partitions = 1
+logs_partitions = 1
+partitions = 2
+[kafka]
+bootstrap_servers = "{servers.kafka}"
+[elasticsearch]
+url = "{servers.elasticsearch}"
+[index]
+scores = true
+[spark]
+master = "local[2]"
+driver_memory = "1g"
+trigger_seconds = 2
+shuffle_partitions = 1
+[health]
+port = 0
+"""
+    )
+    return file
+
+
+@dataclass
+class Fleet:
+    """Events of now, with spikes, late records and what cannot be read, until it is stopped."""
+
+    settings: Settings
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Fleet:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        producer = KafkaProducer(**topics.client_options(self.settings), acks="all")
+        noise, beat = random.Random(5), 0
+        while not self.stop.wait(0.2):
+            beat += 1
+            now = int(time.time() * 1000)
+            for number, host in enumerate(HOSTS):
+                spike = 2_000 if (beat + 50 * number) % 200 < 8 else 0
+                producer.send(self.settings.topic("telemetry"), point(host, now, noise.gauss(50, 1) + spike))
+            if beat % 10 == 0:
+                producer.send(self.settings.topic("telemetry"), point(HOSTS[0], now - 5 * SECOND, 1.0))
+                producer.send(self.settings.topic("logs"), b"not a record")
+        producer.close()
+
+
+def point(host: str, at: int, value: float) -> bytes:
+    return json.dumps(
+        {
+            "@timestamp": iso(at),
+            "host.name": host,
+            "service.name": "web",
+            "metric.name": "load",
+            "metric.value": value,
+        }
+    ).encode()
+
+
+class Deployment:
+    """One home in which versions run, and what is seen of them from outside."""
+
+    def __init__(self, folder: Path, servers: Addresses) -> None:
+        self.file = settings_file(folder, servers, "live", "spike_nats = 20.7")
+        self.other = settings_file(folder, servers, "v2", "spike_nats = 15.0")
+        self.settings = load(self.file)
+        self.seen: dict[str, Indexed] = {}
+        self.consumer = KafkaConsumer(**topics.client_options(self.settings))
+
+    def version(self, name: str) -> Settings:
+        return serving.as_pinned(self.settings, name)
+
+    def step(self, what: str) -> None:
+        """When each step began, for who reads the log of a test that failed."""
+        print(f"{time.strftime('%H:%M:%S')} {what}")  # noqa: T201
+
+    def command(self, *arguments: str) -> Any:
+        return kappa(*arguments, "--config", str(self.file))
+
+    def promoted(self, *arguments: str) -> dict[str, Any]:
+        status, out, err = answer(self.command("replay", *arguments, "--json"), 300)
+        assert status == 0, err
+        made: dict[str, Any] = json.loads(out)
+        return made
+
+    def indexed(self, name: str) -> int:
+        """The last tick up to which a version is in Elasticsearch; -1 before there is one."""
+        if name not in self.seen:
+            self.seen[name] = Indexed(self.version(name), self.consumer)
+        return self.seen[name].look() or -1
+
+    def reaches(self, name: str, tick: int) -> Callable[[], bool]:
+        return lambda: self.indexed(name) >= tick
+
+
+@pytest.fixture(scope="module")
+def deployment(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    made = Deployment(tmp_path_factory.mktemp("promote"), servers)
+    topics.create(made.settings)
+    yield made
+    made.consumer.close()
+
+
+def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(deployment: Deployment) -> None:
+    moments = random.Random(20261121)
+    with Fleet(deployment.settings), Running(deployment.command("run", "all")) as process:
+        address = process.address()
+        process.wait(lambda: deployment.indexed("live") > 0, 240, "the first tick to be indexed")
+        first = deployment.indexed("live")
+        process.wait(deployment.reaches("live", first + 12 * SECOND), 240, "windows of live")
+        deployment.step("the replay")
+        made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--partitions", "1", "--json")
+        status, _, err = answer(made, 300)
+        assert status == 0, err
+
+        deployment.step("refusals")
+        refused_ones(deployment)
+        deployment.step("promotions that are killed")
+        for _ in range(2):
+            broken = deployment.command("replay", "promote", "v2", "--json")
+            threading.Event().wait(moments.uniform(6.0, 25.0))
+            broken.kill()
+            broken.wait()
+        deployment.step("the promotion")
+        there = deployment.promoted("promote", "v2")
+        terms = serving.read(deployment.settings.home)
+        assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
+        assert there["after"] == terms.terms[1].after and there["previous"] == "live"
+        again = deployment.promoted("promote", "v2")
+        assert again["already"] and again["after"] == there["after"]
+        process.wait(lambda: "index of version v2;" in process.said, 240, "the jobs of v2")
+        process.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
+        assert process.address() == address
+        assert healthz(address)[0] == 200
+        assert_one_line(deployment.command("replay", "drop", "v2", "--yes"), "version v2 serves")
+
+        deployment.step("the rollback")
+        back = deployment.promoted("rollback")
+        assert back["version"] == "live" and back["previous"] == "v2" and back["running"]
+        assert back["after"] > there["after"]
+        deployment.step("live again")
+        process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), 240, "windows of live again")
+        process.stop()
+    assert process.said.count("running extract, detect, correlate, index") == 3
+    each_moment_is_shown_once(deployment, first)
+
+
+def refused_ones(deployment: Deployment) -> None:
+    """What cannot be promoted is refused in one line, and a plan alone changes nothing."""
+    unknown = deployment.command("replay", "promote", "gone")
+    nowhere = deployment.command("replay", "rollback")
+    plan = deployment.promoted("promote", "v2", "--dry-run")
+    assert_one_line(unknown, "no version 'gone'", "v2")
+    assert_one_line(nowhere, "none to go back to")
+    assert plan["dry_run"] and plan["previous"] == "live" and plan["previous_running"]
+    assert plan["covers_from"] is None
+    assert not serving.file_of(deployment.settings.home).exists()
+
+
+def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
+    """The aliases show of each version what it decided in its terms: what the topics say, nothing else, and all of it."""
+    terms = serving.read(deployment.settings.home)
+    assert terms.aliased
+    until = deployment.indexed("live")
+    client = jobs.elastic_of(deployment.settings).connect()
+    try:
+        shown = {kind: documents(client, kind) for kind in KINDS}
+    finally:
+        client.close()
+    scores = Counter((d["novelty"]["series"], d["@timestamp"]) for d in shown["scores"])
+    assert set(scores.values()) == {1}
+    expected: set[tuple[str, str, int]] = set()
+    for version in terms.versions:
+        found = {(r["series"], r["window_end"]) for r in statements(deployment.version(version), "scores")}
+        expected |= {(version, series, at) for series, at in found if at <= until and within(terms.spans(version), at)}
+    seen = {
+        (d["novelty"]["version"], d["novelty"]["series"], millis(d["@timestamp"]))
+        for d in shown["scores"]
+        if millis(d["@timestamp"]) <= until
+    }
+    assert seen == expected
+    windows = {r["window_end"] for r in statements(deployment.version("live"), "scores") if r["window_end"] <= until}
+    assert {at for _, _, at in seen} == windows, "a window is missing"
+    assert {version for version, _, at in seen if at > first} == {"live", "v2"}
+    for kind in ("novelties", "incidents"):
+        assert said(shown[kind], until) == decided(deployment, terms, kind, until)
+        assert {d["novelty"]["version"] for d in shown[kind]} == {"live", "v2"}, f"no {kind} of one of them"
+        assert {d["novelty"]["version"] for d in shown[kind] if d["novelty"]["status"] != "close"} <= {terms.version}
+    refused = Counter(
+        (d["pipeline"]["topic"], d["pipeline"]["partition"], d["pipeline"]["offset"]) for d in shown["pipeline"]
+    )
+    assert set(refused.values()) == {1}
+    late = {
+        tuple(headers[f"kappa.{name}"] for name in ("topic", "partition", "offset"))
+        for kind in ("late", "dead-letters")
+        for headers in headers_of(deployment.version("live"), kind)
+        if int(headers["kappa.timestamp"]) < until
+    }
+    assert late and {(t, int(p), int(o)) for t, p, o in late} <= refused.keys()
+
+
+def headers_of(settings: Settings, kind: str) -> list[dict[str, str]]:
+    return [{name: value.decode() for name, value in headers} for _, _, headers in records(settings, kind)]
+
+
+def statements(settings: Settings, kind: str) -> list[dict[str, Any]]:
+    """All records of a topic but its ticks."""
+    found = [json.loads(value) for _, value, _ in records(settings, kind)]
+    return [record for record in found if "tick" not in record]
+
+
+def within(spans: list[Span], at: int) -> bool:
+    return any((after is None or at > after) and (end is None or at <= end) for after, end in spans)
+
+
+def millis(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def said(found: list[dict[str, Any]], until: int) -> Counter[tuple[str, int, int]]:
+    """What was closed up to a window: whose, from when, in which window."""
+    return Counter(
+        (d["novelty"]["version"], millis(d["@timestamp"]), millis(d["novelty"]["window_end"]))
+        for d in found
+        if d["novelty"]["status"] == "close" and millis(d["novelty"]["window_end"]) <= until
+    )
+
+
+def decided(deployment: Deployment, terms: Serving, kind: str, until: int) -> Counter[tuple[str, int, int]]:
+    """The same from the topics of all versions, by their terms."""
+    closed = {
+        (r["id"], version, r["start"], r["window_end"])
+        for version in terms.versions
+        for r in statements(deployment.version(version), kind)
+        if r["status"] == "close" and r["window_end"] <= until and within(terms.spans(version), r["window_end"])
+    }
+    return Counter((version, start, end) for _, version, start, end in closed)
+
+
+def documents(client: Elasticsearch, alias: str) -> list[dict[str, Any]]:
+    """Everything that an alias shows."""
+    client.indices.refresh(index=alias)
+    found: list[dict[str, Any]] = []
+    after: list[Any] | None = None
+    while True:
+        page = client.search(index=alias, size=5000, sort=["_index", "_doc"], search_after=after)["hits"]["hits"]
+        if not page:
+            return found
+        after = page[-1]["sort"]
+        found += [hit["_source"] for hit in page]

@@ -1,0 +1,296 @@
+"""Which version serves: terms never overlap nor leave a gap, and every document is shown by exactly one version."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app import aliases, serving, version_locks
+from app.elasticsearch_schema import KINDS, template
+from app.errors import InputError
+from app.run import depended_on, pin_configuration
+from app.serving import Serving, Span, Term
+from app.settings import PROJECT, Settings
+from models.detector import Parameters
+from pipelines.law import Law
+from replay import promote, run, versions
+
+VERSIONS = ("live", "v2", "v3")
+WINDOW = 10_000
+
+promotions = st.lists(st.tuples(st.sampled_from(VERSIONS), st.integers(0, 6)), max_size=6)
+moments = st.integers(0, 14).map(lambda half: half * WINDOW // 2)
+
+
+def after(steps: list[tuple[str, int]]) -> Serving:
+    """The terms after promotions at ticks that never go back; one of the version that serves changes nothing."""
+    found = Serving()
+    for version, tick in sorted(steps, key=lambda step: step[1]):
+        if version != found.version:
+            found = found.then(version, tick * WINDOW)
+    return found
+
+
+def holds(query: Any, document: dict[str, Any]) -> bool:
+    """What Elasticsearch would say, for the few queries that filters are made of."""
+    if query is None:
+        return True
+    ((kind, body),) = query.items()
+    if kind == "term":
+        ((field, value),) = body.items()
+        return bool(document.get(field) == value)
+    if kind == "range":
+        ((field, ends),) = body.items()
+        compare = {
+            "gt": lambda a, b: a > b,
+            "gte": lambda a, b: a >= b,
+            "lt": lambda a, b: a < b,
+            "lte": lambda a, b: a <= b,
+        }
+        return field in document and all(
+            compare[name](document[field], end) for name, end in ends.items() if name != "format"
+        )
+    assert kind == "bool"
+    assert body.keys() <= {"filter", "must_not", "should", "minimum_should_match"}
+    return (
+        all(holds(q, document) for q in body.get("filter", []))
+        and not any(holds(q, document) for q in body.get("must_not", []))
+        and ("should" not in body or any(holds(q, document) for q in body["should"]))
+    )
+
+
+def documents(kind: str, at: int, status: str) -> dict[str, Any]:
+    if kind in ("scores", "pipeline"):
+        return {"@timestamp": at}
+    return {"@timestamp": 0, "novelty.window_end": at, "novelty.status": status}
+
+
+def test_without_a_file_live_serves_everything(tmp_path: Path) -> None:
+    found = serving.read(tmp_path)
+    assert found.spans("live") == [(None, None)]
+    assert found.version == "live" and found.previous is None and found.aliased
+
+
+@given(promotions, moments)
+def test_every_moment_belongs_to_exactly_one_term(steps: list[tuple[str, int]], at: int) -> None:
+    def within(span: Span) -> bool:
+        return (span[0] is None or at > span[0]) and (span[1] is None or at <= span[1])
+
+    terms = after(steps)
+    assert sum(within(span) for version in terms.versions for span in terms.spans(version)) == 1
+    assert sum(span[1] is None for version in terms.versions for span in terms.spans(version)) == 1
+    assert all(one.version != other.version for one, other in zip(terms.terms, terms.terms[1:], strict=False))
+
+
+@given(promotions, moments, st.sampled_from(KINDS), st.sampled_from(["open", "update", "close"]))
+def test_every_document_is_shown_by_exactly_one_version(
+    steps: list[tuple[str, int]], at: int, kind: str, status: str
+) -> None:
+    terms = after(steps)
+    shown = [v for v in terms.versions if holds(aliases.filters(terms.spans(v))[kind], documents(kind, at, status))]
+    assert len(shown) == 1
+    if kind in ("novelties", "incidents") and status != "close":
+        assert shown == [terms.version]
+
+
+def test_a_version_that_serves_alone_needs_no_filter() -> None:
+    assert set(aliases.filters(Serving().spans("live")).values()) == {None}
+    assert template("scores", "live", True, {})["template"]["aliases"] == {"scores-live": {}, "scores": {}}
+    query = aliases.filters(after([("v2", 3)]).spans("v2"))["scores"]
+    assert template("scores", "v2", True, {}, query)["template"]["aliases"]["scores"] == {"filter": query}
+    assert template("scores", "v3", False, {})["template"]["aliases"] == {"scores-v3": {}}
+
+
+@given(promotions)
+def test_terms_come_back_as_they_were_written(steps: list[tuple[str, int]]) -> None:
+    terms = after(steps)
+    assert serving.of_record(json.loads(json.dumps(serving.record(terms)))) == terms
+
+
+def test_a_rollback_at_the_tick_of_the_promotion_leaves_what_was_before() -> None:
+    assert Serving().then("v2", 20_000).then("live", 20_000).terms == (Term("live"),)
+    assert Serving().then("v2", 20_000).then("v3", 20_000).terms == (Term("live"), Term("v3", 20_000))
+    back = Serving().then("v2", 20_000).then("live", 40_000)
+    assert back.spans("live") == [(None, 20_000), (40_000, None)]
+    assert back.previous == "v2"
+
+
+def test_a_term_never_begins_before_the_last_one() -> None:
+    with pytest.raises(InputError, match="cannot begin at 10000"):
+        Serving().then("v2", 20_000).then("live", 10_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"format": 2, "terms": [], "aliased": true}',
+        '{"format": 1, "terms": [], "aliased": true}',
+        '{"format": 1, "terms": [{"version": "a", "after": 5}], "aliased": true}',
+        '{"format": 1, "terms": [{"version": "a", "after": null}, {"version": "b", "after": null}], "aliased": true}',
+        '{"format": 1, "aliased": true, "terms": [{"version": "a", "after": null}, {"version": "b", "after": 9}, '
+        '{"version": "a", "after": 9}]}',
+    ],
+)
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    serving.file_of(tmp_path).parent.mkdir()
+    serving.file_of(tmp_path).write_text(text)
+    with pytest.raises(InputError, match="not a list of terms"):
+        serving.read(tmp_path)
+
+
+def test_who_watches_sees_the_version_that_serves(tmp_path: Path) -> None:
+    watch = serving.Watch(tmp_path)
+    assert watch.version() == "live"
+    serving.write(tmp_path, Serving().then("v2", 20_000))
+    assert watch.version() == "v2"
+    assert serving.read(tmp_path).aliased is False
+    serving.mark_aliased(tmp_path)
+    assert serving.read(tmp_path).aliased is True
+    assert watch.version() == "v2"
+
+
+def test_a_job_runs_once_at_a_time(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    other = settings.model_copy(update={"version": "v2"})
+    with version_locks.only_here(settings, ["extract", "detect"]):
+        assert version_locks.busy(settings, ["extract", "detect", "index"]) == ["extract", "detect"]
+        with version_locks.only_here(other, ["detect"]), version_locks.only_here(settings, ["index"]):
+            assert version_locks.busy(settings, ["index"]) == ["index"]
+        with pytest.raises(InputError, match="detect of version live is run by another process"):
+            version_locks.only_here(settings, ["detect", "index"]).__enter__()
+        assert version_locks.busy(settings, ["index"]) == []
+    assert version_locks.busy(settings, ["extract", "detect", "index"]) == []
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from app import version_locks
+from app.settings import PROJECT, Settings
+with version_locks.only_here(Settings(home=Path(sys.argv[1])), ["detect"]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_goes_with_its_holder(tmp_path: Path) -> None:
+    settings, pipe = Settings(home=tmp_path), subprocess.PIPE
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=PROJECT) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        assert version_locks.busy(settings, ["detect", "index"]) == ["detect"]
+        holder.kill()
+    assert version_locks.busy(settings, ["detect", "index"]) == []
+
+
+# --- whose configuration
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Settings:
+    """A home in which `live` and `v2`, with another threshold, have begun."""
+    settings = Settings(home=tmp_path)
+    pin_configuration(settings)
+    pin_configuration(tuned(settings, "v2"))
+    return settings
+
+
+def tuned(settings: Settings, version: str, **law: Any) -> Settings:
+    return settings.model_copy(
+        update={
+            "version": version,
+            "detection": Parameters(spike_nats=9.0),
+            "law": dataclasses.replace(settings.law, **law),
+        }
+    )
+
+
+def test_a_version_goes_on_with_the_configuration_that_it_began_with(home: Settings) -> None:
+    said: list[str] = []
+    found = serving.as_pinned(home, "v2", said.append)
+    assert found.version == "v2" and found.detector.spike_nats == 9.0
+    assert said == [
+        "version v2 goes on with what it began with: detection.spike_nats = 9.0, the settings say "
+        f"{home.detector.spike_nats}"
+    ]
+    assert pin_configuration(found).parent.name == "v2"
+    assert serving.as_pinned(home, "live", said.append).detector == home.detector
+    assert len(said) == 1
+
+
+def test_the_configuration_of_its_replay_counts_while_that_of_its_jobs_is_made_anew(home: Settings) -> None:
+    replayed(home, "v2", "complete")
+    (home.checkpoint("configuration.json").parent.parent / "v2" / "configuration.json").unlink()
+    assert serving.as_pinned(home, "v2").detector.spike_nats == 9.0
+
+
+def test_before_a_promotion_the_settings_decide_and_after_it_the_version(home: Settings) -> None:
+    other = home.model_copy(update={"detection": Parameters(spike_nats=8.0)})
+    assert serving.to_run(other) is other
+    serving.write(home.home, Serving().then("v2", 20_000))
+    assert serving.to_run(other).detector.spike_nats == 9.0
+    assert serving.current(other).version == "v2"
+    assert serving.current(other.model_copy(update={"version": "b"})).version == "b"
+    serving.write(home.home, Serving().then("v2", 20_000).then("live", 30_000))
+    assert serving.to_run(other).detector == home.detector
+
+
+# --- what is refused, and changes nothing
+
+
+def refused(settings: Settings, version: str, says: str) -> None:
+    before = sorted(settings.home.rglob("*"))
+    with pytest.raises(InputError, match=says) as error:
+        promote.plan(settings, version)
+    assert "\n" not in str(error.value)
+    assert sorted(settings.home.rglob("*")) == before
+
+
+def replayed(settings: Settings, version: str, status: str) -> None:
+    own = settings.model_copy(update={"version": version})
+    kept = {"format": run.FORMAT, "status": status, "version": version, "slices": [{}]}
+    run.keep(run.folder_of(own), kept | {"configuration": depended_on(tuned(settings, version))})
+
+
+def test_a_version_that_is_not_known_is_refused(home: Settings) -> None:
+    refused(home, "gone", "no version 'gone'.*live, v2")
+
+
+def test_an_unfinished_replay_is_refused(home: Settings) -> None:
+    replayed(home, "v2", "running")
+    refused(home, "v2", "unfinished")
+
+
+def test_a_version_of_another_law_is_refused(home: Settings) -> None:
+    pin_configuration(tuned(home, "v3", lateness_seconds=30))
+    replayed(home, "v3", "complete")
+    refused(home, "v3", "law.lateness_seconds")
+    late = home.model_copy(update={"law": Law(lateness_seconds=30)})
+    refused(late, "v3", "law.lateness_seconds = 30, live has 15")
+
+
+def test_there_must_be_one_to_go_back_to(home: Settings) -> None:
+    for to, says in ((None, "none to go back to"), ("live", "serves now"), ("v2", "has never served")):
+        with pytest.raises(InputError, match=says):
+            promote.plan_back(home, to)
+    serving.write(home.home, dataclasses.replace(Serving().then("v2", 20_000), aliased=True))
+    with pytest.raises(InputError, match="checkpoints of version live are gone"):
+        promote.plan_back(home, None)
+
+
+def test_a_version_that_served_is_not_dropped(home: Settings) -> None:
+    serving.write(home.home, Serving().then("v2", 20_000).then("v3", 30_000))
+    for version, says in (("v2", "served for a time"), ("v3", "serves")):
+        with pytest.raises(InputError, match=says):
+            versions.drop(home.model_copy(update={"version": version}), yes=True)
