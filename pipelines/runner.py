@@ -257,9 +257,19 @@ class Runner:
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
     """Let the batch in hand end, then stop. What a stop interrupts is only done again at the next start."""
     deadline = time.monotonic() + timeout_seconds
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+    in_hand = batches_done(query)
+    # Under load a trigger follows the last one at once: then the batch has ended when another one has been reported.
+    while query.isActive and query.status["isTriggerActive"] and batches_done(query) == in_hand:
+        if time.monotonic() > deadline:
+            break
         try:
             query.awaitTermination(0.05)  # type: ignore[arg-type]  # fractions work, and say so in the docs
         except StreamingQueryException:
             break
     query.stop()
+
+
+def batches_done(query: StreamingQuery) -> int:
+    """The number of the last batch that a query has reported; -1 before the first."""
+    progress = query.lastProgress
+    return -1 if progress is None else progress["batchId"]
