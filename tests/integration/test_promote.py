@@ -138,10 +138,6 @@ class Deployment:
     def version(self, name: str) -> Settings:
         return serving.as_pinned(self.settings, name)
 
-    def step(self, what: str) -> None:
-        """When each step began, for who reads the log of a test that failed."""
-        print(f"{time.strftime('%H:%M:%S')} {what}")  # noqa: T201
-
     def command(self, *arguments: str) -> Any:
         return kappa(*arguments, "--config", str(self.file))
 
@@ -176,20 +172,16 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         process.wait(lambda: deployment.indexed("live") > 0, 240, "the first tick to be indexed")
         first = deployment.indexed("live")
         process.wait(deployment.reaches("live", first + 12 * SECOND), 240, "windows of live")
-        deployment.step("the replay")
         made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--partitions", "1", "--json")
         status, _, err = answer(made, 300)
         assert status == 0, err
 
-        deployment.step("refusals")
         refused_ones(deployment)
-        deployment.step("promotions that are killed")
         for _ in range(2):
             broken = deployment.command("replay", "promote", "v2", "--json")
             threading.Event().wait(moments.uniform(6.0, 25.0))
             broken.kill()
             broken.wait()
-        deployment.step("the promotion")
         there = deployment.promoted("promote", "v2")
         terms = serving.read(deployment.settings.home)
         assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
@@ -202,11 +194,9 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         assert healthz(address)[0] == 200
         assert_one_line(deployment.command("replay", "drop", "v2", "--yes"), "version v2 serves")
 
-        deployment.step("the rollback")
         back = deployment.promoted("rollback")
         assert back["version"] == "live" and back["previous"] == "v2" and back["running"]
         assert back["after"] > there["after"]
-        deployment.step("live again")
         process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), 240, "windows of live again")
         process.stop()
     assert process.said.count("running extract, detect, correlate, index") == 3
