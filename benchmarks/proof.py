@@ -46,6 +46,7 @@ LATE_SHARE = 0.003
 READ_BY = {"correlate": ("novelties",), "index": ("novelties", "incidents", "late", "dead-letters")}
 KINDS = ("scores", "novelties", "incidents")
 LEAST_LIFE, MOST_LIFE = 8.0, 50.0  # seconds; about half of them are the start and the first batch
+STATE = "proof.json"
 MOST_BATCHES, MOST_WAIT = 5, 120.0
 COUNTS = ("left", "right", "only_left", "only_right", "different")
 
@@ -128,17 +129,16 @@ def beat(outbox: Outbox, topic: str, partition: int, at_ms: int) -> None:
 
 
 def close_windows(settings: Settings, last: int) -> None:
-    """Two heartbeats in every input partition: one at its last append time, one from after all windows and delays.
+    """Heartbeats in every input partition, from after all windows and delays.
 
-    A job that starts again knows no watermark of a partition before a record of it comes. The first one says where it was.
+    A job that starts again knows no watermark of a partition before a record of it comes.
     """
     ahead = last + 1000 * (settings.law.watermark_delay_seconds + 10 * WINDOW_SECONDS)
     with Outbox(topics.client_options(settings)) as outbox:
         for kind in topics.INPUTS:
             topic = settings.topic(kind)
             for partition in range(outbox.partitions(topic)):
-                for at in (last, ahead):
-                    beat(outbox, topic, partition, at)
+                beat(outbox, topic, partition, ahead)
 
 
 # --- the live jobs
@@ -207,15 +207,16 @@ def finish(file: Path, settings: Settings, last: int, middle: Middle) -> None:
 class Middle:
     """A savepoint of the running jobs, taken once, when half of the windows are done (`at`, ms)."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, report: dict[str, Any]) -> None:
         self.at = at
-        self.found: dict[str, Any] | None = None
+        self._report = report
 
     def take(self, file: Path) -> None:
         """Take it, where it has not been taken."""
-        if self.found is None:
+        if "savepoint" not in self._report:
             made = kappa(file, "savepoint", "create", "middle")
-            self.found = {name: made[name] for name in ("tick", "ticks", "correlated", "series", "hash")}
+            self._report["savepoint"] = {name: made[name] for name in ("tick", "correlated", "series", "hash")}
+            keep(file, self._report)
             say(f"savepoint of the running jobs at {made['tick']}: {made['series']:,} series")
 
 
@@ -297,23 +298,32 @@ def differences(result: dict[str, Any]) -> int:
     return both + sum(result["conflicts"].values())
 
 
-def prove(file: Path, settings: Settings, chosen: Chosen) -> dict[str, Any]:
-    """All of it, in order."""
+def keep(file: Path, report: dict[str, Any]) -> None:
+    """What is known so far, so that a run that is broken off can go on."""
+    (file.parent / STATE).write_text(json.dumps(report, indent=2) + "\n")
+
+
+def prove(file: Path, settings: Settings, chosen: Chosen, report: dict[str, Any]) -> dict[str, Any]:
+    """All of it, in order; from where `report` says that an earlier run has come to."""
     began = time.monotonic()
-    events, first, last = fill(settings, chosen)
-    middle = Middle((first + last) // 2)
-    report: dict[str, Any] = {"events": events, "fill_seconds": round(time.monotonic() - began, 1)}
-    say(f"{events:,} events of {chosen.hosts} hosts in {report['fill_seconds']} s; batches of {chosen.batch:,}")
+    if "windows" not in report:
+        events, *windows = fill(settings, chosen)
+        report |= {"events": events, "windows": windows, "fill_seconds": round(time.monotonic() - began, 1)}
+        keep(file, report)
+        say(f"{events:,} events of {chosen.hosts} hosts in {report['fill_seconds']} s; batches of {chosen.batch:,}")
+    first, last = report["windows"]
+    middle = Middle((first + last) // 2, report)
     began = time.monotonic()
-    report["lived_seconds"] = kill_again_and_again(file, settings, chosen, middle)
-    report["read_when_last_killed"] = round(share_read(settings, "extract", topics.INPUTS), 3)
+    if "lived_seconds" not in report:
+        report["lived_seconds"] = kill_again_and_again(file, settings, chosen, middle)
+        report["read_when_last_killed"] = round(share_read(settings, "extract", topics.INPUTS), 3)
+        keep(file, report)
     close_windows(settings, last)
     finish(file, settings, last, middle)
     report["live_seconds"] = round(time.monotonic() - began, 1)
     say(f"live: {report['live_seconds']} s with {chosen.kills} kills")
     replays = [replayed(file, f"again-{n}", "--partitions", str(n)) for n in (1, 2, 8)]
     replays.append(replayed(file, "from-middle", "--savepoint", "middle"))
-    report |= {"savepoint": middle.found, "windows": [first, last]}
     return {**report, "replays": replays, "differences": sum(map(differences, replays))}
 
 
@@ -337,15 +347,20 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=20260105)
+    parser.add_argument("--resume", action="store_true", help="go on with the log and the jobs of a run broken off")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the table")
     options = parser.parse_args()
     chosen = Chosen(options.events, options.kills, options.seed)
     about, base = machine(), load()
     home = base.home / "bench-proof"
-    shutil.rmtree(home, ignore_errors=True)
+    known: dict[str, Any] = {}
+    if options.resume:
+        known = json.loads((home / STATE).read_text())
+    else:
+        shutil.rmtree(home, ignore_errors=True)
     with running_stack(Stack(home, jars=base.jars, kafka_heap_mib=1024), say) as servers:
         file = settings_file(home, base.jars, servers, chosen)
-        report = prove(file, load(file), chosen)
+        report = prove(file, load(file), chosen, known)
     report = {"machine": about, "arguments": vars(options), **report}
     RESULTS.mkdir(exist_ok=True)
     out = RESULTS / f"proof-{datetime.now(tz=UTC).strftime('%Y%m%dT%H%M%SZ')}.json"

@@ -22,19 +22,25 @@ from pipelines import extract
 from pipelines.runner import Input, Job, Runner
 
 RUNS = 3
+LEARNING = 2  # batches, of a window each, in which all series are new or the machine warms up
 
 
-def timed(spark: SparkSession, settings: Settings, job: Job) -> float:
-    """Seconds of batches that a job takes over all that is in its inputs. Raises LawBroken for a dropped row.
+def batches(spark: SparkSession, settings: Settings, job: Job) -> list[tuple[int, float]]:
+    """Records and seconds of each batch that a job takes over all that is in its inputs. Raises LawBroken for a dropped row.
 
     Starting the job is left out: it happens once in the life of a deployment, and here it would be a tenth of the whole.
     """
     runner = Runner(spark, jobs.kafka_of(settings), settings.law)
     try:
         query = runner.run_to_end(job)
-        return sum(batch["durationMs"]["triggerExecution"] for batch in query.recentProgress) / 1000
+        return [(b["numInputRows"], b["durationMs"]["triggerExecution"] / 1000) for b in query.recentProgress]
     finally:
         runner.stop()
+
+
+def timed(spark: SparkSession, settings: Settings, job: Job) -> float:
+    """Seconds that a job takes over all that is in its inputs."""
+    return sum(seconds for _, seconds in batches(spark, settings, job))
 
 
 def numbered(settings: Settings, version: int) -> Settings:
@@ -120,14 +126,13 @@ def detection(spark: SparkSession, settings: Settings, series: int, windows: int
             end = first + w * 10_000
             write(own, extract.records(closed(spark, series, end), [end], own.law, topics, PARTITIONS))
 
-    say(f"detect: the first windows of {series:,} series")
-    produce(0, 2)
+    say(f"detect: {LEARNING} windows to learn {series:,} series, {windows} more")
+    produce(0, LEARNING + windows)
     job = dataclasses.replace(jobs.detect_job(own), max_records_per_batch=series + 1_000)
-    timed(spark, own, job)
-    say(f"detect: {windows} more windows")
-    produce(2, windows)
-    seconds = timed(spark, own, job)
-    return {"detect_rows_per_second": windows * series / seconds, "state_bytes_per_gauge": state_bytes()}
+    taken = batches(spark, own, job)[LEARNING:]
+    say("detect: " + ", ".join(f"{records:,} in {seconds:.1f} s" for records, seconds in taken))
+    rate = sum(records for records, _ in taken) / sum(seconds for _, seconds in taken)
+    return {"detect_rows_per_second": rate, "state_bytes_per_gauge": state_bytes()}
 
 
 def state_bytes(series: int = 8_000) -> float:

@@ -256,14 +256,12 @@ class Runner:
 
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
     """Let the batch in hand end, then stop. What a stop interrupts is only done again at the next start."""
-    deadline, in_hand = time.monotonic() + timeout_seconds, last_batch(query)
-    # A job that is behind begins the next batch at once: the pause between two may be too short to be seen.
-    while (
-        query.isActive
-        and query.status["isTriggerActive"]
-        and last_batch(query) == in_hand
-        and time.monotonic() < deadline
-    ):
+    deadline = time.monotonic() + timeout_seconds
+    in_hand = batches_done(query)
+    # Under load a trigger follows the last one at once: then the batch has ended when another one has been reported.
+    while query.isActive and query.status["isTriggerActive"] and batches_done(query) == in_hand:
+        if time.monotonic() > deadline:
+            break
         try:
             query.awaitTermination(0.05)  # type: ignore[arg-type]  # fractions work, and say so in the docs
         except StreamingQueryException:
@@ -271,7 +269,7 @@ def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
     query.stop()
 
 
-def last_batch(query: StreamingQuery) -> int:
-    """The number of the last batch that has ended since the start; -1 before there is one."""
-    found = query.lastProgress
-    return -1 if found is None else int(found["batchId"])
+def batches_done(query: StreamingQuery) -> int:
+    """The number of the last batch that a query has reported; -1 before the first."""
+    progress = query.lastProgress
+    return -1 if progress is None else progress["batchId"]
