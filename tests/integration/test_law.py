@@ -65,18 +65,19 @@ trigger_seconds = 0.1
     return file
 
 
-def feed(settings: Settings) -> int:
+def feed(settings: Settings, minutes: int = 24) -> int:
     """A small fleet with disorder, late records, a wrong clock and faults; answers how many events."""
+    end = 60 * minutes
     plan = [
-        ("cpu_contention", 500, 120),
-        ("log_silence", 560, 180),
-        ("host_silent", 620, 120),
-        ("wrong_clock", 400, 60),
+        ("cpu_contention", end - 540, 120),
+        ("log_silence", end - 480, 180),
+        ("host_silent", end - 360, 120),
+        ("wrong_clock", end - 720, 60),
     ]
     simulation = simulate(
         SimulatorSettings(
             hosts=5,
-            hours=MINUTES / 60,
+            hours=minutes / 60,
             seed=7,
             late_share=0.005,
             schedule=tuple(Planned(kind, start, seconds) for kind, start, seconds in plan),
@@ -188,7 +189,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
 ) -> None:
     whole = load(settings_file(tmp_path, stack, unique, "live", 50_000))
     topics.create(whole)
-    assert feed(whole) > 8_000
+    assert feed(whole, MINUTES) > 8_000
     assert run_to_end(spark, whole) == 0
     expected = {kind: set(records(whole, kind)) for kind in ("scores", "late", "dead-letters")}
     last = ticks(whole, "novelties")
