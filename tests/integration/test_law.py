@@ -27,7 +27,7 @@ from app.simulator.publish import Target, to_kafka
 from app.stack import Addresses
 from pipelines.runner import Runner
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
 JARS = PROJECT / ".kappa" / "jars"
 KILLS = 2
