@@ -36,7 +36,7 @@ def diff(
 ) -> None:
     """What two versions say differently about the windows that both have: scores, novelties, incidents."""
     from app.cli import connected, print_json, report
-    from app.spark import session
+    from app.spark import own_session
     from replay import diff as comparison
     from replay import run as runs
     from replay import said
@@ -50,11 +50,8 @@ def diff(
         kept = runs.read_manifest(runs.folder_of(settings.model_copy(update={"version": version})))
         if kept is not None:
             runs.check_finished(kept)
-    spark = session(settings, "kappa-replay-diff", report)
-    try:
+    with own_session(settings, "kappa-replay-diff", report) as spark:
         found = comparison.diff(spark, settings, left, right, most, report, windows=windows, truth=known)
-    finally:
-        spark.stop()
     if as_json:
         print_json(found)
         return

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,7 +110,7 @@ def replayed(
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     """Resolve, run, index. Raises InputError for what cannot be run."""
-    from app.spark import session
+    from app.spark import own_session
     from replay import late, run
     from replay import savepoint as savepoints
     from replay.span import Asked, offsets_given
@@ -126,16 +126,16 @@ def replayed(
     if lateness is not None:
         settings = with_lateness(settings, lateness)
     what = run.plan(settings, span, begin)
-    spark = None
-    try:
+    with ExitStack() as ending:
+        spark = None
         if include_late:
-            spark = session(settings, "kappa-replay", report)
+            spark = ending.enter_context(own_session(settings, "kappa-replay", report))
             settings = with_lateness(settings, late.largest(spark, settings, what.whole))
             report(f"late records are up to {settings.law.lateness_seconds} s late")
             what = run.plan(settings, span, begin)
         if dry_run:
             return {"version": settings.version, "dry_run": True, "events": what.whole.events, **what.whole.record()}
-        spark = spark or session(settings, "kappa-replay", report)
+        spark = spark or ending.enter_context(own_session(settings, "kappa-replay", report))
         if partitions is not None:
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         with progress_bar() as watching:
@@ -144,9 +144,6 @@ def replayed(
             report("indexing")
             indexed(spark, settings)
         return made
-    finally:
-        if spark is not None:
-            spark.stop()
 
 
 def range_of(settings: Settings, asked: Mapping[str, Any], offsets_given: Any, make: Any) -> Any:

@@ -43,15 +43,12 @@ def create(
 
 def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
     """Take a savepoint in a Spark session of its own."""
-    from app.spark import session
+    from app.spark import own_session
     from replay import take
 
     take.pinned(settings)  # a version that never ran is refused before Spark starts
-    spark = session(settings, "kappa-savepoint", report)
-    try:
+    with own_session(settings, "kappa-savepoint", report) as spark:
         return take.take(spark, settings, name, report)
-    finally:
-        spark.stop()
 
 
 @savepoint_app.command("list")

@@ -47,6 +47,18 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     return spark
 
 
+@contextmanager
+def own_session(settings: Settings, name: str, report: Callable[[str], None] = silent) -> Iterator[SparkSession]:
+    """A session for as long as the block lasts; one that this process had before goes on."""
+    before = SparkSession.getActiveSession()
+    spark = session(settings, name, report)
+    try:
+        yield spark
+    finally:
+        if before is None:
+            spark.stop()
+
+
 def register_functions(spark: SparkSession) -> None:
     """Make our functions in the JVM known by their SQL names."""
     java: Any = spark._jsparkSession  # the Java API: the Python one wants generics, which Spark's compiler leaves out
