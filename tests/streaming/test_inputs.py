@@ -511,7 +511,7 @@ def test_neither_unions_nor_filters_make_spark_parse_a_record_twice(spark: Spark
         assert parsers(many) == parsers(read(one)) == 2
 
 
-TIMES = [
+READ_TIMES = [
     *(
         f"2026-01-05T00:00:10{fraction}Z"
         for fraction in ("", ".1", ".123456", ".1234567", ".123456789", ".1234567890", ".")
@@ -660,7 +660,7 @@ SHAPES = [
 
 def variants(good: Callable[..., str]) -> list[bytes | str | None]:
     """A good record with each of its members changed in every way above, and in the company of all kinds of bytes."""
-    changed = [good(at=time) for time in TIMES] + [
+    changed = [good(at=time) for time in READ_TIMES] + [
         good(service__name=...),
         good(metric__type="counter", metric__value=1e17),
     ]
