@@ -18,6 +18,7 @@ from rich.table import Table
 
 from app import logs, serving, stack
 from app.errors import InputError, KappaError
+from app.options import Config, Json
 from app.replay_commands import replay_app
 from app.savepoint_commands import savepoint_app
 from app.settings import Settings, load
@@ -38,9 +39,6 @@ app.add_typer(replay_app, name="replay")
 
 out = Console()
 err = Console(stderr=True)
-
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 
 
 def main() -> None:

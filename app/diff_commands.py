@@ -12,11 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from app.errors import InputError
+from app.options import Config, Json
 from app.settings import load
 
 # `app.cli` imports this module, so what it prints with is imported when the command runs.
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
 
 KINDS = ("scores", "novelties", "incidents")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.options import Config, Json
 from app.settings import load
 
 if TYPE_CHECKING:
     from replay.promote import Plan, Step
 
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")]
 
 

@@ -15,6 +15,7 @@ import typer
 
 from app.diff_commands import diff
 from app.errors import InputError
+from app.options import Config, Json
 from app.promote_commands import promote, rollback
 from app.settings import Settings, load
 
@@ -27,8 +28,6 @@ replay_app.command("diff")(diff)
 replay_app.command("promote")(promote)
 replay_app.command("rollback")(rollback)
 
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 Version = Annotated[str, typer.Argument(help="The version's name.")]
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

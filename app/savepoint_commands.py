@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app import serving
+from app.options import Config, Json
 from app.settings import Settings, load
 
 # `app.cli` imports this module, so what it prints with is imported when a command runs.
@@ -16,8 +16,6 @@ savepoint_app = typer.Typer(
     help="Savepoints: the state of all series after a window, to start, go back to, or look at.", no_args_is_help=True
 )
 
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 Name = Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'; at most 64.")]
 
 
