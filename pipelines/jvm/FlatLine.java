@@ -2,35 +2,19 @@ package kappa;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import com.fasterxml.jackson.core.JsonProcessingException;
 import java.io.IOException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
-import org.apache.spark.sql.api.java.UDF1;
 
 /**
  * The bytes of a flat canonical log record -> (event time in microseconds, host, service, level as given, message); null for
  * what is not plainly good.
  */
-public class FlatLine extends FlatRecord implements UDF1 {
+public class FlatLine extends FlatRecord {
   private static final int MAX_MESSAGE = 8192;
 
   @Override
-  public Object call(Object record) throws IOException {
-    JsonParser parser = null;
-    try {
-      parser = open((byte[]) record);
-      return parser == null ? null : read(parser);
-    } catch (JsonProcessingException notJson) {
-      return null; // Spark's functions say why
-    } finally {
-      if (parser != null) {
-        parser.close();
-      }
-    }
-  }
-
-  private static Row read(JsonParser parser) throws IOException {
+  Row read(JsonParser parser) throws IOException {
     String host = null, service = null, level = null, message = null;
     long time = -1;
     for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {

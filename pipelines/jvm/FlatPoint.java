@@ -2,38 +2,22 @@ package kappa;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import com.fasterxml.jackson.core.JsonProcessingException;
 import java.io.IOException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
-import org.apache.spark.sql.api.java.UDF1;
 
 /**
  * The bytes of a flat canonical record of telemetry -> (event time in microseconds, series, value); null for what is not
  * plainly good.
  */
-public class FlatPoint extends FlatRecord implements UDF1 {
+public class FlatPoint extends FlatRecord {
   private static final double MAX_GAUGE = 1e15;
   private static final double MAX_COUNTER = 1e18;
   private static final int MAX_LABELS = 16;
   private static final int MAX_LABEL = 128;
 
   @Override
-  public Object call(Object record) throws IOException {
-    JsonParser parser = null;
-    try {
-      parser = open((byte[]) record);
-      return parser == null ? null : read(parser);
-    } catch (JsonProcessingException notJson) {
-      return null; // Spark's functions say why
-    } finally {
-      if (parser != null) {
-        parser.close();
-      }
-    }
-  }
-
-  private static Row read(JsonParser parser) throws IOException {
+  Row read(JsonParser parser) throws IOException {
     String host = null, service = null, metric = null, type = null, labels = null;
     long time = -1;
     double value = Double.NaN;

@@ -2,22 +2,44 @@ package kappa;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.api.java.UDF1;
 
 /**
- * What the two readers of flat canonical records share: strings, times and names that are plainly good.
+ * What the two readers of flat canonical records share: the way from bytes to a row, and strings, times and names that are
+ * plainly good.
  *
  * <p>Every method answers "null" (or a negative number) for anything that needs a second look; Spark's own functions take
  * that look, and say why where it cannot be used. So nothing here may accept what pipelines/inputs/fields.py refuses, nor
  * read it otherwise.
  */
-abstract class FlatRecord {
+abstract class FlatRecord implements UDF1 {
   static final JsonFactory JSON = new JsonFactory();
   static final int MAX_NAME = 256;
   private static final long LAST_YEAR = 2199;
   private static final int[] DAYS = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+  @Override
+  public Object call(Object record) throws IOException {
+    JsonParser parser = null;
+    try {
+      parser = open((byte[]) record);
+      return parser == null ? null : read(parser);
+    } catch (JsonProcessingException notJson) {
+      return null; // Spark's functions say why
+    } finally {
+      if (parser != null) {
+        parser.close();
+      }
+    }
+  }
+
+  /** The row of a record, from behind its opening brace; null for what is not plainly good. */
+  abstract Row read(JsonParser parser) throws IOException;
 
   /** A parser that stands behind the opening brace, or null for what is not a JSON object in plain UTF-8. */
   static JsonParser open(byte[] record) throws IOException {
