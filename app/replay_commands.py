@@ -109,6 +109,8 @@ def replayed(
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     """Resolve, run, index. Raises InputError for what cannot be run."""
+    from app import version_locks
+    from app.run import index_to_end
     from app.spark import own_session
     from replay import late, run
     from replay import savepoint as savepoints
@@ -141,7 +143,8 @@ def replayed(
             made = run.replay(spark, what, partitions, watching, report)
         if index and not made.get("same"):
             report("indexing")
-            indexed(spark, settings)
+            with version_locks.only_here(settings, ["index"]):
+                index_to_end(spark, settings)
         return made
 
 
@@ -245,23 +248,6 @@ def moment_of(option: str, text: str) -> int:
         msg = f"replay: {option} {text!r} has no zone; append Z or an offset"
         raise InputError(msg)
     return round(at.timestamp() * 1000)
-
-
-def indexed(spark: Any, settings: Settings) -> None:
-    """Write a version's results to Elasticsearch: the live job, to the end of its topics."""
-    import threading
-
-    from app import jobs, version_locks
-    from app.run import prepare
-    from pipelines.runner import Runner
-
-    with version_locks.only_here(settings, ["index"]):
-        prepare(settings, ("index",))
-        runner = Runner(spark, jobs.kafka_of(settings), settings.law)
-        try:
-            runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
-        finally:
-            runner.stop()
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from app import aliases, gaps, jobs, topics, version_locks
 from app.errors import InputError
 from app.health import Health
@@ -172,6 +174,16 @@ def started_jobs(
         yield runner
     finally:
         stopping.set()
+        runner.stop()
+
+
+def index_to_end(spark: SparkSession, settings: Settings) -> None:
+    """Write what a version has said to Elasticsearch, to the end of its topics. The caller holds the lock of `index`."""
+    prepare(settings, ("index",))
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    try:
+        runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
+    finally:
         runner.stop()
 
 

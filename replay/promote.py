@@ -28,7 +28,6 @@ from app.settings import Settings
 from app.spark import session
 from pipelines.law import MILLIS
 from pipelines.retention import moment
-from pipelines.runner import Runner
 from replay import run as replays
 from replay import savepoint
 from replay.indexed import Indexed, extract_checkpoints
@@ -344,12 +343,7 @@ def finish_index(old: Settings, report: Report) -> None:
             left = Indexed(old, consumer).left()
         if left:
             report(f"nobody indexes version {old.version}: indexing the {left:,} records that it has written")
-            live.prepare(old, ("index",))
-            runner = Runner(session(old, "kappa-promote", report), jobs.kafka_of(old), old.law)
-            try:
-                runner.run_to_end(jobs.index_job(old, threading.Event().wait))
-            finally:
-                runner.stop()
+            live.index_to_end(session(old, "kappa-promote", report), old)
 
 
 @contextmanager
