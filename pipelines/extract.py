@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.inputs import log_lines, telemetry_points
+from pipelines.inputs.fields import quoted
 from pipelines.law import MICROS, MILLIS, Law
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 
@@ -54,14 +55,10 @@ def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law) -> DataFrame
 def template_series() -> Column:
     """The series of a log line: its template on its host and service. A heartbeat keeps its name."""
     template_id = F.lower(F.lpad(F.hex(F.xxhash64("template")), 16, "0"))
-    name = F.concat_ws("/", F.lit("template"), quoted("host"), quoted("service"), F.col("level"), template_id)
+    host, service = quoted(F.col("host")), quoted(F.col("service"))
+    name = F.concat_ws("/", F.lit("template"), host, service, F.col("level"), template_id)
     beat = (F.col("host") == HEARTBEAT) & F.col("message").isNull()  # a host may have that name, but no line is empty
     return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
-
-
-def quoted(name: str) -> Column:
-    """A part of a series' name without `/`, as models.series.quote."""
-    return F.replace(F.replace(F.col(name), F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F"))
 
 
 def admitted(records: DataFrame, keep: list[str], law: Law) -> DataFrame:

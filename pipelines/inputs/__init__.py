@@ -13,7 +13,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.inputs import canonical, ecs, otlp, prometheus, syslog, telegraf
-from pipelines.inputs.fields import HEARTBEAT, LABELS, checked_lines, checked_points, good_and_one_bad, let, level_name
+from pipelines.inputs.fields import (
+    HEARTBEAT,
+    LABELS,
+    checked_lines,
+    checked_points,
+    good_and_one_bad,
+    let,
+    level_name,
+    unquoted,
+)
 from pipelines.masking import template_of
 
 __all__ = ["log_lines", "telemetry_points"]
@@ -58,9 +67,7 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
     read = read.withColumn("__row", F.explode_outer(rows))
     row, plain = F.col("__row"), F.col("__row").isNull()
-    host = F.replace(
-        F.replace(F.element_at(F.split(series, "/", 3), 2), F.lit("%2F"), F.lit("/")), F.lit("%25"), F.lit("%")
-    )
+    host = unquoted(F.element_at(F.split(series, "/", 3), 2))
     return read.select(
         *_columns(raw),
         F.when(plain, F.col("__time")).otherwise(row["event_time"]).alias("event_time"),

@@ -103,6 +103,11 @@ def quoted(part: Column) -> Column:
     return F.replace(F.replace(part, F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F"))
 
 
+def unquoted(part: Column) -> Column:
+    """The inverse of `quoted`."""
+    return F.replace(F.replace(part, F.lit("%2F"), F.lit("/")), F.lit("%25"), F.lit("%"))
+
+
 def labels_text(labels: Column) -> Column:
     """`{k=v,...}` sorted by key, empty for no labels; labels without a value are left out."""
 
