@@ -84,15 +84,13 @@ def run_until_stopped(
         around = Around(settings, names, heartbeats, report, health, watch, beside)
         while not stopping.is_set():
             own = serving.to_run(settings) if follow else settings
-            jobs = locks_of(own, names, origin, origins)
-            with version_locks.taken(own, jobs) as busy:
+            with version_locks.taken(own, locks_of(own, names, origin, origins)) as busy:
                 if not busy:
                     said = ""
                     run_version(own, around, origin, origins, accept_gap, stopping, follow)
                     continue
             if not follow:
-                with version_locks.only_here(own, jobs):
-                    continue
+                raise version_locks.run_elsewhere(own, busy)
             waiting = (
                 f"{', '.join(busy)} of version {own.version}, which serves, run in another process: waiting for it"
             )

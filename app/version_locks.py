@@ -32,12 +32,16 @@ def only_here(settings: Settings, jobs: Sequence[str]) -> Iterator[None]:
     """Hold the locks of jobs in the block. Raises InputError where another process runs one of them."""
     with taken(settings, jobs) as busy:
         if busy:
-            msg = (
-                f"{', '.join(busy)} of version {settings.version} is run by another process with this home; wanted one at a "
-                f"time for each checkpoint: stop that one, or use another --version"
-            )
-            raise InputError(msg)
+            raise run_elsewhere(settings, busy)
         yield
+
+
+def run_elsewhere(settings: Settings, jobs: Sequence[str]) -> InputError:
+    """The error for jobs that another process runs."""
+    return InputError(
+        f"{', '.join(jobs)} of version {settings.version} is run by another process with this home; wanted one at a time "
+        "for each checkpoint: stop that one, or use another --version"
+    )
 
 
 def busy(settings: Settings, jobs: Sequence[str]) -> list[str]:
