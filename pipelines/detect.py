@@ -33,7 +33,8 @@ ANSWER = (
     "shard int, series string, window_end long, score double, value double, typical double, lower double, "
     "upper double, kind string, statement string"
 )
-COLUMNS = [column.split()[0] for column in ANSWER.split(", ")]
+TYPES = dict(column.split() for column in ANSWER.split(", "))
+COLUMNS = list(TYPES)
 BUFFER = "buffer"
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
@@ -177,13 +178,14 @@ def together(answers: list[Columns]) -> Columns:
 
 def answer(n: int, shard: int, window_end: int, **columns: Any) -> Columns:
     """`n` rows of `ANSWER`; what is not given is missing."""
-    return {
-        "shard": np.full(n, shard, dtype=np.int32),
-        "window_end": np.full(n, window_end, dtype=np.int64),
-        **{name: np.full(n, np.nan) for name in ("score", "value", "typical", "lower", "upper")},
-        **{name: np.full(n, None, dtype=object) for name in ("series", "kind", "statement")},
-        **columns,
-    }
+    columns["shard"] = np.full(n, shard, dtype=np.int32)
+    columns["window_end"] = np.full(n, window_end, dtype=np.int64)
+    return {name: columns[name] if name in columns else missing(name, n) for name in COLUMNS}
+
+
+def missing(name: str, n: int) -> Any:
+    """A column of `ANSWER` that nothing is known of."""
+    return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
 
 
 def statements(shard: int, window_end: int, novelties: list[Novelty], version: str, shards: int) -> Columns:
