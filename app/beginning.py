@@ -121,7 +121,8 @@ def kept_jobs(settings: Settings) -> list[str]:
 def set_aside(settings: Settings, names: list[str]) -> None:
     """Move a version's checkpoints beside, under the next free number."""
     folder = home_of(settings)
-    kept = [name for name in (*names, "begin", "begin.json", "configuration.json") if (folder / name).exists()]
+    own = (*names, "begin", "begin.json", settings.configuration_file.name)
+    kept = [name for name in own if (folder / name).exists()]
     if kept:
         number = 1
         while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from app import aliases, gaps, jobs, topics, version_locks
+from app import aliases, gaps, jobs, serving, topics, version_locks
 from app.errors import InputError
 from app.health import Health
 from app.settings import Settings
@@ -56,13 +56,12 @@ def pin_configuration(settings: Settings, origins: int = 1) -> Path:
     Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
     that no replay can give again.
     """
-    file = settings.home / "checkpoints" / settings.version / "configuration.json"
+    file, before = settings.configuration_file, serving.begun_with(settings)
     now = depended_on(settings, origins)
-    if not file.exists():
+    if before is None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(now, indent=2, sort_keys=True) + "\n")
         return file
-    before = json.loads(file.read_text())
     old, new = dict(flat(before)), dict(flat(now))
     different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if different:

@@ -167,18 +167,34 @@ def pinned(settings: Settings, version: str) -> dict[str, Any] | None:
     Where jobs are about to begin after a replay, the file beside their checkpoints is made anew: until then that of the
     replay counts.
     """
-    own = settings.home / "checkpoints" / version / "configuration.json"
-    replayed = settings.home / "replays" / version / "manifest.json"
-    for file, name in ((own, None), (replayed, "configuration")):
-        try:
-            found: dict[str, Any] = json.loads(file.read_text())
-        except FileNotFoundError:
-            continue
-        except ValueError as error:
-            msg = f"{file} is not JSON: {error}; bring it back from a copy"
-            raise InputError(msg) from error
-        return found[name] if name is not None else found
-    return None
+    own = begun_with(settings.model_copy(update={"version": version}))
+    if own is not None:
+        return own
+    replayed = read_object(settings.home / "replays" / version / "manifest.json")
+    return None if replayed is None else replayed["configuration"]
+
+
+def begun_with(settings: Settings) -> dict[str, Any] | None:
+    """The configuration that is kept beside the checkpoints of the settings' version; None where there is none."""
+    return read_object(settings.configuration_file)
+
+
+def begun(settings: Settings) -> list[str]:
+    """The versions that keep a configuration beside their checkpoints, sorted."""
+    file = settings.configuration_file
+    return sorted(kept.parent.name for kept in file.parent.parent.glob(f"*/{file.name}"))
+
+
+def read_object(file: Path) -> dict[str, Any] | None:
+    """A file's JSON object; None for one that is not there. Raises InputError for a file that is not JSON."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        msg = f"{file} is not JSON: {error}; bring it back from a copy"
+        raise InputError(msg) from error
+    return found
 
 
 def as_pinned(settings: Settings, version: str, report: Callable[[str], None] = lambda line: None) -> Settings:

@@ -167,6 +167,11 @@ class Settings(BaseSettings):
         """Where a job of this version keeps its progress and state."""
         return self.home / "checkpoints" / self.version / job
 
+    @property
+    def configuration_file(self) -> Path:
+        """Where this version keeps the configuration that it began with."""
+        return self.checkpoint("configuration.json")
+
     def shown(self) -> dict[str, Any]:
         """Effective settings as JSON types, secrets masked."""
         shown: dict[str, Any] = self.model_dump(mode="json")

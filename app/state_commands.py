@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
+from app import serving
 from app.errors import InputError
 from app.settings import Settings
 from app.stack_state import ProcessId
@@ -55,13 +56,10 @@ def ask(settings: Settings, series: str, report: Report = lambda line: None) -> 
 
 def as_begun(settings: Settings) -> Settings:
     """Settings with what the version began with: its shards, and the parameters that its state goes by."""
-    file = settings.home / "checkpoints" / settings.version / "configuration.json"
-    if not file.exists():
+    kept = serving.begun_with(settings)
+    if kept is None:
         return settings
-    pinned = json.loads(file.read_text())
-    return settings.model_copy(
-        update={"law": Law(**pinned["law"]), "detection": Parameters(**pinned["detection"])},
-    )
+    return settings.model_copy(update={"law": Law(**kept["law"]), "detection": Parameters(**kept["detection"])})
 
 
 def get(address: str, series: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from app import serving
 from app.errors import InputError
 from app.settings import Settings
 from pipelines.law import Law
@@ -337,6 +338,6 @@ def _judged(said: Said, truth: Truth, delay: int, windows: tuple[int, int]) -> d
 
 def _delay(settings: Settings, version: str) -> int:
     """How long after its end a version knows a window, ms: by the law that it began with, where that is kept."""
-    kept = settings.home / "checkpoints" / version / "configuration.json"
-    law = Law(**json.loads(kept.read_text())["law"]) if kept.is_file() else settings.law
+    kept = serving.begun_with(settings.model_copy(update={"version": version}))
+    law = settings.law if kept is None else Law(**kept["law"])
     return 1000 * law.watermark_delay_seconds

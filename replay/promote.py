@@ -132,10 +132,7 @@ def check_known(new: Settings) -> None:
     if replays.read_manifest(replays.folder_of(new)) is not None:
         replays.end_of(new)
     elif not beginning.kept_jobs(new) or serving.pinned(new, new.version) is None:
-        known = sorted(
-            {p.parent.name for p in (new.home / "replays").glob("*/manifest.json")}
-            | {p.parent.name for p in (new.home / "checkpoints").glob("*/configuration.json")}
-        )
+        known = sorted({p.parent.name for p in (new.home / "replays").glob("*/manifest.json")} | {*serving.begun(new)})
         msg = f"no version {new.version!r}: it was neither replayed nor run; there are {', '.join(known) or 'none'}"
         raise InputError(msg)
 

@@ -25,7 +25,7 @@ from kafka.errors import KafkaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from app import topics
+from app import serving, topics
 from app.errors import InputError, ServiceUnavailable
 from app.settings import Settings
 from models.shard_state import host_of
@@ -76,16 +76,13 @@ def origin_of(settings: Settings) -> Origin:
 
 def pinned(settings: Settings) -> dict[str, Any]:
     """The configuration that a version began with. Raises InputError for one that never ran."""
-    parent = settings.checkpoint("configuration.json").parent
-    try:
-        found: dict[str, Any] = json.loads((parent / "configuration.json").read_text())
-    except FileNotFoundError as error:
-        there = sorted(p.parent.name for p in parent.parent.glob("*/configuration.json"))
+    found = serving.begun_with(settings)
+    if found is None:
         msg = (
             f"version {settings.version} has never run in {settings.home}; wanted one that has: "
-            f"{', '.join(there) or 'none has'}; see --version and --config"
+            f"{', '.join(serving.begun(settings)) or 'none has'}; see --version and --config"
         )
-        raise InputError(msg) from error
+        raise InputError(msg)
     return found
 
 
