@@ -90,12 +90,17 @@ def extract_checkpoints(settings: Settings) -> list[Path]:
 def least_tick(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
     """The last tick that a job has read of every shard and origin in a topic; None while one is missing."""
     read = retention.progress_of(settings.checkpoint(job))
-    if read is None:
-        return None
+    return None if read is None else least_tick_before(settings, consumer, kind, read.offsets)
+
+
+def least_tick_before(
+    settings: Settings, consumer: KafkaConsumer, kind: str, offsets: Mapping[Partition, int]
+) -> int | None:
+    """The last tick of every shard and origin that stands before these offsets of a topic; None while one is missing."""
     topic, shards, partitions = settings.topic(kind), settings.law.shards, settings.topics.partitions
     ticks: dict[tuple[int, int], int] = {}
     for partition in range(partitions):
-        offset = read.offsets.get((topic, partition), 0)
+        offset = offsets.get((topic, partition), 0)
         own = len(range(partition, shards, partitions))
         found = last_ticks(settings, consumer, TopicPartition(topic, partition), offset, own)
         if found is None:
