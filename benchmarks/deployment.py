@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from kafka import KafkaProducer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app import topics
 from app.elasticsearch_schema import ensure_templates
 from app.jobs import elastic_of, kafka_of
-from app.producer import heartbeat
+from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
 from app.settings import Settings, load
 from app.spark import session
 from app.stack import Stack, running_stack
@@ -99,16 +98,23 @@ def telemetry(spark: SparkSession, settings: Settings, events: int, series: int,
     write(settings, rows)
 
 
-def close_windows(settings: Settings) -> None:
-    """A heartbeat from far ahead in every input partition, so that all that was written is closed."""
-    ahead = int(time.time() * 1000) + AHEAD_SECONDS * 1000
-    producer = KafkaProducer(**topics.client_options(settings))
-    for kind in topics.INPUTS:
-        topic = settings.topic(kind)
-        for partition in sorted(producer.partitions_for(topic)):
-            beat = heartbeat(ahead)
-            producer.send(topic, beat, key=b"heartbeat", partition=partition, timestamp_ms=ahead).get(timeout=30)
-    producer.close()
+def far_ahead() -> int:
+    """A time, ms, that is after all windows of what was written within minutes, delays included."""
+    return int(time.time() * 1000) + AHEAD_SECONDS * 1000
+
+
+def close_windows(settings: Settings, at_ms: int) -> None:
+    """A heartbeat of a time after all windows and delays in every input partition, so that all of them are closed."""
+    with Outbox(topics.client_options(settings)) as outbox:
+        for kind in topics.INPUTS:
+            topic = settings.topic(kind)
+            for partition in range(outbox.partitions(topic)):
+                beat(outbox, topic, partition, at_ms)
+
+
+def beat(outbox: Outbox, topic: str, partition: int, at_ms: int) -> None:
+    """A heartbeat of a time."""
+    outbox.send(topic, heartbeat(at_ms), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=at_ms)
 
 
 def machine() -> dict[str, Any]:

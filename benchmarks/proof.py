@@ -29,12 +29,12 @@ from rich.console import Console
 from rich.table import Table
 
 from app import topics
-from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.producer import Outbox
 from app.settings import PROJECT, Settings, load
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
 from app.stack import Addresses, Stack, running_stack
-from benchmarks.deployment import machine, say
+from benchmarks.deployment import beat, close_windows, machine, say
 from benchmarks.reached import share_read, ticked
 from pipelines import retention
 
@@ -121,24 +121,6 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
             beat(outbox, names["telemetry"], TELEMETRY - 1, at)
     length = 1000 * WINDOW_SECONDS
     return sent.events, simulation.settings.start, last // length * length + length
-
-
-def beat(outbox: Outbox, topic: str, partition: int, at_ms: int) -> None:
-    """A heartbeat of a time."""
-    outbox.send(topic, heartbeat(at_ms), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=at_ms)
-
-
-def close_windows(settings: Settings, last: int) -> None:
-    """Heartbeats in every input partition, from after all windows and delays.
-
-    A job that starts again knows no watermark of a partition before a record of it comes.
-    """
-    ahead = last + 1000 * (settings.law.watermark_delay_seconds + 10 * WINDOW_SECONDS)
-    with Outbox(topics.client_options(settings)) as outbox:
-        for kind in topics.INPUTS:
-            topic = settings.topic(kind)
-            for partition in range(outbox.partitions(topic)):
-                beat(outbox, topic, partition, ahead)
 
 
 # --- the live jobs
@@ -318,7 +300,8 @@ def prove(file: Path, settings: Settings, chosen: Chosen, report: dict[str, Any]
         report["lived_seconds"] = kill_again_and_again(file, settings, chosen, middle)
         report["read_when_last_killed"] = round(share_read(settings, "extract", topics.INPUTS), 3)
         keep(file, report)
-    close_windows(settings, last)
+    # A job that starts again knows no watermark of a partition before a record of it comes.
+    close_windows(settings, last + 1000 * (settings.law.watermark_delay_seconds + 10 * WINDOW_SECONDS))
     finish(file, settings, last, middle)
     report["live_seconds"] = round(time.monotonic() - began, 1)
     say(f"live: {report['live_seconds']} s with {chosen.kills} kills")

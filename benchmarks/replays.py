@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from app import jobs, topics
 from app.settings import Settings
-from benchmarks.deployment import close_windows, say, telemetry
+from benchmarks.deployment import close_windows, far_ahead, say, telemetry
 from benchmarks.reached import share_read, ticked
 from benchmarks.throughput import RUNS, apart, plain_job, timed
 from pipelines.runner import Runner
@@ -69,7 +69,7 @@ def measure(spark: SparkSession, settings: Settings, events: int, series: int) -
     own = apart(settings, "replays")
     say(f"writing {events:,} events of {series:,} series")
     telemetry(spark, own, events, series)
-    close_windows(own)
+    close_windows(own, far_ahead())
     timed(spark, own, plain_job(own, 100))
     plain, bounded, chain = [], [], []
     for number in range(RUNS):

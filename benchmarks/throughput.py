@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from app import jobs
 from app.settings import Settings
 from app.topics import create
-from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, say, telemetry, write
+from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
 from models.detector import Parameters, ShardDetector
 from models.windows import Windows
 from pipelines import extract
@@ -78,7 +78,7 @@ def extraction(spark: SparkSession, settings: Settings, events: int, series: int
     """`extract` against plain reading, in turns; medians."""
     say(f"writing {events:,} events of {series:,} series")
     telemetry(spark, settings, events, series)
-    close_windows(settings)
+    close_windows(settings, far_ahead())
     plain, extracted = [], []
     timed(spark, settings, plain_job(settings, 100))
     for number in range(RUNS):
