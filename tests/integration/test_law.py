@@ -152,10 +152,11 @@ def without_version(source: Any, version: str) -> Any:
     return source
 
 
-def start(file: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "app.cli", "run", "all", "--config", str(file), "--no-heartbeats"]
-    log = (file.parent / "run.log").open("ab")
-    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)
+def start(file: Path, *names: str) -> subprocess.Popen[bytes]:
+    """Jobs in a process group of their own; what they say goes into `run.log` beside the settings."""
+    command = [sys.executable, "-m", "app.cli", "run", *names, "--config", str(file), "--no-heartbeats"]
+    with (file.parent / "run.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)
 
 
 def beat(settings: Settings) -> None:
@@ -201,7 +202,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
     moments = random.Random(20260105)
     topics.create(again)
     for _ in range(KILLS):
-        process = start(file)
+        process = start(file, "all")
         progressed = len(records(again, "statistics"))
         wait_for(
             lambda n=progressed, p=process: p.poll() is not None or len(records(again, "statistics")) > n,
@@ -213,7 +214,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
         process.send_signal(signal.SIGKILL)
         process.wait()
     beat(again)
-    process = start(file)
+    process = start(file, "all")
     try:
         wait_for(lambda: ticks(again, "novelties") >= last, 300, "the last tick")
         wait_for(lambda: documents(again).total() >= documents(whole).total(), 120, "all documents")

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,13 +15,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_law import settings_file, ticks, wait_for
+from test_law import settings_file, start, ticks, wait_for
 from test_replay import named, same, values
 
 from app import beginning, cli, jobs, topics
 from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
 from app.run import prepare
-from app.settings import PROJECT, Settings, load
+from app.settings import Settings, load
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, live, to_kafka
 from app.stack import Addresses
@@ -221,9 +220,7 @@ def test_two_versions_side_by_side_on_the_same_events_are_what_each_is_alone(
 
 @contextmanager
 def running(file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "app.cli", "run", *JOBS, "--config", str(file), "--no-heartbeats"]
-    with (file.parent / "run.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)
+    process = start(file, *JOBS)
     try:
         yield process
     finally:
