@@ -38,11 +38,11 @@ def iso(moment: int) -> str:
 
 def document(topic: str, moment: int, i: int, **changes: Any) -> dict[str, Any]:
     """A good record as an object, with members changed; `...` leaves one out. `__` in a name stands for a dot."""
-    own = {
+    own: dict[str, dict[str, Any]] = {
         "telemetry": {"metric.name": f"m{i % 3}", "metric.value": i + 0.5},
         "logs": {"log.level": "info", "message": f"request {i} is done"},
-    }[topic]
-    whole = {"@timestamp": iso(moment), "host.name": f"bad-{i % 7}", "service.name": "web"} | own
+    }
+    whole = {"@timestamp": iso(moment), "host.name": f"bad-{i % 7}", "service.name": "web"} | own[topic]
     whole |= {("@timestamp" if key == "timestamp" else key.replace("__", ".")): value for key, value in changes.items()}
     return {key: value for key, value in whole.items() if value is not ...}
 
@@ -161,7 +161,7 @@ def of_both(topic: str) -> list[Kind]:
         accepted(
             topic, "half a surrogate pair", "what is no character becomes `?`", replaced(b'"web"', b'"w\\ud800b"')
         ),
-        accepted(topic, "unknown member", "more than is read is no harm", **{"unknown": {"a": [1, None, {}]}}),
+        accepted(topic, "unknown member", "more than is read is no harm", unknown={"a": [1, None, {}]}),
         accepted(topic, "service is a number", "a name is text, whatever its type in JSON", service__name=12),
         accepted(topic, "no service", "the service may be empty", service__name=...),
         accepted(topic, "spaces around", "JSON allows them", lambda good: b" \n" + good + b"\n\t "),

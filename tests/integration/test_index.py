@@ -18,7 +18,7 @@ from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
 
 from app import aliases, serving
-from app.elasticsearch_schema import drop_version, ensure_templates, has_lifecycles, versions
+from app.elasticsearch_schema import KINDS, drop_version, ensure_templates, has_lifecycles, versions
 from app.errors import ServiceUnavailable
 from app.ports import free_port
 from app.serving import Serving, Term
@@ -362,12 +362,12 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
             ensure_templates(client, version, live=False)
         for day, terms in ((DAY, there), ("2026.11.22", back)):  # the second day's indices come from the templates
             for version in (old, new):
-                for kind in aliases.KINDS:
+                for kind in KINDS:
                     for n, (at, status) in enumerate(moments):
                         client.index(index=f"{kind}-{version}-{day}", id=f"{n}", document=decided(kind, at, status))
             aliases.point(client, terms)
             client.indices.refresh(index=f"*-{unique}-*")
-            for kind in aliases.KINDS:
+            for kind in KINDS:
                 hits = client.search(index=kind, size=1_000)["hits"]["hits"]
                 own = [hit for hit in hits if hit["_index"].startswith(f"{kind}-{unique}") and day in hit["_index"]]
                 assert sorted(int(hit["_id"]) for hit in own) == list(range(len(moments))), kind

@@ -171,7 +171,7 @@ def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: Deplo
 
 
 def values_until(settings: Settings) -> int:
-    return max(json.loads(value)["window_end"] for value in values(settings, "scores"))
+    return int(max(json.loads(value)["window_end"] for value in values(settings, "scores")))
 
 
 def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSession, deployment: Deployment) -> None:

@@ -203,7 +203,11 @@ def test_a_new_host_is_one_change(teller: Teller, machine: Machine) -> None:
 
 
 def test_a_new_service_is_one_change(teller: Teller, machine: Machine) -> None:
-    extra = {"gauge/vm-1/db/size": 5.0, "logs/vm-1/db/info": 3, "template/vm-1/db/info/cc": (3, "checkpoint")}
+    extra: dict[str, Row] = {
+        "gauge/vm-1/db/size": 5.0,
+        "logs/vm-1/db/info": 3,
+        "template/vm-1/db/info/cc": (3, "checkpoint"),
+    }
     said = teller.tell(rows | extra for rows in machine.windows(10))
     assert words(said) == [("service/vm-1/db", "open", "change"), ("service/vm-1/db", "close", "change")]
 

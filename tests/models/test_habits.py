@@ -30,7 +30,7 @@ def test_run_is_a_bernoulli_and_a_beta_binomial(trials: int, begun: int, asked: 
 @given(COUNTS, st.integers(1, 30))
 def test_windows_of_a_run_add_up_to_the_run(asked: int, length: int) -> None:
     columns = one(300, 2, asked, asked // 2)
-    whole = habits.run_surprise(*columns, np.array([float(length)]))[0]
+    whole = habits.run_surprise(*one(300, 2, asked, asked // 2, length))[0]
     evidence, inside = np.zeros(1), np.array([True])
     for _ in range(length):
         after = habits.score_run(columns, evidence, inside, np.array([False]))

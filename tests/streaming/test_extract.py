@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from models import series as names
 from pipelines import extract
@@ -266,11 +265,13 @@ def test_fates_change_exactly_at_the_lateness_and_at_the_skew(spark: SparkSessio
     append, milli = at(100), timedelta(milliseconds=1)
     late, ahead = append - timedelta(seconds=15), append + timedelta(seconds=60)
     events = {"late": (late, late - milli), "ahead": (ahead, ahead + milli)}
-    rows, wanted = [], {}
-    for topic, make in (("telemetry", point), ("logs", line)):
+    rows: list[Raw] = []
+    wanted: dict[tuple[str, str], Raw] = {}
+    for topic in ("telemetry", "logs"):
         for name, (last_good, first_bad) in events.items():
             for offset, event in ((len(rows), last_good), (len(rows) + 1, first_bad)):
-                value = make("1" if topic == "logs" else 1, event, host=f"{name}-{event is last_good}")
+                host = f"{name}-{event is last_good}"
+                value = line("1", event, host) if topic == "logs" else point(1, event, host)
                 rows.append(raw(value, offset, append, topic))
             wanted[topic, name] = rows[-1]
     telemetry, logs = ([r for r in rows if r.topic == topic] for topic in ("telemetry", "logs"))
@@ -416,8 +417,7 @@ ARROW = pa.schema(
 
 
 def stream(spark: SparkSession, folder: Path) -> DataFrame:
-    schema = StructType.fromDDL(SOURCE)
-    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    files = spark.readStream.schema(SOURCE).option("maxFilesPerTrigger", 1).parquet(str(folder))
     return files.withWatermark("timestamp", f"{LAW.watermark_delay_seconds} seconds")
 
 

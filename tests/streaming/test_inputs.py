@@ -334,15 +334,15 @@ def test_a_heartbeat_is_one_row_at_its_append_time(spark: SparkSession) -> None:
     assert (line["host"], line["ms"], line["template"], line["reason"]) == ("heartbeat", at, None, None)
 
 
-NAMES = st.text(min_size=1, max_size=12).filter(lambda s: not any(ord(c) < 32 or 126 < ord(c) < 160 for c in s))
+CLEAN_NAMES = st.text(min_size=1, max_size=12).filter(lambda s: not any(ord(c) < 32 or 126 < ord(c) < 160 for c in s))
 RECORDS = st.fixed_dictionaries(
     {
-        "host": NAMES,
-        "service": st.none() | NAMES,
-        "metric": NAMES,
+        "host": CLEAN_NAMES,
+        "service": st.none() | CLEAN_NAMES,
+        "metric": CLEAN_NAMES,
         "value": st.floats(-1e15, 1e15).map(lambda x: x + 0.0),
         "counter": st.booleans(),
-        "labels": st.dictionaries(NAMES, NAMES, max_size=4),
+        "labels": st.dictionaries(CLEAN_NAMES, CLEAN_NAMES, max_size=4),
     }
 )
 
@@ -511,7 +511,7 @@ def test_neither_unions_nor_filters_make_spark_parse_a_record_twice(spark: Spark
         assert parsers(many) == parsers(read(one)) == 2
 
 
-READ_TIMES = [
+READ_TIMES: list[Any] = [
     *(
         f"2026-01-05T00:00:10{fraction}Z"
         for fraction in ("", ".1", ".123456", ".1234567", ".123456789", ".1234567890", ".")
@@ -552,7 +552,7 @@ READ_TIMES = [
         {},
     ),
 ]
-NAMES = [
+NAMES: list[Any] = [
     "h",
     "a/b",
     "100%",
@@ -570,7 +570,7 @@ NAMES = [
     "ü" * 256,
 ]
 NAMES += ["é" * 128 + "\U0001f600" * 128, "\\", '"', None, 7, 1.5, False, [], {"a": "b"}, "heartbeat", "\u2028", " h "]
-VALUES = [
+VALUES: list[Any] = [
     0,
     -0.0,
     1,

@@ -253,7 +253,7 @@ class Correlating:
     def state(self) -> tuple[int, bytes, bytes]:
         found = self._tester.peekValueState("correlator", 0)
         assert found is not None
-        return found  # type: ignore[return-value]
+        return found
 
 
 def statement_frame(records: Iterable[Record]) -> pd.DataFrame:
@@ -292,6 +292,11 @@ def novelty_key(record: Record) -> tuple[Any, ...]:
     return record["series"], record["start"], record["status"], record["window_end"]
 
 
+def rows_in(frame: pd.DataFrame) -> list[Record]:
+    found: list[Any] = frame.to_dict("records")
+    return found
+
+
 def add(into: Said, key: tuple[Any, ...], value: str) -> None:
     into.setdefault(key, set()).add(value)
 
@@ -306,7 +311,7 @@ def detected(
     for batch in batches_of(statistics_of(story, extract), chance):
         by_shard: dict[int, list[Record]] = defaultdict(list)
         for shard, answers in job.batch(batch, chance):
-            by_shard[shard] += answers.to_dict("records")
+            by_shard[shard] += rows_in(answers)
         for p in range(PARTITIONS):
             written_by = [[r for r in by_shard[s] if r["statement"]] for s in range(SHARDS) if s % PARTITIONS == p]
             topic[p] += [json.loads(r["statement"]) for r in interleaved(written_by, chance)]
@@ -367,7 +372,7 @@ def straight(story_seed: int) -> Outcome:
         detector = ShardDetector(QUICK)
         for end in story.windows:
             for answers in detect.step(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
-                for row in pd.DataFrame(detect.together([answers])).to_dict("records"):
+                for row in rows_in(pd.DataFrame(detect.together([answers]))):
                     if not row["statement"]:
                         add(scores, (row["series"], end), text(row))
                     elif "tick" not in (record := json.loads(row["statement"])):
@@ -487,7 +492,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
         work = bounded.shard_by_shard(tuple(windows), QUICK, "live", SHARDS, begin)
         after: dict[int, dict[str, bytes]] = defaultdict(dict)
         for frame in work(cut_frame(sorted_rows(story, windows), chance)):
-            for row in frame.to_dict("records"):
+            for row in rows_in(frame):
                 if row["part"] is not None:
                     after[row["shard"]][row["part"]] = row["bytes"]
                     state[row["shard"]] = (int(row["done"]), after[row["shard"]])

@@ -162,9 +162,9 @@ def test_a_law_holds_what_it_was_given_or_is_refused(name: str, value: int) -> N
 def test_settings_are_frozen() -> None:
     settings = load()
     with pytest.raises(ValidationError):
-        settings.version = "other"  # type: ignore[misc]
+        settings.version = "other"
     with pytest.raises(ValidationError):
-        settings.kafka.sasl_username = "other"  # type: ignore[misc]
+        settings.kafka.sasl_username = "other"
     with pytest.raises(dataclasses.FrozenInstanceError):
         settings.law.shards = 1  # type: ignore[misc]
 

@@ -289,7 +289,7 @@ def test_a_stuck_metric_repeats_one_value_exactly() -> None:
     begin, end = milliseconds(record["from"]), milliseconds(record["to"])
     (series,) = record["series"]
     metric = parse(series).metric
-    inside, outside = set(), set()
+    inside, outside = set[float](), set[float]()
     for _, event in events_of(simulation, "telemetry", "vm-001"):
         if event["metric.name"] == metric:
             held = begin <= milliseconds(event["@timestamp"]) < end

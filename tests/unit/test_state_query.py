@@ -113,7 +113,7 @@ def test_an_open_episode_is_told_with_its_reason(story: Story) -> None:
     answer = story.answer(GAUGE)
     assert answer["episode"]["kind"] == "anomaly"
     assert answer["frozen"]
-    shown = dict(map(tuple, state_commands.rows(answer)))
+    shown = dict(state_commands.rows(answer))
     assert answer["episode"]["reason"] in shown["open episode"]
 
 
