@@ -1,0 +1,77 @@
+"""The scorers of the collections, called as the programs that they are on files in a temporary folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from models.windows import Floats
+
+PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
+HOST_MEASURES = ("auc_pr", "best_f1", "vus_pr", "event_recall", "precision", "false_per_day")
+
+
+def judge_nab(shared: Path, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
+    """Standard, low FP and low FN at the threshold that is fixed beforehand; `split`, and `best` of each for comparison."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        for name, values in scores.items():
+            _write(results / name, ("anomaly_score",), ([_text(value)] for value in values))
+        data = shared / "data" / "nab"
+        about = [str(results), "--data", str(data / "data"), "--labels", str(data / "labels")]
+        fixed = _run(shared / "score" / "nab_score.py", [*about, "--threshold", repr(threshold)])["results"]
+        free = _run(shared / "score" / "nab_score.py", [*about, "--split"])["results"]
+    figures = {profile: fixed[profile]["score"] for profile in PROFILES}
+    figures |= {"windows_found": fixed["standard"]["windows_found"], "false_rows": fixed["standard"]["false_rows"]}
+    figures |= {f"best_{profile}": free[profile]["score"] for profile in PROFILES}
+    return figures | {"split": free["standard"]["split_score"]}
+
+
+def judge_hosts(shared: Path, collection: str, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
+    """Means over the hosts, without point adjustment; the last three at the threshold that is fixed beforehand."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, values in scores.items():
+            rows = ((row, _text(value)) for row, value in enumerate(values))
+            _write(Path(folder) / f"{name}.csv", ("row", "score"), rows)
+        about = [folder, "--data", str(shared / "data" / collection), "--threshold", repr(threshold)]
+        found = _run(shared / "score" / "multivariate_score.py", about)["mean"]
+    return {measure: found[measure] for measure in HOST_MEASURES}
+
+
+def judge_changes(shared: Path, found: Mapping[str, Sequence[int]]) -> dict[str, float]:
+    """F1 and covering against several annotators."""
+    with tempfile.TemporaryDirectory() as folder:
+        predictions = Path(folder) / "predictions.json"
+        predictions.write_text(json.dumps({name: list(map(int, rows)) for name, rows in found.items()}))
+        about = [str(predictions), "--data", str(shared / "data" / "tcpd")]
+        mean = _run(shared / "score" / "changepoint_score.py", about)["mean"]
+    return {measure: mean[measure] for measure in ("f1", "covering", "precision", "recall")}
+
+
+def _text(value: float) -> str:
+    return repr(float(value)) if value == value else ""  # a blank is "not known"
+
+
+def _write(path: Path, header: Sequence[str], rows: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _run(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """What a scorer prints as JSON; its own words if it fails."""
+    done = subprocess.run(
+        [sys.executable, str(program), *arguments, "--json"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{program.name}: {done.stderr.strip()}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

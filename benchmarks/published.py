@@ -1,0 +1,25 @@
+"""Figures that others published on the same files, from the collections' README; thresholds chosen on the labels."""
+
+from __future__ import annotations
+
+NAB = {
+    "ARTime": {"standard": 67.8, "reward_low_FP_rate": 57.8, "reward_low_FN_rate": 73.7, "split": 62.1},
+    "Numenta HTM": {"standard": 66.6, "reward_low_FP_rate": 60.8, "reward_low_FN_rate": 71.1, "split": 64.5},
+    "CAD OSE": {"standard": 62.2, "reward_low_FP_rate": 57.1, "reward_low_FN_rate": 66.3, "split": 61.0},
+    "Random Cut Forest": {"standard": 49.5, "reward_low_FP_rate": 38.2, "reward_low_FN_rate": 56.0, "split": 42.9},
+}
+SMD = {
+    "sum of z squared": {"auc_pr": 0.427, "best_f1": 0.462, "vus_pr": 0.452},
+    "PCA residual, 90 %": {"auc_pr": 0.445, "best_f1": 0.508, "vus_pr": 0.458},
+}
+ASD = {
+    "sum of z squared": {"auc_pr": 0.143, "best_f1": 0.252, "vus_pr": 0.145},
+    "PCA residual, 90 %": {"auc_pr": 0.157, "best_f1": 0.236, "vus_pr": 0.218},
+}
+CHANGES = {
+    "binseg, default": {"f1": 0.760, "covering": 0.742},
+    "amoc, default": {"f1": 0.744, "covering": 0.767},
+    "saying nothing": {"f1": 0.711, "covering": 0.627},
+    "bocpd, default": {"f1": 0.668, "covering": 0.646},
+}
+PUBLISHED = {"nab": NAB, "smd": SMD, "asd": ASD, "changes": CHANGES}
