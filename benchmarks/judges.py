@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from models.windows import Floats
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
@@ -55,7 +57,7 @@ def judge_changes(shared: Path, found: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _text(value: float) -> str:
-    return repr(float(value)) if value == value else ""  # a blank is "not known"
+    return repr(float(value)) if np.isfinite(value) else ""  # a blank is "not known"
 
 
 def _write(path: Path, header: Sequence[str], rows: Any) -> None:

@@ -1,0 +1,106 @@
+"""Features of a window: what the members of the univariate model look at. Scoring and learning are elsewhere.
+
+With x the window's mean, dt the seconds since the last row, and EW_h a mean with half-life h (never less than so many rows):
+
+    log level   sign(x) ln(|x| + EW|x| / 50)              step        x - x'; after a gap, over the rows that are missing
+    fast mean   EW_20min x                                roughness   ln(EW_1h |step| + EW_days |step| / 1000)
+    rhythm      EW_1h of x minus the hour of day's mean   local       asinh((x - fast mean before) / recent roughness)
+    spread within   ln of the standard deviation in the window, NaN where it holds one point
+
+Recent roughness is that of the rows before. `local` finds a small move in a calm hour; a logarithm keeps bursts from
+filling its memory. All are invariant to the unit of x, but for the log level's offset and the floors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.univariate_parameters import UnivariateParameters
+from models.windows import Floats
+
+MS, HOUR, DAY = 1000.0, 3600.0, 86400.0
+LEAST = 1e-12
+GAP = 1.5  # times the usual interval: more is a gap
+INTERVAL_ROWS = 50.0
+Hot = dict[str, NDArray[Any]]
+
+
+def kept(seconds: Floats, half_life: float, rows: float) -> Floats:
+    """What is left of a memory after `seconds`: half of it after `half_life`, or `rows` rows if those take longer."""
+    out: Floats = np.exp2(-np.minimum(seconds / half_life, 1 / rows))
+    return out
+
+
+def measure(
+    s: Hot, x: Floats, origin: Floats, within: tuple[Floats, Floats], now: Floats, p: UnivariateParameters
+) -> tuple[Floats, Floats]:
+    """Features `(members, n)` and the seconds since the last row `(n,)`; learns the sums behind the features in place.
+
+    `s` holds the hot columns of these series, `(n,)` or `(length, n)`; `within` has the sums of squares and the numbers of
+    points of the windows; `now` is in milliseconds.
+    """
+    new = s["rows"] == 0
+    seconds = np.where(new, 0.0, np.maximum(now - s["time"], 0.0) / MS)
+    step = np.where(new, 0.0, x - s["previous"])
+    usual = np.where(s["rows"] == 1, seconds, s["interval"])
+    gap = seconds > GAP * usual
+    np.divide(step, seconds / np.maximum(usual, LEAST), out=step, where=gap)
+    gain = np.maximum(1 - 2 ** (-1 / INTERVAL_ROWS), 1 / np.maximum(s["rows"], 1.0))
+    s["interval"] = np.where(new, 0.0, usual + gain * (np.minimum(seconds, 3 * usual) - usual)).astype(np.float32)
+    size = np.abs(step)
+    before = np.where(new, x, s["fast"] / np.maximum(s["fast_weight"], LEAST))
+    rough_before = np.where(new, 0.0, s["rough"] / np.maximum(s["rough_weight"], LEAST))
+    residual = _rhythm(s, x, origin, seconds, p)
+    keep = kept(seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
+    _sum(s, "fast", keep, x)
+    _weigh(s, "fast_weight", keep)
+    keep = kept(seconds, 60 * p.rough_half_life_minutes, p.rough_rows)
+    _sum(s, "rough", keep, size)
+    _sum(s, "residual", keep, residual)
+    _weigh(s, "rough_weight", keep)
+    keep = kept(seconds, DAY * p.scale_half_life_days, p.scale_rows)
+    _sum(s, "long_step", keep, size)
+    _sum(s, "long_size", keep, np.abs(x))
+    _weigh(s, "long_weight", keep)
+    long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
+    offset = np.maximum(0.02 * long_size, LEAST)
+    scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + LEAST
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.where(within[1] > 1, np.log(within[0] / within[1] + (1e-3 * long_step) ** 2 + LEAST**2) / 2, np.nan)
+    features = np.empty((7, len(x)))
+    features[0] = np.sign(x) * np.log(np.abs(x) + offset)
+    features[1] = step
+    features[2] = s["fast"] / s["fast_weight"]
+    features[3] = np.log(s["rough"] / s["rough_weight"] + 1e-3 * long_step + LEAST)
+    features[4] = s["residual"] / s["rough_weight"]
+    features[5] = np.arcsinh((x - before) / scale)
+    features[6] = spread
+    s["previous"], s["time"] = x, now + np.zeros_like(x)
+    return features, seconds
+
+
+def _rhythm(s: Hot, x: Floats, origin: Floats, seconds: Floats, p: UnivariateParameters) -> Floats:
+    """The value minus what is usual at this hour of the day, before it is learnt."""
+    weight = s["hour_weight"].astype(np.float64)
+    moved = x - origin
+    usual = (weight * s["hour_mean"] + p.rhythm_prior * (s["overall"] - origin)) / (weight + p.rhythm_prior)
+    residual = np.where(s["overall_weight"] == 0, 0.0, moved - usual)
+    keep = kept(seconds, 0.6 * DAY * p.level_half_life_days, 0.6 * p.level_rows)
+    total = s["overall_weight"] * keep + 1
+    s["overall"] = s["overall"] + (x - s["overall"]) / total
+    s["overall_weight"] = total.astype(np.float32)
+    weight += 1
+    s["hour_mean"] = (s["hour_mean"] + (moved - s["hour_mean"]) / weight).astype(np.float32)
+    s["hour_weight"] = weight.astype(np.float32)
+    return residual
+
+
+def _sum(s: Hot, name: str, keep: Floats, value: Floats) -> None:
+    s[name] = (s[name] * keep + value).astype(s[name].dtype)
+
+
+def _weigh(s: Hot, name: str, keep: Floats) -> None:
+    s[name] = (s[name] * keep + 1).astype(s[name].dtype)
