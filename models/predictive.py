@@ -8,7 +8,7 @@ f), and a new value F:
     k' = k l    m += w e / (k' + w)    S = S l + w k' / (k' + w) e^2    k = k' + w            l = 2^(-time / half-life)
 
 The predictive is Student's t (Murphy 2007, "Conjugate Bayesian analysis of the Gaussian distribution", section 3); z is
-its normal equivalent (Wallace 1959), within 2 % of the exact tail's and much cheaper. The weight w is 1, or where the
+its normal equivalent (Wallace 1959), within 4 % of the exact tail's and much cheaper. The weight w is 1, or where the
 healthy state is learnt the probability that the value is regular,
 
     p(F) = (1 - eps) t(tau) + eps t(tau / 10) / 10          w = w0 + (1 - w0) P(regular | F)

@@ -20,6 +20,8 @@ It fails where the rate of events itself changes: after a quiet year a burst is 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +36,14 @@ Bins = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Halves = NDArray[np.float16]
 Singles = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Of surprises: the tolerance, a factor of 1 + surprise, and the power of the prior's tail."""
+
+    tolerance: float
+    power: float
 
 
 def bins(surprise: Floats) -> Bins:
@@ -78,24 +88,32 @@ def lookup(counts: Halves, ring: Bins, prior: tuple[float, float], share: float)
 
 
 def rarity(
-    table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], tolerance: float, power: float
-) -> Floats:
-    """-ln of the averaged tails, nats, `(members, n)`.
+    table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], other: tuple[list[int], Ints], p: Weighing
+) -> tuple[Floats, Floats]:
+    """-ln of the averaged tails, nats, `(members, n)`: in the direction of each surprise, and in either direction.
 
     `table` and `prior` are as of `lookup` for all series; `at` has the members' tables, `(members, 1 or n)`, and the rows
-    of the series, `(n,)`.
+    of the series, `(n,)`; `other` the members that have a direction, and the tables of their other one, alike.
     """
     which, rows = at
     wide = np.log1p(surprise)
-    y = np.maximum(PER_UNIT * (wide - np.log(tolerance)), 0.0)
+    y = np.maximum(PER_UNIT * (wide - np.log(p.tolerance)), 0.0)
     low = np.minimum(y, BINS - 1).astype(np.int64)
     part = np.where(y > BINS - 1, 0.0, y - low)
     width = table.shape[-1]
-    place = (which * (BINS + 1) + low) * width + rows
-    flat = table.ravel()
-    tail = (1 - part) * flat[place] + part * flat[place + width] + prior[rows] * np.exp(-power * wide)
-    out: Floats = -np.log(np.minimum(tail, 1.0))
-    return out
+    flat, low = table.ravel(), low * width + rows
+    step = (BINS + 1) * width
+    place = low + which * step
+    tail = (1 - part) * flat[place] + part * flat[place + width] + prior[rows] * np.exp(-p.power * wide)
+    rare: Floats = -np.log(np.minimum(tail, 1.0))
+    chosen, tables = other
+    if not chosen:
+        return rare, rare
+    either = rare.copy()
+    place, part = low[chosen] + tables * step, part[chosen]
+    both = tail[chosen] + (1 - part) * flat[place] + part * flat[place + width]
+    either[chosen] = -np.log(np.minimum(both, 1.0))
+    return rare, either
 
 
 def pack(ring: Bins) -> Bins:

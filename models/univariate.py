@@ -36,17 +36,21 @@ class UnivariateAnswers:
     """What is said of each row; `(members, n)` or `(n,)`, NaN where it is not known.
 
     `surprise` and `rare` are of the members: nats under the predictive, and -ln of how often there has been the like of
-    it. `joined` is their norm, `score` -ln of its probability; `well_joined` and `well` are the same of the healthy
-    state. `speaker` is the member that is rarest. `typical`, `lower`, `upper` are of the healthy state, in the unit of
+    it. `joined` is their norm, `base` -ln of its probability in
+    normal data at large, `score` the same in this series; `well_joined` and `well` are the same of the healthy
+    state. `health` is the greater of both joined scores, whatever their direction: what a host's score is made of.
+    `speaker` is the member that is rarest. `typical`, `lower`, `upper` are of the healthy state, in the unit of
     the series.
     """
 
     surprise: Floats
     rare: Floats
     joined: Floats
+    base: Floats
     score: Floats
     well_joined: Floats
     well: Floats
+    health: Floats
     speaker: NDArray[np.int8]
     typical: Floats
     lower: Floats
@@ -92,26 +96,27 @@ class Univariate:
         fresh = s["rows"] == 0
         if fresh.any():
             state.cold["origin"][0, index[fresh]] = mean[fresh]
-        seen, seconds = features.measure(s, mean, state.cold["origin"][0, index], (m2, n), now, p)
+        seen, seconds = features.measure(s, mean, state.cold["origin"][0, index], (m2, n.astype(np.float64)), now, p)
         keep = features.kept(seconds, DAY * p.level_half_life_days, p.level_rows)
         keep_well = features.kept(seconds, DAY * p.well_half_life_days, p.level_rows)
-        surprise, rare, joined = self._ever(s, seen, keep, index)
+        surprise, rare, joined, undirected = self._ever(s, seen, keep, index)
         well_joined, bounds = self._well(s, seen, mean, keep_well, index)
-        score, well = self._calibrate(s, joined, well_joined, keep, index)
-        for array in (score, well, *bounds):
+        score, well, base = self._calibrate(s, joined, well_joined, keep, index)
+        health = np.maximum(undirected, well_joined)
+        for array in (score, well, base, health, *bounds):
             array[warm] = np.nan
         s["rows"] = s["rows"] + np.uint32(1)
         s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
         self._store(s, index, whole)
         speaker = np.nan_to_num(rare).argmax(axis=0).astype(np.int8)
-        return UnivariateAnswers(surprise, rare, joined, score, well_joined, well, speaker, *bounds)
+        return UnivariateAnswers(surprise, rare, joined, base, score, well_joined, well, health, speaker, *bounds)
 
     def _store(self, s: Hot, index: Ints, whole: bool) -> None:
         for name, array in self.state.hot.items():
             array[..., slice(None) if whole else index] = s[name]
 
-    def _ever(self, s: Hot, seen: Floats, keep: Floats, index: Ints) -> tuple[Floats, Floats, Floats]:
-        """Surprise and rarity by member and joined, by the memory that learns everything."""
+    def _ever(self, s: Hot, seen: Floats, keep: Floats, index: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+        """Surprise and rarity by member, and joined in their direction and in either,, by the memory that learns everything."""
         p = self._p
         mean, sums = s["mean"], s["sums"].astype(np.float64)
         weight = np.empty_like(seen)
@@ -130,14 +135,14 @@ class Univariate:
         deviation[WITHIN, unknown] = 0.0
         loud = surprise.copy()
         loud[WITHIN, unknown] = 0.0
-        rare = self._tables.rare(loud, down, index)
+        rare, either = self._tables.rare(loud, down, index)
         self._tables.note(s, loud, down)
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
         s["mean"], s["sums"] = mean, sums.astype(np.float32)
         s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
-        joined = join(rare, loud, p.norm)
+        joined, undirected = join(rare, loud, p.norm), join(either, loud, p.norm)
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
-        return surprise, rare, joined
+        return surprise, rare, joined, undirected
 
     def _well(
         self, s: Hot, seen: Floats, x: Floats, keep: Floats, index: Ints
@@ -167,17 +172,19 @@ class Univariate:
 
     def _calibrate(
         self, s: Hot, joined: Floats, well_joined: Floats, keep: Floats, index: Ints
-    ) -> tuple[Floats, Floats]:
-        """Both joined scores as probabilities, nats."""
+    ) -> tuple[Floats, Floats, Floats]:
+        """Both joined scores as probabilities, nats; the first one under the default law too."""
         p = self._p
         found = []
-        for k, (name, score) in enumerate((("tail", joined), ("well_tail", well_joined))):
-            base = calibration.default_nats(score)
+        laws = (("tail", joined, calibration.EVER_LAW), ("well_tail", well_joined, calibration.WELL_LAW))
+        for k, (name, score, law) in enumerate(laws):
+            base = calibration.default_nats(score, law)
             tail = s[name].astype(np.float64)
             centre = self.state.pools[k][:, self._group(index)]
             found.append(calibration.calibrated(base, calibration.conditional(tail, centre, p.pool_rows)))
             s[name] = calibration.count(tail, keep, base).astype(np.float32)
-        return found[0], found[1]
+            found.append(base)
+        return found[0], found[2], found[1]
 
     def _group(self, index: Ints) -> Ints:
         return np.zeros(len(index), np.int64) if self._groups is None else self._groups[index]
@@ -208,6 +215,7 @@ class _Tables:
     def __init__(self, state: UnivariateState, parameters: UnivariateParameters) -> None:
         self._state, self._p = state, parameters
         self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
+        self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
         self._size = -1
 
     def turn(self, s: Hot, index: Ints, now: Floats) -> None:
@@ -216,9 +224,9 @@ class _Tables:
         if self._size != self._state.series:
             self._size = self._state.series
             everything = np.arange(self._size)
-            self._table, self._prior = self._read(everything, self._state.hot["hour"][0])
+            self._table, self._prior = self._read(everything, self._state.hot["hour"][0].astype(np.int64))
             self._well, self._well_prior = self._read_well(everything)
-        hour = np.floor(now / (MS * HOUR)).astype(np.int32)
+        hour = np.floor(now / (MS * HOUR)).astype(np.int64)
         started = s["rows"] > 0
         turned = np.flatnonzero((hour != s["hour"]) | ~started)
         lasted = (now - s["block_time"]) / (60 * MS)
@@ -259,7 +267,7 @@ class _Tables:
         keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
         s["hour_mean"][turned] = cold["rhythm"][phase, rows]
         s["hour_weight"][turned] = cold["rhythm_weight"][phase, rows].astype(np.float32) * keep
-        s["hour"][turned] = hour[turned]
+        s["hour"][turned] = hour[turned].astype(np.int32)
 
     def _read(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
         p, cold = self._p, self._state.cold
@@ -271,16 +279,17 @@ class _Tables:
         none = np.full((WELL, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
         return rarity.lookup(self._state.cold["well_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
 
-    def rare(self, surprise: Floats, down: NDArray[np.bool_], index: Ints) -> Floats:
-        """How rare surprises `(members, n)` are, nats."""
+    def rare(self, surprise: Floats, down: NDArray[np.bool_], index: Ints) -> tuple[Floats, Floats]:
+        """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
         which = np.where(down, self._flip, np.arange(EVER)[:, None])
-        p = self._p
-        return rarity.rarity(self._table, self._prior, surprise, (which, index), p.tolerance, p.prior_power)
+        chosen = list(DIRECTED)
+        opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
+        return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
 
     def rare_well(self, surprise: Floats, index: Ints) -> Floats:
-        """The same of the healthy state."""
-        p, which = self._p, np.arange(WELL)[:, None]
-        return rarity.rarity(self._well, self._well_prior, surprise, (which, index), p.tolerance, p.prior_power)
+        """The same of the healthy state, in either direction."""
+        at = np.arange(WELL)[:, None], index
+        return rarity.rarity(self._well, self._well_prior, surprise, at, ([], index), self._weighing)[0]
 
     def note(self, s: Hot, surprise: Floats, down: NDArray[np.bool_]) -> None:
         """The greatest surprises of the block and of the hour."""

@@ -1,0 +1,98 @@
+"""Rarity against a plain count of blocks, and the packing of what it keeps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import rarity
+from models.rarity import BINS, DAYS, EMPTY, HOURS, Weighing
+
+SAME = Weighing(1.0, 1.5)
+
+
+def table_of(blocks: list[float], visits: list[float], share: float) -> tuple[np.ndarray, np.ndarray]:
+    counts = np.zeros((1, BINS, 1), np.float16)
+    for number, most in enumerate(blocks, 1):
+        rarity.add_block(counts, rarity.bins(np.array([[most]])), np.array([0]), np.array([number]), np.ones(1))
+    ring = np.full((HOURS, 1, DAYS, 1), EMPTY, np.uint8)
+    for most in visits:
+        rarity.add_visit(ring, rarity.bins(np.array([[most]])), np.array([0]), np.array([7]))
+    return rarity.lookup(counts, ring[7], (1.0, 0.3), share)
+
+
+def rare(blocks: list[float], visits: list[float], s: float, share: float = 0.3, p: Weighing = SAME) -> float:
+    table, prior = table_of(blocks, visits, share)
+    at = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
+    return float(rarity.rarity(table, prior, np.array([[s]]), at, ([], at[1]), p)[0][0, 0])
+
+
+def edge(k: int) -> float:
+    """A surprise at the lower end of a bin, and a trace above."""
+    return float(np.expm1(k / rarity.PER_UNIT)) + 1e-9
+
+
+@given(st.lists(st.integers(0, 15), max_size=30), st.integers(0, 15))
+def test_at_the_edge_of_a_bin_the_tail_is_that_of_the_dirichlet_process(blocks: list[int], k: int) -> None:
+    s = edge(k)
+    wanted = ((1 + s) ** -1.5 + sum(b >= k for b in blocks)) / (1 + len(blocks))
+    assert rare([edge(b) for b in blocks], [], s) == pytest.approx(-np.log(min(wanted, 1)), rel=1e-3, abs=1e-3)
+
+
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=DAYS), st.integers(0, 15))
+def test_the_hour_has_its_share(visits: list[int], k: int) -> None:
+    s = edge(k)
+    base = (1 + s) ** -1.5
+    hour = (0.3 * base + sum(v >= k for v in visits)) / (0.3 + len(visits))
+    wanted = 0.7 * base + 0.3 * hour
+    assert rare([], [edge(v) for v in visits], s) == pytest.approx(-np.log(min(wanted, 1)), rel=1e-3, abs=1e-3)
+
+
+def test_only_the_last_days_count() -> None:
+    assert rare([], [40.0, *[0.0] * DAYS], 30.0) == pytest.approx(rare([], [0.0] * DAYS, 30.0))
+
+
+def test_a_repeat_is_less_news_even_if_it_is_a_little_greater() -> None:
+    quiet = [1.0] * 200
+    first = rare(quiet, [], 20.0, p=Weighing(1.87, 1.5))
+    again = rare([*quiet, 20.0], [], 25.0, p=Weighing(1.87, 1.5))
+    greater = rare([*quiet, 20.0], [], 60.0, p=Weighing(1.87, 1.5))
+    assert again < greater
+    assert again < first - 0.5
+
+
+@given(st.lists(st.floats(0, 100), max_size=20), st.floats(0, 100), st.floats(0, 20))
+def test_rarity_grows_with_surprise(blocks: list[float], s: float, more: float) -> None:
+    assert rare(blocks, [], s + more) >= rare(blocks, [], s) - 1e-6
+
+
+def test_either_direction_counts_both() -> None:
+    counts = np.zeros((2, BINS, 1), np.float16)
+    for number in range(1, 9):
+        most = rarity.bins(np.array([[30.0], [0.0]]))
+        rarity.add_block(counts, most, np.array([0]), np.array([number]), np.ones(1))
+    ring = np.full((2, DAYS, 1), EMPTY, np.uint8)
+    table, prior = rarity.lookup(counts, ring, (1.0, 0.3), 0.3)
+    down = np.ones((1, 1), np.int64), np.zeros(1, np.int64)
+    own, either = rarity.rarity(table, prior, np.array([[20.0]]), down, ([0], np.zeros((1, 1), np.int64)), SAME)
+    assert own[0, 0] > 2
+    assert either[0, 0] == pytest.approx(0.0, abs=0.15)
+
+
+def test_old_blocks_fade() -> None:
+    counts = np.zeros((1, BINS, 1), np.float16)
+    half_life = 48
+    for number in range(1, 2000):
+        most = rarity.bins(np.array([[5.0]]))
+        rarity.add_block(counts, most, np.array([0]), np.array([number]), np.array([2 ** (-1 / half_life)]))
+    assert counts[0, 0, 0] == pytest.approx(1 / (1 - 2 ** (-1 / half_life)), rel=0.25)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
+def test_packing_has_an_inverse(seed: int, tables: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    visits = rng.integers(0, DAYS + 1, (HOURS, n)).astype(np.uint8)
+    ring = rng.integers(0, BINS, (HOURS, tables, DAYS, n)).astype(np.uint8)
+    ring[np.broadcast_to((np.arange(DAYS)[None, :, None] >= visits[:, None, :])[:, None], ring.shape)] = EMPTY
+    assert (rarity.unpack(rarity.pack(ring), tables, visits) == ring).all()
