@@ -1,6 +1,6 @@
 """`make accuracy`: the detector on the labelled collections, by their own scorers, beside published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|hosts|changes] [--json]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|hosts|changes] [--present] [--json]
 
 DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best_` and published figures
 chose theirs on the labels.
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.contenders import ShardContender
+from benchmarks.contenders import Contender, ShardContender, UnivariateContender
 from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
@@ -25,27 +25,19 @@ PARTS = ("nab", "hosts", "changes")
 Figures = dict[str, dict[str, float]]
 
 
-def measure(shared: Path, parts: tuple[str, ...], contender: ShardContender) -> Figures:
+def measure(shared: Path, parts: tuple[str, ...], contender: Contender) -> Figures:
     """Figures by collection."""
     figures: Figures = {}
     if "nab" in parts:
-        scores = {s.name: contender.score_series(s) for s in _shown("nab", collections.nab(shared / "data"))}
+        scores = contender.score_series(list(collections.nab(shared / "data")))
         figures["nab"] = judges.judge_nab(shared, scores, contender.nab_threshold)
     for name in collections.HOST_COLLECTIONS if "hosts" in parts else ():
-        scores = {h.name: contender.score_host(h) for h in _shown(name, collections.hosts(shared / "data", name))}
+        scores = contender.score_hosts(list(collections.hosts(shared / "data", name)))
         figures[name] = judges.judge_hosts(shared, name, scores, contender.host_threshold)
     if "changes" in parts:
-        found = {s.name: contender.changes_of(s) for s in _shown("changes", collections.changes(shared / "data"))}
+        found = {s.name: contender.changes_of(s) for s in collections.changes(shared / "data")}
         figures["changes"] = judges.judge_changes(shared, found)
     return figures
-
-
-def _shown(what, things):  # type: ignore[no-untyped-def]
-    """The same things; each is named on stderr when that is a terminal."""
-    for thing in things:
-        if sys.stderr.isatty():
-            print(f"\r{what}: {thing.name:<60}", end="", file=sys.stderr, flush=True)
-        yield thing
 
 
 def tables(figures: Figures, name: str) -> list[Table]:
@@ -66,11 +58,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/ and score/")
     parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--present", action="store_true", help="the detector that the pipeline has at present")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     if not (chosen.data / "score").is_dir():
         sys.exit(f"{chosen.data}: no folder score in it; wanted the folder with data/ and score/, by --data")
-    contender = ShardContender()
+    contender: Contender = ShardContender() if chosen.present else UnivariateContender()
     figures = measure(chosen.data, tuple(chosen.only or PARTS), contender)
     if chosen.json:
         print(json.dumps({"contender": contender.name, "figures": figures}, indent=1))

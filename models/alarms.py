@@ -33,7 +33,7 @@ class AlarmParameters:
     `talkative_half_life_days`  memory of alarms.
     """
 
-    probability: float = 1e-4
+    probability: float = 4e-4
     quiet_hours: float = 4.0
     talkative_nats: float = 0.0
     talkative_half_life_days: float = 20.0

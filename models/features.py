@@ -22,7 +22,10 @@ from models.univariate_parameters import UnivariateParameters
 from models.windows import Floats
 
 MS, HOUR, DAY = 1000.0, 3600.0, 86400.0
-LEAST = 1e-12
+LEAST = 1e-30
+ARITHMETIC = 1e-9  # of a series' usual size: smaller differences are those of arithmetic
+OF_LOGARITHMS = 1e-6
+LOGARITHMIC = (0, 3, 5, 6)  # members that are logarithms already
 GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
 Hot = dict[str, NDArray[Any]]
@@ -36,8 +39,8 @@ def kept(seconds: Floats, half_life: float, rows: float) -> Floats:
 
 def measure(
     s: Hot, x: Floats, origin: Floats, within: tuple[Floats, Floats], now: Floats, p: UnivariateParameters
-) -> tuple[Floats, Floats]:
-    """Features `(members, n)` and the seconds since the last row `(n,)`; learns the sums behind the features in place.
+) -> tuple[Floats, Floats, Floats]:
+    """Features and their least spreads `(members, n)`, seconds since the last row `(n,)`; learns the sums behind in place.
 
     `s` holds the hot columns of these series, `(n,)` or `(length, n)`; `within` has the sums of squares and the numbers of
     points of the windows; `now` is in milliseconds.
@@ -51,12 +54,12 @@ def measure(
     gain = np.maximum(1 - 2 ** (-1 / INTERVAL_ROWS), 1 / np.maximum(s["rows"], 1.0))
     s["interval"] = np.where(new, 0.0, usual + gain * (np.minimum(seconds, 3 * usual) - usual)).astype(np.float32)
     size = np.abs(step)
-    before = np.where(new, x, s["fast"] / np.maximum(s["fast_weight"], LEAST))
+    before = np.where(new, x, s["fast"])
     rough_before = np.where(new, 0.0, s["rough"] / np.maximum(s["rough_weight"], LEAST))
     residual = _rhythm(s, x, origin, seconds, p)
     keep = kept(seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
-    _sum(s, "fast", keep, x)
     _weigh(s, "fast_weight", keep)
+    s["fast"] = before + (x - before) / s["fast_weight"]
     keep = kept(seconds, 60 * p.rough_half_life_minutes, p.rough_rows)
     _sum(s, "rough", keep, size)
     _sum(s, "residual", keep, residual)
@@ -66,20 +69,23 @@ def measure(
     _sum(s, "long_size", keep, np.abs(x))
     _weigh(s, "long_weight", keep)
     long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
-    offset = np.maximum(0.02 * long_size, LEAST)
-    scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + LEAST
+    offset, tiny = np.maximum(0.02 * long_size, LEAST), ARITHMETIC * long_size + LEAST
+    scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.where(within[1] > 1, np.log(within[0] / within[1] + (1e-3 * long_step) ** 2 + LEAST**2) / 2, np.nan)
+        spread = np.where(within[1] > 1, np.log(within[0] / within[1] + (1e-3 * long_step) ** 2 + tiny**2) / 2, np.nan)
     features = np.empty((7, len(x)))
-    features[0] = np.sign(x) * np.log(np.abs(x) + offset)
+    features[0] = np.where(x < 0, -1.0, 1.0) * np.log(np.abs(x) + offset)
     features[1] = step
-    features[2] = s["fast"] / s["fast_weight"]
-    features[3] = np.log(s["rough"] / s["rough_weight"] + 1e-3 * long_step + LEAST)
+    features[2] = s["fast"]
+    features[3] = np.log(s["rough"] / s["rough_weight"] + 1e-3 * long_step + tiny)
     features[4] = s["residual"] / s["rough_weight"]
     features[5] = np.arcsinh((x - before) / scale)
     features[6] = spread
     s["previous"], s["time"] = x, now + np.zeros_like(x)
-    return features, seconds
+    least = np.empty_like(features)
+    least[:] = tiny
+    least[list(LOGARITHMIC)] = OF_LOGARITHMS
+    return features, least, seconds
 
 
 def _rhythm(s: Hot, x: Floats, origin: Floats, seconds: Floats, p: UnivariateParameters) -> Floats:

@@ -31,12 +31,17 @@ KNOWN = 3  # rows that a series must have before a surprise is one
 ROOT_HALF = float(np.sqrt(0.5))
 
 
-def distances(deviation: Floats, weight: Floats, sums: Floats, floor: Floats, rows: float) -> tuple[Floats, Floats]:
-    """`tau` and `nu`, `(features, n)`: `deviation`, `sums`, `floor` alike, `weight` `(n,)`."""
+def distances(
+    deviation: Floats, weight: Floats, sums: Floats, floor: tuple[Floats, Floats], rows: float
+) -> tuple[Floats, Floats]:
+    """`tau` and `nu`, `(features, n)`: `deviation`, `sums` alike, `weight` alike or `(n,)`.
+
+    `floor` has the spread of the prior rows, and a least spread below which differences are those of arithmetic.
+    """
+    prior, least = floor
     nu = weight + rows
-    scale = np.sqrt((sums + rows * floor * floor) / nu)
-    tau = np.abs(deviation) / (scale * np.sqrt(1 + 1 / np.maximum(weight, TINY)) + TINY)
-    return tau, nu
+    scale = np.sqrt((sums + rows * prior * prior) / nu) + least
+    return np.abs(deviation) / (scale * np.sqrt(1 + 1 / np.maximum(weight, TINY))), nu
 
 
 def nats(tau: Floats, nu: Floats) -> Floats:

@@ -19,13 +19,12 @@ from models import calibration, features, predictive, rarity, student
 from models.features import DAY, HOUR, MS
 from models.rarity import Bins, Ints
 from models.univariate_parameters import UnivariateParameters
-from models.univariate_state import DIRECTED, EVER, HEALTHY, HOT, LOG_LEVEL, TABLES, WELL, WITHIN, UnivariateState
+from models.univariate_state import DIRECTED, EVER, FAST, HEALTHY, HOT, LOG_LEVEL, TABLES, WELL, WITHIN, UnivariateState
 from models.windows import Floats
 
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
 MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
 ROBUST_FROM = 20  # rows from which the healthy state gives weights
-LEAST_SCALE = 1e-12
 DEGREES = 8  # of the interval
 
 Hot = dict[str, NDArray[Any]]
@@ -96,11 +95,13 @@ class Univariate:
         fresh = s["rows"] == 0
         if fresh.any():
             state.cold["origin"][0, index[fresh]] = mean[fresh]
-        seen, seconds = features.measure(s, mean, state.cold["origin"][0, index], (m2, n.astype(np.float64)), now, p)
+        seen, least, seconds = features.measure(
+            s, mean, state.cold["origin"][0, index], (m2, n.astype(np.float64)), now, p
+        )
         keep = features.kept(seconds, DAY * p.level_half_life_days, p.level_rows)
         keep_well = features.kept(seconds, DAY * p.well_half_life_days, p.level_rows)
-        surprise, rare, joined, undirected = self._ever(s, seen, keep, index)
-        well_joined, bounds = self._well(s, seen, mean, keep_well, index)
+        surprise, rare, joined, undirected = self._ever(s, (seen, least), keep, index)
+        well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
         score, well, base = self._calibrate(s, joined, well_joined, keep, index)
         health = np.maximum(undirected, well_joined)
         for array in (score, well, base, health, *bounds):
@@ -115,17 +116,19 @@ class Univariate:
         for name, array in self.state.hot.items():
             array[..., slice(None) if whole else index] = s[name]
 
-    def _ever(self, s: Hot, seen: Floats, keep: Floats, index: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+    def _ever(
+        self, s: Hot, looks: tuple[Floats, Floats], keep: Floats, index: Ints
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Surprise and rarity by member, and joined in their direction and in either,, by the memory that learns everything."""
-        p = self._p
+        p, (seen, least) = self._p, looks
         mean, sums = s["mean"], s["sums"].astype(np.float64)
         weight = np.empty_like(seen)
         weight[:] = s["weight"]
         weight[WITHIN] = s["within_weight"]
-        floor = p.relative_floor * (np.abs(mean) + 1e-9)
+        floor = p.relative_floor * np.abs(mean)
         floor[LOG_LEVEL] = 0.0
         deviation = seen - mean
-        tau, nu = predictive.distances(deviation, weight, sums, floor, p.prior_rows)
+        tau, nu = predictive.distances(deviation, weight, sums, (floor, least), p.prior_rows)
         surprise = predictive.nats(tau, nu)
         surprise[weight < predictive.KNOWN - 0.5] = 0.0
         down = deviation < 0
@@ -145,23 +148,24 @@ class Univariate:
         return surprise, rare, joined, undirected
 
     def _well(
-        self, s: Hot, seen: Floats, x: Floats, keep: Floats, index: Ints
+        self, s: Hot, looks: tuple[Floats, Floats], x: Floats, keep: Floats, index: Ints
     ) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
         """The joined score by the memory that hardly learns what is strange, and what would have been usual."""
-        p = self._p
+        p, (seen, least) = self._p, looks
         chosen = np.concatenate([seen[list(HEALTHY)], x[None, :]])
+        least = least[[*HEALTHY, FAST]]
         mean, sums, weight = s["well_mean"], s["well_sums"].astype(np.float64), s["well_weight"].astype(np.float64)
         fresh = s["rows"] == 0
         mean[:, fresh] = chosen[:, fresh]
-        floor = p.relative_floor * (np.abs(mean) + 1e-9)
+        floor = p.relative_floor * np.abs(mean)
         floor[LOG_LEVEL] = 0.0
         deviation = chosen - mean
-        tau, nu = predictive.distances(deviation, weight, sums, floor, p.prior_rows)
+        tau, nu = predictive.distances(deviation, weight, sums, (floor, least), p.prior_rows)
         surprise = predictive.nats(tau[:WELL], nu[:WELL])
         surprise[:, s["rows"] < predictive.KNOWN] = 0.0
         w = p.least_weight + (1 - p.least_weight) * predictive.regular(tau, nu, p.outlier_share)
         w[:, s["rows"] < ROBUST_FROM] = 1.0
-        scale = np.sqrt((sums[-1] + p.prior_rows * floor[-1] ** 2) / (weight[-1] + p.prior_rows)) + LEAST_SCALE
+        scale = np.sqrt((sums[-1] + p.prior_rows * floor[-1] ** 2) / (weight[-1] + p.prior_rows)) + least[-1]
         reach = scale * student.quantile(DEGREES, p.interval_probability)
         typical = mean[-1].copy()
         rare = self._tables.rare_well(surprise, index)

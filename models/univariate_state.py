@@ -29,7 +29,7 @@ HOT: dict[str, tuple[str, int]] = {
     "time": ("f8", 1),  # ms: the last row
     "block_time": ("f8", 1),  # ms: the block's first row
     "previous": ("f8", 1),  # the last value
-    "fast": ("f8", 1),  # decayed sums: of values, absolute steps (short, long), absolute values, rhythm residuals
+    "fast": ("f8", 1),  # the fast mean
     "overall": ("f8", 1),  # the long-run mean
     "mean": ("f8", EVER),
     "well_mean": ("f8", WELL + 1),  # of HEALTHY, then of the value itself
@@ -39,7 +39,7 @@ HOT: dict[str, tuple[str, int]] = {
     "within_weight": ("f4", 1),
     "well_weight": ("f4", WELL + 1),
     "fast_weight": ("f4", 1),
-    "rough": ("f4", 1),
+    "rough": ("f4", 1),  # decayed sums: of absolute steps, rhythm residuals; long: absolute steps and values
     "residual": ("f4", 1),
     "rough_weight": ("f4", 1),
     "long_step": ("f4", 1),

@@ -62,6 +62,6 @@ def test_tails_of_data_from_the_model_are_uniform() -> None:
     x = rng.normal(size=(21, n)) * rng.gamma(3, 1, n) + rng.normal(size=n) * 50
     for row in x[:-1]:
         weight = predictive.learn(mean, sums, weight, np.ones(n), row - mean, 1.0)
-    tau, nu = predictive.distances(x[-1] - mean, weight - 1, sums, np.zeros((1, n)), 1e-9)
+    tau, nu = predictive.distances(x[-1] - mean, weight - 1, sums, (np.zeros((1, n)), np.zeros((1, n))), 1e-9)
     tau *= np.sqrt(1 + 1 / (weight - 1)) / np.sqrt(1 + 1 / weight)
     assert stats.kstest(np.exp(-predictive.nats(tau, nu))[0], "uniform").pvalue > 0.01

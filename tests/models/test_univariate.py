@@ -1,0 +1,280 @@
+"""The univariate model: against a plain twin, the laws that hold whatever the data, and stories with a true answer."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from univariate_twin import Twin
+
+from models.univariate import BODY, Univariate, UnivariateAnswers
+from models.univariate_parameters import UnivariateParameters
+from models.univariate_state import MEMBERS, UnivariateState
+
+P = UnivariateParameters()
+START = 1_767_571_200_000
+MINUTES = 5
+ROWS_A_DAY = 24 * 60 // MINUTES
+Floats = np.ndarray
+
+
+def model(series: int) -> Univariate:
+    u = Univariate(P)
+    u.state.grow(series)
+    return u
+
+
+def tell(
+    u: Univariate, x: Floats, *, first: int = 0, minutes: float = MINUTES, times: Floats | None = None
+) -> list[UnivariateAnswers]:
+    """Rows of all series, `(rows, series)`; NaN: the series is left out."""
+    said = []
+    for k, row in enumerate(x, first):
+        index = np.flatnonzero(np.isfinite(row))
+        now = START + 60_000 * minutes * k if times is None else times[k]
+        one, none = np.ones(len(index), np.int64), np.zeros(len(index))
+        said.append(u.step(int(now), index, one, row[index], none))
+    return said
+
+
+def column(said: list[UnivariateAnswers], name: str) -> Floats:
+    return np.array([getattr(a, name) for a in said])
+
+
+def same(a: UnivariateAnswers, b: UnivariateAnswers) -> bool:
+    return all(np.array_equal(v, w, equal_nan=True) for v, w in zip(vars(a).values(), vars(b).values(), strict=True))
+
+
+def stories(seed: int, days: float = 6) -> dict[str, Floats]:
+    rng, n = np.random.default_rng(seed), int(days * ROWS_A_DAY)
+    day = np.sin(2 * np.pi * np.arange(n) / ROWS_A_DAY)
+    return {
+        "noise": rng.normal(50, 1, n),
+        "rhythm": 100 + 20 * day + rng.normal(0, 1, n),
+        "counts": rng.poisson(0.3, n).astype(float),
+        "heavy": np.exp(rng.normal(0, 1, n)),
+        "percent": np.minimum(100, rng.normal(98, 3, n)),
+        "constant": np.full(n, 7.0),
+        "negative": rng.normal(0, 3, n),
+        "walk": np.cumsum(rng.normal(0, 1, n)),
+    }
+
+
+@pytest.mark.parametrize("name", list(stories(0)))
+def test_it_agrees_with_its_plain_twin(name: str) -> None:
+    x, twin = stories(1, days=4)[name], Twin(P)
+    said = tell(model(1), x[:, None])
+    for k, a in enumerate(said):
+        surprise, rare, joined = twin.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
+        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.03, rel=0.01), (k, MEMBERS)
+        assert a.rare[:6, 0] == pytest.approx(rare, abs=0.12), (k, surprise)
+        body = (sum(s**P.norm for s in surprise) / 4) ** (1 / P.norm)
+        assert a.joined[0] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
+
+
+@settings(max_examples=4)
+@given(st.integers(0, 1000), st.integers(1, 299))
+def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
+    x = np.stack(list(stories(seed, days=300 / ROWS_A_DAY).values()), axis=1)
+    whole, part = model(x.shape[1]), model(x.shape[1])
+    all_said = tell(whole, x)
+    said = tell(part, x[:cut])
+    part = Univariate.load(part.state.dump(), P)
+    said += tell(part, x[cut:], first=cut)
+    assert all(map(same, all_said, said))
+    assert whole.state.dump() == part.state.dump()
+
+
+@settings(max_examples=4)
+@given(st.integers(0, 1000))
+def test_members_of_a_series_depend_on_its_own_rows_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.stack(list(stories(seed, days=1.5).values()), axis=1)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[0] = 1.0
+    together = tell(model(x.shape[1]), x)
+    for j in (0, 3):
+        alone = tell(model(1), x[:, j : j + 1])
+        rows = np.flatnonzero(np.isfinite(x[:, j]))
+        for k in rows.tolist():
+            at = int(np.isfinite(x[k, :j]).sum())
+            for name in ("joined", "base", "well_joined", "health", "typical"):
+                assert getattr(together[k], name)[at] == pytest.approx(getattr(alone[k], name)[0], nan_ok=True), name
+
+
+@settings(max_examples=4)
+@given(st.sampled_from([1e-9, 1e3, 1e12]), st.sampled_from(["noise", "rhythm", "heavy"]))
+def test_the_unit_is_not_seen(scale: float, name: str) -> None:
+    x = stories(3, days=2)[name][:, None]
+    here, there = (column(tell(model(1), y), "joined") for y in (x, scale * x))
+    assert here == pytest.approx(there, abs=0.05)
+
+
+def test_scores_are_not_known_while_warming_up_and_known_after_it() -> None:
+    score = column(tell(model(1), stories(4)["noise"][:, None]), "score")[:, 0]
+    known = np.isfinite(score)
+    assert not known[: P.warm_up_rows].any()
+    assert known[ROWS_A_DAY:].all()
+    assert (score[known] >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["noise", "rhythm", "counts", "percent", "heavy", "negative", "walk"])
+def test_a_spike_is_rare(name: str) -> None:
+    x = stories(5)[name]
+    x[-1] = x.max() + 30 * np.ptp(x)
+    base = column(tell(model(1), x[:, None]), "base")[:, 0]
+    assert base[-1] > 9
+    assert base[-1] >= np.nanmax(base[ROWS_A_DAY:-1])
+
+
+def shifted(x: Floats) -> None:
+    x[-36:] += 1.5
+
+
+def calm(x: Floats) -> None:
+    x[-36:] = 50 + 0.02 * (x[-36:] - 50)
+
+
+def rough(x: Floats) -> None:
+    x[-36:] = 50 + 4 * (x[-36:] - 50)
+
+
+@pytest.mark.parametrize(("change", "member"), [(shifted, "fast mean"), (calm, "roughness"), (rough, "roughness")])
+def test_what_lasts_is_found_by_the_member_that_looks_for_it(change: Callable[[Floats], None], member: str) -> None:
+    x = stories(6)["noise"]
+    change(x)
+    said = tell(model(1), x[:, None])[-36:]
+    rare = np.stack([a.rare[:, 0] for a in said])
+    assert column(said, "base").max() > 6
+    assert np.nanmax(rare[:, MEMBERS.index(member)]) > 2.5
+
+
+def test_a_value_that_is_usual_at_another_hour_is_rare_at_this_one() -> None:
+    x = stories(7, days=12)["rhythm"]
+    quarter = ROWS_A_DAY // 4
+    x[-quarter:] = np.random.default_rng(0).normal(120, 1, quarter)  # the evening's trough did not come
+    said = tell(model(1), x[:, None])
+    rare = np.stack([a.rare[:, 0] for a in said])
+    at = MEMBERS.index("rhythm")
+    assert rare[-quarter:, at].max() > 3
+    assert np.quantile(rare[-4 * ROWS_A_DAY : -ROWS_A_DAY, at], 0.99) < 3
+
+
+def test_spread_within_windows_is_evidence() -> None:
+    u, rng = model(1), np.random.default_rng(8)
+    one = np.zeros(1, np.int64)
+    for k in range(3 * ROWS_A_DAY):
+        wide = 400.0 if k == 3 * ROWS_A_DAY - 1 else 1.0
+        m2 = np.array([wide * 9 * rng.chisquare(9) / 9])
+        a = u.step(START + 60_000 * MINUTES * k, one, np.array([10]), np.array([5 + rng.normal()]), m2)
+    assert MEMBERS[a.speaker[0]] == "spread within"
+    assert a.base[0] > 6
+
+
+def test_a_repeat_is_less_news_ever_but_not_healthy() -> None:
+    x = stories(9, days=20)["noise"]
+    for day in (8, 11, 14, 17):
+        x[day * ROWS_A_DAY : day * ROWS_A_DAY + 24] += 30
+    said = tell(model(1), x[:, None])
+    ever, well = column(said, "joined")[:, 0], column(said, "well_joined")[:, 0]
+    peaks = [ever[day * ROWS_A_DAY : day * ROWS_A_DAY + 24].max() for day in (8, 17)]
+    assert peaks[1] < peaks[0] - 1
+    assert column(said, "typical")[-1, 0] == pytest.approx(50, abs=0.5)
+    assert well[17 * ROWS_A_DAY] > 1
+
+
+def test_an_outage_is_not_learnt_as_normal() -> None:
+    x = stories(10)["noise"]
+    x[-ROWS_A_DAY // 4 :] = 0.0
+    a = tell(model(1), x[:, None])[-1]
+    assert a.typical[0] == pytest.approx(50, abs=1)
+    assert a.lower[0] > 25
+    assert not a.lower[0] <= x[-1] <= a.upper[0]
+
+
+def test_gaps_and_irregular_rows_are_no_news() -> None:
+    rng = np.random.default_rng(11)
+    x = stories(11)["noise"][:, None]
+    times = START + np.cumsum(rng.exponential(300_000, len(x)))
+    times[len(x) // 2 :] += 3 * 86_400_000
+    base = column(tell(model(1), x, times=times), "base")[:, 0]
+    assert np.isfinite(column(tell(model(1), x, times=times), "score")[-1, 0])
+    assert base[len(x) // 2 : len(x) // 2 + 12].max() < 9
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, -3.0, 1e9])
+def test_a_constant_series_is_quiet_and_its_first_change_is_not(value: float) -> None:
+    x = np.full((4 * ROWS_A_DAY, 1), value)
+    x[-1] += 1 + abs(value)
+    base = column(tell(model(1), x), "base")[:, 0]
+    assert base[ROWS_A_DAY:-1].max() < 2
+    assert base[-1] > 8
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=12), st.sampled_from([0.0, 1.0, 1e9]))
+def test_no_value_makes_the_model_blind(strange: list[float], offset: float) -> None:
+    rng, u = np.random.default_rng(0), model(1)
+    x = np.concatenate([offset + rng.normal(5, 1, 100), strange, offset + rng.normal(5, 1, 100)])
+    with np.errstate(all="ignore"):
+        last = tell(u, x[:, None])[-1]
+    assert np.isfinite(last.score[0])
+    assert np.isfinite(last.well[0])
+
+
+def test_state_is_small_and_does_not_grow() -> None:
+    u, n = model(2000), 2000
+    rng = np.random.default_rng(12)
+    sizes = []
+    for k in range(40):
+        u.step(START + 1_800_000 * k, np.arange(n), np.ones(n, np.int64), rng.normal(size=n), np.zeros(n))
+        sizes.append({name: len(part) for name, part in u.state.dump().items()})
+    assert sizes[0] == sizes[-1]
+    assert sum(sizes[-1].values()) / n < 1_650
+    assert sizes[-1]["hot"] / n < 370
+
+
+def test_growing_and_forgetting_series_leaves_the_others_alone() -> None:
+    x = np.stack(list(stories(13, days=1).values()), axis=1)
+    u, one = model(x.shape[1]), model(1)
+    tell(u, x[:100])
+    tell(one, x[:100, 2:3])
+    u.state.keep(np.array([2, 5]))
+    u = Univariate(P, u.state)
+    u.state.grow(4)
+    row = np.array([[x[100, 2], x[100, 5], 1.0, 2.0]])
+    assert tell(u, row, first=100)[0].joined[0] == tell(one, x[100:101, 2:3], first=100)[0].joined[0]
+
+
+def test_other_columns_are_refused() -> None:
+    parts = UnivariateState(2).dump()
+    with pytest.raises(ValueError, match="columns"):
+        UnivariateState.load({"hot": parts["cold"], "cold": parts["hot"]})
+
+
+@pytest.mark.parametrize("bad", [{"level_half_life_days": 0.0}, {"hour_share": 1.0}, {"tolerance": 0.5}])
+def test_parameters_out_of_range_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        UnivariateParameters(**bad)
+
+
+def normal_series(rng: np.random.Generator, n: int) -> Floats:
+    """Normal data of ten kinds, `(n, series)`; none of them is in the default law's simulation with this seed."""
+    day = np.sin(2 * np.pi * np.arange(n) / ROWS_A_DAY)
+    kinds = []
+    for _ in range(8):
+        kinds += [rng.normal(10, 1, n), 30 + 5 * day + rng.normal(0, 1, n), rng.gamma(3, 1, n)]
+        kinds += [rng.poisson(20, n).astype(float), np.clip(rng.normal(60, 12, n), 0, 100), rng.standard_t(6, n)]
+    return np.stack(kinds, axis=1)
+
+
+def test_on_normal_data_scores_are_probabilities() -> None:
+    x = normal_series(np.random.default_rng(14), 16 * ROWS_A_DAY)
+    said = tell(model(x.shape[1]), x)[4 * ROWS_A_DAY :]
+    nats = column(said, "score").ravel()
+    assert stats.kstest(np.exp(-nats), "uniform").statistic < 0.08
+    for chance in (0.1, 0.01, 1e-3):
+        assert 0.5 < np.mean(nats > -np.log(chance)) / chance < 2, chance
+    assert 0.4 < np.mean(nats > -np.log(1e-4)) / 1e-4 < 2.5

@@ -1,0 +1,140 @@
+"""The univariate model of one series, plainly: the oracle of the vectorised one. Nothing is quantised, nothing fades late."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from scipy.special import erfcx
+
+from models.univariate_parameters import UnivariateParameters
+
+MEMBERS = 6
+DIRECTED = (0, 2, 4)
+
+
+class Twin:
+    """Scores rows of one point each; `step` answers surprise and rarity of the six members, and their norm."""
+
+    def __init__(self, p: UnivariateParameters) -> None:
+        self.p, self.rows = p, 0
+        self.ew: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.mean, self.sums, self.weight = [0.0] * MEMBERS, [0.0] * MEMBERS, 0.0
+        self.blocks: list[dict[tuple[int, bool], int]] = []
+        self.days: dict[int, list[dict[tuple[int, bool], int]]] = defaultdict(list)
+        self.hours: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.block: dict[tuple[int, bool], int] = {}
+        self.visit: dict[tuple[int, bool], int] = {}
+        self.block_rows, self.block_time, self.hour, self.overall = 0, 0.0, 0, [0.0, 0.0]
+        self.time = self.previous = self.interval = self.tiny = 0.0
+
+    def _ew(self, name: str, value: float, seconds: float, half_life: float, rows: float) -> float:
+        kept = 2 ** -min(seconds / half_life, 1 / rows)
+        total = self.ew[name]
+        total[0], total[1] = total[0] * kept + value, total[1] * kept + 1
+        return total[0] / total[1]
+
+    def _last(self, name: str, otherwise: float) -> float:
+        total = self.ew[name]
+        return total[0] / total[1] if total[1] else otherwise
+
+    def _turn(self, now: float) -> None:
+        hour = int(now // 3600)
+        if self.block_rows >= self.p.block_rows and now - self.block_time >= 60 * self.p.block_minutes - 1.2:
+            self.blocks.append(self.block)
+            self.block, self.block_rows = {}, 0
+        if self.block_rows == 0:
+            self.block_time = now
+        if self.rows and hour != self.hour:
+            self.days[self.hour % 24] = [self.visit, *self.days[self.hour % 24]][:5]
+            self.visit = {}
+        if not self.rows or hour != self.hour:
+            self.hours[hour % 24][1] *= 2 ** (-1 / self.p.rhythm_half_life_days)
+        self.hour = hour
+
+    def _features(self, now: float, x: float) -> tuple[list[float], float]:
+        p, first = self.p, self.rows == 0
+        seconds = 0.0 if first else now - self.time
+        step = 0.0 if first else x - self.previous
+        usual = seconds if self.rows == 1 else self.interval
+        if seconds > 1.5 * usual:
+            step /= seconds / usual
+        if not first:
+            gain = max(1 - 2 ** (-1 / 50), 1 / self.rows)
+            self.interval = usual + gain * (min(seconds, 3 * usual) - usual)
+        before, rough_before = self._last("fast", x), self._last("rough", 0.0)
+        mean, weight = self.hours[self.hour % 24]
+        usual_now = (weight * mean + p.rhythm_prior * self.overall[0]) / (weight + p.rhythm_prior)
+        residual = 0.0 if first else x - usual_now
+        kept = 2 ** -min(seconds / (0.6 * 86400 * p.level_half_life_days), 1 / (0.6 * p.level_rows))
+        self.overall[1] = self.overall[1] * kept + 1
+        self.overall[0] += (x - self.overall[0]) / self.overall[1]
+        self.hours[self.hour % 24] = [mean + (x - mean) / (weight + 1), weight + 1]
+        hour = 60 * p.rough_half_life_minutes, p.rough_rows
+        days = 86400 * p.scale_half_life_days, p.scale_rows
+        fast = self._ew("fast", x, seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
+        rough = self._ew("rough", abs(step), seconds, *hour)
+        smooth = self._ew("residual", residual, seconds, *hour)
+        long_step = self._ew("long_step", abs(step), seconds, *days)
+        size = self._ew("long_size", abs(x), seconds, *days)
+        sign = -1.0 if x < 0 else 1.0
+        self.tiny = 1e-9 * size + 1e-30
+        scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + self.tiny
+        log_level = sign * math.log(abs(x) + max(0.02 * size, 1e-30))
+        roughness = math.log(rough + 1e-3 * long_step + self.tiny)
+        self.time, self.previous = now, x
+        return [log_level, step, fast, roughness, smooth, math.asinh((x - before) / scale)], seconds
+
+    def _surprise(self, member: int, deviation: float) -> float:
+        p = self.p
+        floor = 0.0 if member == 0 else p.relative_floor * abs(self.mean[member])
+        least = 1e-6 if member in (0, 3, 5) else self.tiny
+        nu = self.weight + p.prior_rows
+        scale = math.sqrt((self.sums[member] + p.prior_rows * floor**2) / nu) + least
+        tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(self.weight, 1e-12)))
+        z = min(math.sqrt(nu * math.log1p(tau * tau / nu)) * (8 * nu + 1) / (8 * nu + 3), 20.0)
+        return min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
+
+    def _rare(self, key: tuple[int, bool], s: float) -> float:
+        p = self.p
+        y = max(4 * (math.log1p(s) - math.log(p.tolerance)), 0.0)
+        low = min(int(y), 15)
+        part = 0.0 if y > 15 else y - low
+        base = (1 + s) ** -p.prior_power
+
+        def above(blocks: list[dict[tuple[int, bool], int]]) -> float:
+            def count(b: int) -> float:
+                return sum(block.get(key, 0) >= b for block in blocks) if b < 16 else 0.0
+
+            return (1 - part) * count(low) + part * count(low + 1)
+
+        ever = (p.prior_blocks * base + above(self.blocks)) / (p.prior_blocks + len(self.blocks))
+        visits = self.days[self.hour % 24]
+        if visits:
+            hour = (p.prior_hours * base + above(visits)) / (p.prior_hours + len(visits))
+            ever = (1 - p.hour_share) * ever + p.hour_share * hour
+        return -math.log(min(ever, 1.0))
+
+    def step(self, now: float, x: float) -> tuple[list[float], list[float], float]:
+        """Surprises, rarities, and the norm of the rarities. `now` is in seconds."""
+        self._turn(now)
+        seen, seconds = self._features(now, x)
+        kept = 2 ** -min(seconds / (86400 * self.p.level_half_life_days), 1 / self.p.level_rows)
+        surprises, rarities = [], []
+        for m, value in enumerate(seen):
+            deviation = value - self.mean[m]
+            s = self._surprise(m, deviation) if self.weight > 2.5 else 0.0
+            key = m, m in DIRECTED and deviation < 0
+            surprises.append(s)
+            rarities.append(self._rare(key, s))
+            bin_ = min(int(4 * math.log1p(s)), 15)
+            for most in (self.block, self.visit):
+                most[key] = max(most.get(key, 0), bin_)
+            before = self.weight * kept
+            self.sums[m] = self.sums[m] * kept + before / (before + 1) * deviation**2
+            self.mean[m] += deviation / (before + 1)
+        self.weight = self.weight * kept + 1
+        self.rows += 1
+        self.block_rows += 1
+        norm = self.p.norm
+        return surprises, rarities, (sum(c**norm for c in rarities) / 4) ** (1 / norm)
