@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from models.windows import Floats
 
 BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last one begins at s = 41
-HOURS, DAYS = 24, 5
+HOURS, DAYS = 24, 4
 EMPTY = 255
 DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
 

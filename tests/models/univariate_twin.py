@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from scipy.special import erfcx
 
+from models.rarity import DAYS
 from models.univariate_parameters import UnivariateParameters
 
 MEMBERS = 6
@@ -31,12 +32,13 @@ class Twin:
     def _ew(self, name: str, value: float, seconds: float, half_life: float, rows: float) -> float:
         kept = 2 ** -min(seconds / half_life, 1 / rows)
         total = self.ew[name]
-        total[0], total[1] = total[0] * kept + value, total[1] * kept + 1
-        return total[0] / total[1]
+        total[1] = total[1] * kept + 1
+        total[0] += (value - total[0]) / total[1]
+        return total[0]
 
     def _last(self, name: str, otherwise: float) -> float:
         total = self.ew[name]
-        return total[0] / total[1] if total[1] else otherwise
+        return total[0] if total[1] else otherwise
 
     def _turn(self, now: float) -> None:
         hour = int(now // 3600)
@@ -46,7 +48,7 @@ class Twin:
         if self.block_rows == 0:
             self.block_time = now
         if self.rows and hour != self.hour:
-            self.days[self.hour % 24] = [self.visit, *self.days[self.hour % 24]][:5]
+            self.days[self.hour % 24] = [self.visit, *self.days[self.hour % 24]][:DAYS]
             self.visit = {}
         if not self.rows or hour != self.hour:
             self.hours[hour % 24][1] *= 2 ** (-1 / self.p.rhythm_half_life_days)

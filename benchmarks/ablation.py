@@ -1,0 +1,141 @@
+"""What each part of the univariate model is worth on NAB: one table, each row the model without a part.
+
+    python -m benchmarks.ablation [--data DIR] [--quick]
+
+Every variant is measured on the series as they are and as perturbed: with noise and the clock put on by six hours, and with
+values to the power 0.8 and the clock put on by fifteen. Its threshold is the best of a few for all of them together, on the
+mean of the three profiles, so that a part is not blamed for moving the scores. `--quick`: the series as they are only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import collections, judges
+from benchmarks.accuracy import DATA
+from benchmarks.collections import Series
+from models import alarms, calibration, univariate
+from models.alarms import AlarmParameters
+from models.univariate import Univariate
+from models.univariate_parameters import UnivariateParameters
+from models.univariate_state import MEMBERS
+from models.windows import Floats
+
+CHANCES = (1.5e-3, 9e-4, 6e-4, 4e-4, 2.5e-4, 1.5e-4)
+HOUR_MS = 3.6e6
+Join = Callable[[Floats, Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model: its parameters, and how members are joined, of rarities and surprises `(members, n)`."""
+
+    name: str
+    parameters: UnivariateParameters
+    join: Join
+
+
+def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[Variant]]]:
+    """Variants by the parameters that they share, as one pass serves all that only join otherwise."""
+
+    def all_of(rare: Floats, surprise: Floats) -> Floats:
+        return univariate.join(rare, surprise, p.norm)
+
+    def without(member: int) -> Join:
+        return lambda rare, surprise: all_of(np.delete(rare, member, 0), np.delete(surprise, member, 0))
+
+    def normed(norm: float) -> Join:
+        return lambda rare, surprise: univariate.join(rare, surprise, norm)
+
+    joined = [Variant("the model", p, all_of)]
+    joined += [Variant(f"without {MEMBERS[m]}", p, without(m)) for m in range(6)]
+    joined += [Variant(f"joined by the {k}-norm", p, normed(k)) for k in (1.0, 2.0, 4.0, 20.0)]
+    others = {
+        "no hour-of-day memory": replace(p, hour_share=1e-6),
+        "no tolerance": replace(p, tolerance=1.0),
+        "level memory a week": replace(p, level_half_life_days=7.0),
+        "row-wise, not in blocks": replace(p, block_minutes=1.0, block_rows=1),
+        "a steady scale of steps": replace(p, steady_share=0.99),
+    }
+    return [(p, joined)] + [(q, [Variant(name, q, all_of)]) for name, q in others.items()]
+
+
+def perturbed(series: Sequence[Series]) -> list[list[Series]]:
+    """The series as they are, then perturbed; rows stay where they were."""
+    rng = np.random.default_rng(5)
+    noisy, bent = [], []
+    for s in series:
+        wide = np.subtract(*np.percentile(s.values, [90, 10]))
+        noise = 0.03 * wide * rng.standard_normal(len(s.values))
+        noisy.append(Series(s.name, s.times + 6.4 * HOUR_MS, s.values + noise))
+        bent.append(Series(s.name, s.times + 15.7 * HOUR_MS, np.sign(s.values) * np.abs(s.values) ** 0.8))
+    return [list(series), noisy, bent]
+
+
+def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
+    """Rarities and surprises of every row, `(members, rows)`, by series; NaN while warming up."""
+    lengths = np.array([len(s.times) for s in series])
+    out = [(np.full((len(MEMBERS), n), np.nan), np.zeros((len(MEMBERS), n))) for n in lengths]
+    model = Univariate(p, groups=np.arange(len(series)))
+    model.state.grow(len(series))
+    for row in range(int(lengths.max())):
+        index = np.flatnonzero(lengths > row)
+        now, x = (np.array([getattr(series[j], name)[row] for j in index]) for name in ("times", "values"))
+        a = model.step(now, index, np.ones(len(index), np.int64), x, np.zeros(len(index)))
+        for at, j in enumerate(index.tolist()):
+            if np.isfinite(a.score[at]):
+                out[j][0][:, row], out[j][1][:, row] = np.nan_to_num(a.rare[:, at]), np.nan_to_num(a.surprise[:, at])
+    return out
+
+
+def decided(series: Series, nats: Floats, chance: float) -> Floats:
+    """The score on rows that open an episode, 0 elsewhere."""
+    state, out, p = alarms.begin(1), np.zeros(len(nats)), AlarmParameters(probability=chance)
+    for row in np.flatnonzero(nats >= -np.log(chance)):
+        if alarms.decide(state, series.times[row : row + 1], nats[row : row + 1], p)[1][0]:
+            out[row] = nats[row]
+    return out
+
+
+def figures(shared: Path, sets: list[list[Series]], members: list[list[tuple[Floats, Floats]]], join: Join) -> Floats:
+    """The three profiles, `(sets, profiles)`, at the threshold that is best for all sets together."""
+    nats = [[calibration.default_nats(join(*m), calibration.EVER_LAW) for m in one] for one in members]
+    found = []
+    for chance in CHANCES:
+        rows = []
+        for series, values in zip(sets, nats, strict=True):
+            scores = {s.name: decided(s, v, chance) for s, v in zip(series, values, strict=True)}
+            judged = judges.judge_nab(shared, scores, -float(np.log(chance)))
+            rows.append([judged[profile] for profile in judges.PROFILES])
+        found.append(np.array(rows))
+    return max(found, key=lambda f: float(f.mean()))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--quick", action="store_true")
+    chosen = parser.parse_args()
+    sets = perturbed(list(collections.nab(chosen.data / "data")))[: 1 if chosen.quick else None]
+    view = Table(title="NAB, mean of the three profiles", title_justify="left")
+    for column in ("", "all", "as it is", "noise", "power", "standard", "low FP", "low FN"):
+        view.add_column(column)
+    for parameters, some in variants(UnivariateParameters()):
+        members = [members_of(series, parameters) for series in sets]
+        for variant in some:
+            f = figures(chosen.data, sets, members, variant.join)
+            each = [f"{v:.1f}" for v in f.mean(axis=1)] + [""] * (3 - len(sets))
+            view.add_row(variant.name, f"{f.mean():.1f}", *each, *(f"{v:.1f}" for v in f[0]))
+    Console().print(view)
+
+
+if __name__ == "__main__":
+    main()
