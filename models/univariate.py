@@ -26,6 +26,8 @@ BODY = 0.03  # weight of the surprises themselves, which tell rows apart that ar
 MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
 ROBUST_FROM = 20  # rows from which the healthy state gives weights
 DEGREES = 8  # of the interval
+LARGEST = 1e17  # values beyond are taken for it: sums of squares are kept in single precision
+LARGEST_SUM = 3e38
 
 Hot = dict[str, NDArray[Any]]
 
@@ -85,6 +87,7 @@ class Univariate:
         `state.grow`.
         """
         state, p = self.state, self._p
+        mean = np.clip(mean, -LARGEST, LARGEST)
         whole = len(index) == state.series
         s = {name: array if whole else array[:, index] for name, array in state.hot.items()}
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
@@ -141,7 +144,7 @@ class Univariate:
         rare, either = self._tables.rare(loud, down, index)
         self._tables.note(s, loud, down)
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
-        s["mean"], s["sums"] = mean, sums.astype(np.float32)
+        s["mean"], s["sums"] = mean, np.minimum(sums, LARGEST_SUM).astype(np.float32)
         s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
         joined, undirected = join(rare, loud, p.norm), join(either, loud, p.norm)
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
@@ -171,7 +174,8 @@ class Univariate:
         rare = self._tables.rare_well(surprise, index)
         s["well_most"] = np.maximum(s["well_most"], rarity.bins(surprise))
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
-        s["well_mean"], s["well_sums"], s["well_weight"] = mean, sums.astype(np.float32), after.astype(np.float32)
+        s["well_mean"], s["well_weight"] = mean, after.astype(np.float32)
+        s["well_sums"] = np.minimum(sums, LARGEST_SUM).astype(np.float32)
         return join(rare, surprise, p.norm), (typical, typical - reach, typical + reach)
 
     def _calibrate(
