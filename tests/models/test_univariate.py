@@ -1,6 +1,7 @@
 """The univariate model: against a plain twin, the laws that hold whatever the data, and stories with a true answer."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -255,7 +256,7 @@ def test_other_columns_are_refused() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"level_half_life_days": 0.0}, {"hour_share": 1.0}, {"tolerance": 0.5}])
-def test_parameters_out_of_range_are_refused(bad: dict[str, float]) -> None:
+def test_parameters_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         UnivariateParameters(**bad)
 
