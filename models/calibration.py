@@ -18,7 +18,7 @@ import numpy as np
 from models.rarity import Ints
 from models.windows import Floats
 
-LEVEL_NATS = (0.2, 0.7, 2.0, 4.6, 7.6)
+LEVEL_NATS = (0.7, 1.6, 3.2, 5.3, 7.6)
 # joined scores r of simulated normal series of 16 kinds, rows 5 min and 10 s apart, and -ln P(> r): medians over kinds
 LAW_NATS = (0.0, 0.69, 1.2, 1.61, 2.3, 3.0, 3.91, 4.61, 5.81, 6.91, 8.11, 9.21, 10.4)
 EVER_LAW = (0.0, 0.14, 0.32, 0.43, 0.64, 0.88, 1.22, 1.47, 1.9, 2.35, 2.8, 3.25, 3.8)
