@@ -27,6 +27,7 @@ from models import series as names
 from models.detector import Parameters, ShardDetector
 from models.novelty import Novelty
 from models.windows import Scores, Windows
+from pipelines.jvm import packed_by_shard
 from pipelines.ordering import SCHEMA, Columns, WindowBuffer
 
 ANSWER = (
@@ -41,21 +42,10 @@ BUFFER = "buffer"
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 
-def records_of_shards(raw: DataFrame) -> DataFrame:
-    """Records of the topic `statistics`, as Kafka gives them: `shard, value`.
-
-    The value goes to Python as it is: read there a whole batch at once, it takes a fraction of what from_json takes. A quote
-    within a JSON string is escaped, so the member's name stands nowhere else.
-    """
-    after = F.substring_index(F.col("value").cast("string"), '"shard":', -1)
-    shard = F.substring_index(F.substring_index(after, ",", 1), "}", 1).cast("int")
-    return raw.select(shard.alias("shard"), "value")
-
-
 def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
-    """Scores and novelties of a stream of `statistics`: rows of `ANSWER`."""
+    """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `ANSWER`."""
     return (
-        records_of_shards(raw)
+        packed_by_shard(raw.select("value"))
         .groupBy("shard")
         .transformWithStateInPandas(processor, ANSWER, outputMode="Append", timeMode="None")
     )
@@ -147,7 +137,7 @@ PARSING = json_format.ParseOptions(explicit_schema=RECORD, unexpected_field_beha
 
 
 def take_in(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
-    """Sort a chunk of records, their JSON as it is in the log, into rows and ticks."""
+    """Sort a chunk of records, their JSON as it is in the log, one or more lines to a value, into rows and ticks."""
     if len(values) == 0:
         return
     text = pa.py_buffer(b"\n".join(values))
