@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as json_format
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -36,6 +36,7 @@ ANSWER = (
 )
 TYPES = dict(column.split() for column in ANSWER.split(", "))
 COLUMNS = list(TYPES)
+SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
 BUFFER = "buffer"
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
@@ -54,17 +55,13 @@ def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
     """What is written: `topic, partition, key, value`. A row with a statement is one of `novelties`."""
     is_score = F.col("statement").isNull()
-    score = F.struct("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
+    score = F.call_function("kappa_score_text", *map(F.col, SCORE))
     return answers.select(
         F.when(is_score, F.lit(topics["scores"])).otherwise(F.lit(topics["novelties"])).alias("topic"),
         F.pmod("shard", F.lit(partitions)).cast("int").alias("partition"),
         F.col("series").cast("binary").alias("key"),
-        value_of(is_score, score).alias("value"),
+        F.when(is_score, score).otherwise(F.col("statement").cast("binary")).alias("value"),
     )
-
-
-def value_of(is_score: Column, score: Column) -> Column:
-    return F.when(is_score, F.to_json(score)).otherwise(F.col("statement")).cast("binary")
 
 
 class DetectProcessor(StatefulProcessor):

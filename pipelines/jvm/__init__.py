@@ -1,7 +1,7 @@
 """Code of our own in Spark's JVM: where it is, and what it answers. Why: docs/decisions/0010-flat-records-in-java.md.
 
-Functions read the bytes of one record each, so that no record of the usual forms costs a parser of its own;
-`app.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
+Functions read or write the bytes of one record each, so that no record of the usual forms costs a parser or a writer of its
+own; `app.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,22 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 SOURCES = Path(__file__).parent
 
-# SQL name -> (class, what it answers); null for a record that is not plainly good
-FUNCTIONS = {
+# SQL name -> (class, what it answers); readers answer null for a record that is not plainly good
+FUNCTIONS: dict[str, tuple[str, DataType]] = {
+    "kappa_score_text": ("ScoreText", BinaryType()),
     "kappa_flat_point": (
         "FlatPoint",
         StructType(
