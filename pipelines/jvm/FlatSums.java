@@ -73,14 +73,56 @@ public class FlatSums implements MapPartitionsFunction {
     }
   }
 
+  /**
+   * Groups of a window by series. Names of series that differ in two numbers fall into few of the places of a HashMap, which
+   * uses the low bits of their hashes; here the high bits of a product say where.
+   */
+  static class Window {
+    final long end;
+    private String[] names = new String[1 << 10];
+    private Sums[] sums = new Sums[1 << 10];
+    private int bits = 10;
+    private int size = 0;
+
+    Window(long end) {
+      this.end = end;
+    }
+
+    /** The place of a name, or that where it goes. */
+    private int place(String name) {
+      int at = (name.hashCode() * 0x9E3779B9) >>> (32 - bits);
+      while (names[at] != null && !names[at].equals(name)) {
+        at = (at + 1) & (names.length - 1);
+      }
+      return at;
+    }
+
+    private void put(int at, String name, Sums group) {
+      names[at] = name;
+      sums[at] = group;
+      if (++size > names.length / 2) {
+        String[] before = names;
+        Sums[] groups = sums;
+        bits++;
+        size = 0;
+        names = new String[1 << bits];
+        sums = new Sums[1 << bits];
+        for (int i = 0; i < before.length; i++) {
+          if (before[i] != null) {
+            put(place(before[i]), before[i], groups[i]);
+          }
+        }
+      }
+    }
+  }
+
   /** Reads as far as it must to have a row. */
   static class Summed implements Iterator {
     private final FlatSums of;
     private final Iterator records;
     private final FlatPoint reader = new FlatPoint();
-    private final Map windows = new HashMap(); // end, ms -> series -> Sums
-    private long end = -1;
-    private Map within;
+    private final Map windows = new HashMap(); // end, ms -> Window
+    private Window window;
     private int groups = 0;
     private Row record;
     private List ready = new ArrayList();
@@ -163,39 +205,39 @@ public class FlatSums implements MapPartitionsFunction {
           + (partition & ((1L << of.partitionBits) - 1));
     }
 
-    private Sums group(long ending, String series) {
-      if (ending != end) {
-        end = ending;
-        within = (Map) windows.get(Long.valueOf(ending));
-        if (within == null) {
-          within = new HashMap();
-          windows.put(Long.valueOf(ending), within);
+    private Sums group(long end, String series) {
+      if (window == null || window.end != end) {
+        window = (Window) windows.get(Long.valueOf(end));
+        if (window == null) {
+          window = new Window(end);
+          windows.put(Long.valueOf(end), window);
         }
       }
-      Sums sums = (Sums) within.get(series);
-      if (sums == null) {
-        sums = new Sums(of.sumScales.length + of.squareScales.length);
-        within.put(series, sums);
+      int at = window.place(series);
+      Sums found = window.sums[at];
+      if (found == null) {
+        found = new Sums(of.sumScales.length + of.squareScales.length);
+        window.put(at, series, found);
         groups++;
       }
-      return sums;
+      return found;
     }
 
     /** Make rows of all groups. */
     private void empty() {
       ready = new ArrayList(groups);
       next = 0;
-      Iterator ends = windows.entrySet().iterator();
-      while (ends.hasNext()) {
-        Map.Entry window = (Map.Entry) ends.next();
-        Iterator all = ((Map) window.getValue()).entrySet().iterator();
-        while (all.hasNext()) {
-          Map.Entry one = (Map.Entry) all.next();
-          ready.add(row(window.getKey(), one.getKey(), (Sums) one.getValue()));
+      Iterator all = windows.values().iterator();
+      while (all.hasNext()) {
+        Window each = (Window) all.next();
+        for (int i = 0; i < each.names.length; i++) {
+          if (each.names[i] != null) {
+            ready.add(row(Long.valueOf(each.end), each.names[i], each.sums[i]));
+          }
         }
       }
       windows.clear();
-      end = -1;
+      window = null;
       groups = 0;
     }
 
