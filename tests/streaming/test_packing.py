@@ -32,8 +32,8 @@ def lines(packed: DataFrame) -> Counter[tuple[int, str]]:
     )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(ROW | TICK, max_size=30))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ROW | TICK, max_size=60))
 def test_each_record_is_packed_once_with_its_shard(spark: SparkSession, records: list[dict[str, Any]]) -> None:
     texts = [json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() for record in records]
     packed = lines(packed_by_shard(values(spark, [*texts])))

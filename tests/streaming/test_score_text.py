@@ -35,8 +35,8 @@ def shortened(x: float) -> Any:
     return pytest.approx(x, rel=5.0001e-7, abs=0.0) if abs(x) < 1e7 else pytest.approx(x, abs=0.5000001, rel=1e-15)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(ROW, min_size=1, max_size=40))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ROW, min_size=1, max_size=100))
 @example([("a", i, x, -x, x / 3, x * 7, None, "normal") for i, x in enumerate(EDGES)])
 @example([('"\\\n\x00é😀/%2F', 0, 1.0, 2.0, 3.0, 4.0, 5.0, "")])
 def test_a_record_says_what_its_row_says(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
