@@ -18,7 +18,10 @@ from app.jvm import PYSPARK_JARS, Jvm, JvmCommand, pyspark_jar
 from pipelines.jvm import SOURCES
 
 COMPILER = ("janino-*.jar", "commons-compiler-*.jar")
-NEEDED = ("jackson-core-*.jar", "scala-library-*.jar", *(f"spark-{part}_*.jar" for part in ("sql-api", "common-utils")))
+NEEDED = (
+    *("jackson-core-*.jar", "json4s-ast_*.jar", "scala-library-*.jar"),
+    *(f"spark-{part}_*.jar" for part in ("sql-api", "common-utils", "common-utils-java")),
+)
 RELEASE = 8  # the newest that this compiler writes
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of a zip file: the same sources give the same bytes
 
@@ -58,7 +61,10 @@ def compiled(sources: list[Path], log: Path) -> dict[str, bytes]:
         compiler.compile(units)
         return {name: bytes(classes[name]) for name in classes}
     except Py4JJavaError as error:
-        msg = f"{SOURCES}: {error.java_exception.getMessage()} (compiler of {PYSPARK_JARS})"
+        cause = error.java_exception
+        while cause.getCause() is not None:  # the compiler wraps what it found once for each level of the syntax
+            cause = cause.getCause()
+        msg = f"{SOURCES}: {error.java_exception.getMessage()}: {cause.toString()} (compiler of {PYSPARK_JARS})"
         raise StackError(msg) from error
     finally:
         java.end()

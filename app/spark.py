@@ -111,6 +111,8 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        # Rows of packed records are up to 256 KiB: bytes bound a batch of these.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
         # Each batch asks for the same few hundred generated classes; the default keeps 100, and compiles every time.
         "spark.sql.codegen.cache.maxEntries": "2000",
         # Batches are small: planning them anew after each shuffle costs more than it gives.

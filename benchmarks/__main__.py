@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=10_000)
     parser.add_argument("--many", type=int, default=500_000, help="series for detect")
     parser.add_argument("--rate", type=int, default=20_000, help="events/s live")
-    parser.add_argument("--seconds", type=float, default=120.0, help="live, after a minute's warm-up")
+    parser.add_argument("--seconds", type=float, default=120.0, help="live, after two minutes' warm-up")
     parser.add_argument("--only", choices=list(PARTS), default=None)
     chosen = parser.parse_args()
     about = machine()

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as json_format
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -27,6 +27,7 @@ from models import series as names
 from models.detector import Parameters, ShardDetector
 from models.novelty import Novelty
 from models.windows import Scores, Windows
+from pipelines.jvm import packed_by_shard
 from pipelines.ordering import SCHEMA, Columns, WindowBuffer
 
 ANSWER = (
@@ -35,27 +36,17 @@ ANSWER = (
 )
 TYPES = dict(column.split() for column in ANSWER.split(", "))
 COLUMNS = list(TYPES)
+SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
 BUFFER = "buffer"
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 
-def records_of_shards(raw: DataFrame) -> DataFrame:
-    """Records of the topic `statistics`, as Kafka gives them: `shard, value`.
-
-    The value goes to Python as it is: read there a whole batch at once, it takes a fraction of what from_json takes. A quote
-    within a JSON string is escaped, so the member's name stands nowhere else.
-    """
-    after = F.substring_index(F.col("value").cast("string"), '"shard":', -1)
-    shard = F.substring_index(F.substring_index(after, ",", 1), "}", 1).cast("int")
-    return raw.select(shard.alias("shard"), "value")
-
-
 def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
-    """Scores and novelties of a stream of `statistics`: rows of `ANSWER`."""
+    """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `ANSWER`."""
     return (
-        records_of_shards(raw)
+        packed_by_shard(raw.select("value"))
         .groupBy("shard")
         .transformWithStateInPandas(processor, ANSWER, outputMode="Append", timeMode="None")
     )
@@ -64,17 +55,13 @@ def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
     """What is written: `topic, partition, key, value`. A row with a statement is one of `novelties`."""
     is_score = F.col("statement").isNull()
-    score = F.struct("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
+    score = F.call_function("kappa_score_text", *map(F.col, SCORE))
     return answers.select(
         F.when(is_score, F.lit(topics["scores"])).otherwise(F.lit(topics["novelties"])).alias("topic"),
         F.pmod("shard", F.lit(partitions)).cast("int").alias("partition"),
         F.col("series").cast("binary").alias("key"),
-        value_of(is_score, score).alias("value"),
+        F.when(is_score, score).otherwise(F.col("statement").cast("binary")).alias("value"),
     )
-
-
-def value_of(is_score: Column, score: Column) -> Column:
-    return F.when(is_score, F.to_json(score)).otherwise(F.col("statement")).cast("binary")
 
 
 class DetectProcessor(StatefulProcessor):
@@ -147,7 +134,7 @@ PARSING = json_format.ParseOptions(explicit_schema=RECORD, unexpected_field_beha
 
 
 def take_in(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
-    """Sort a chunk of records, their JSON as it is in the log, into rows and ticks."""
+    """Sort a chunk of records, their JSON as it is in the log, one or more lines to a value, into rows and ticks."""
     if len(values) == 0:
         return
     text = pa.py_buffer(b"\n".join(values))

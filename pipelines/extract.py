@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from pipelines.inputs import log_lines, telemetry_points
 from pipelines.inputs.fields import quoted
+from pipelines.jvm import sums_of_flat
 from pipelines.law import MICROS, MILLIS, Law
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 
@@ -36,6 +37,13 @@ SQUARE_SCALES = (2.0**64, 2.0**32, 1.0, 2.0**-32, 2.0**-64)
 # `last` is the value with the largest order: 24 bits of event time within the window, 33 of offset, 6 of partition.
 TIME_BITS, OFFSET_BITS, PARTITION_BITS = 24, 33, 6
 
+# What has been added up before Spark's own aggregation: null on rows of single points.
+SUMS = [
+    *(f"sums_s{i}" for i in range(len(SUM_SCALES))),
+    *(f"sums_q{i}" for i in range(len(SQUARE_SCALES))),
+    *(f"sums_{name}" for name in ("n", "min", "max", "last", "order")),
+]
+
 STATISTICS = ("series", "window_end", "n", "mean", "m2", "min", "max", "last", "shard", "template", "sample")
 
 
@@ -46,10 +54,31 @@ def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law) -> DataFrame
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
     `series` that starts with `!` and the raw bytes as `payload`.
     """
-    points = admitted(telemetry_points(telemetry), ["series", "value"], law)
+    points = admitted(points_and_sums(telemetry, law), ["series", "value", *SUMS], law)
     lines = log_lines(logs).withColumn("series", template_series())
     lines = admitted(lines, ["series", "template", "message"], law)
     return point_statistics(points, law).unionByName(line_statistics(lines, law))
+
+
+def points_and_sums(telemetry: DataFrame, law: Law) -> DataFrame:
+    """Points as `telemetry_points` has them, and sums of many: rows of a series, with the columns `SUMS`.
+
+    Sums are at the last moment of their window, with which they were admitted.
+    """
+    summed = sums_of_flat(
+        telemetry,
+        window=law.window_seconds * MILLIS,
+        lateness=law.lateness_seconds * MILLIS,
+        skew=law.skew_seconds * MILLIS,
+        scales=(SUM_SCALES, SQUARE_SCALES),
+        order=(OFFSET_BITS, PARTITION_BITS, resolution(law)),
+    )
+    time = F.timestamp_millis(F.col("sums_window") - 1)
+    return (
+        telemetry_points(summed, done=F.col("sums_n").isNotNull())
+        .withColumn("event_time", F.coalesce(time, "event_time"))
+        .withColumn("series", F.coalesce("sums_series", "series"))
+    )
 
 
 def template_series() -> Column:
@@ -101,18 +130,22 @@ def admitted(records: DataFrame, keep: list[str], law: Law) -> DataFrame:
 
 def point_statistics(points: DataFrame, law: Law) -> DataFrame:
     """Exact statistics per series and window: n, mean, M2, min, max and the last value."""
-    level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(F.col("value"))
-    value = F.col("value")
+    value = F.col("value") + F.lit(0.0)  # -0.0 is 0.0: which of them is the least depends on their order
+    level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(value)
+
+    def either(summed: str, own: Column) -> Column:
+        return F.coalesce(F.col(f"sums_{summed}"), own)
+
     sums = (
         points.withColumn("level", level)
         .groupBy("window", "series", "payload")
         .agg(
-            F.count(F.lit(1)).alias("n"),
+            F.sum(either("n", F.lit(1))).alias("n"),
             *exact_sum(F.col("level"), SUM_SCALES, "s"),
             *exact_sum(F.col("level") * F.col("level"), SQUARE_SCALES, "q"),
-            F.min(value).alias("min"),
-            F.max(value).alias("max"),
-            F.max_by(value, arrival_order(law)).alias("last"),
+            F.min(either("min", value)).alias("min"),
+            F.max(either("max", value)).alias("max"),
+            F.max_by(either("last", value), either("order", arrival_order(law))).alias("last"),
         )
     )
     total, squares, n = put_together(SUM_SCALES, "s"), put_together(SQUARE_SCALES, "q"), F.col("n")
@@ -162,13 +195,14 @@ def window_end() -> Column:
 def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]:
     """Sums of `value` that do not depend on the order of addition: whole multiples of each scale, as longs.
 
-    A double is the exact sum of its multiples down to the last scale, below which it is cut off.
+    A double is the exact sum of its multiples down to the last scale, below which it is cut off. Where `sums_NAME` has sums
+    already, these count.
     """
     sums, rest = [], value
     for i, scale in enumerate(scales):
         # towards zero: rounded down, the rest of a small negative number would be near the scale, without its last digits
         whole = (rest / F.lit(scale)).cast("long")
-        sums.append(F.sum(whole).alias(f"{name}{i}"))
+        sums.append(F.sum(F.coalesce(F.col(f"sums_{name}{i}"), whole)).alias(f"{name}{i}"))
         rest = rest - whole.cast("double") * F.lit(scale)
     return sums
 
@@ -180,12 +214,15 @@ def put_together(scales: Iterable[float], name: str) -> Column:
 
 def arrival_order(law: Law) -> Column:
     """Event time, then offset, then partition, in one long: a struct would cost the hash aggregation."""
-    micros = law.window_seconds * MICROS
-    resolution = -(-micros // 2**TIME_BITS)
-    within = F.floor(F.pmod(F.unix_micros("event_time"), F.lit(micros)) / resolution)
+    within = F.floor(F.pmod(F.unix_micros("event_time"), F.lit(law.window_seconds * MICROS)) / resolution(law))
     offset = F.col("offset").bitwiseAND(F.lit(2**OFFSET_BITS - 1))
     partition = F.col("partition").cast("long").bitwiseAND(F.lit(2**PARTITION_BITS - 1))
     return F.shiftleft(within, OFFSET_BITS + PARTITION_BITS) + F.shiftleft(offset, PARTITION_BITS) + partition
+
+
+def resolution(law: Law) -> int:
+    """Microseconds of event time that count as one moment in `arrival_order`."""
+    return -(-law.window_seconds * MICROS // (1 << TIME_BITS))
 
 
 Refused = Callable[[str, int], None]  # hears of a kind of topic and how many records went there

@@ -48,8 +48,10 @@ _POINT_ROW = {"event_time": "timestamp", "series": "string", "host": "string", "
 _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "level": "string", "message": "string"}
 
 
-def telemetry_points(raw: DataFrame) -> DataFrame:
+def telemetry_points(raw: DataFrame, done: Column | None = None) -> DataFrame:
     """Add `event_time`, `series`, `host`, `value`, `reason`: a row per point of every record.
+
+    Rows that are `done` are no records: they are passed on, with nulls.
 
     The record's bytes are renamed to `raw_value`, because `value` is the number. `reason` is null where the point is good;
     else it says why not, and `series` is null. A record with points that cannot be read has one such row beside its good
@@ -63,7 +65,8 @@ def telemetry_points(raw: DataFrame) -> DataFrame:
         flat["value"].alias("__value"),
     )
     series = F.col("__series")
-    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW, series.isNull())
+    left = series.isNull() if done is None else series.isNull() & ~done
+    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW, left)
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
     read = read.withColumn("__row", F.explode_outer(rows))
     row, plain = F.col("__row"), F.col("__row").isNull()

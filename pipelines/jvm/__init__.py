@@ -1,17 +1,31 @@
-"""Functions of our own in Spark's JVM: where they are, and what they answer. `app.spark.session` makes them known.
+"""Code of our own in Spark's JVM: where it is, and what it answers. Why: docs/decisions/0010-flat-records-in-java.md.
 
-They read the bytes of one record each, so that no record of the usual forms costs a parser of its own; see
-docs/decisions/0010-flat-records-in-java.md.
+Functions read or write the bytes of one record each, so that no record of the usual forms costs a parser or a writer of its
+own; `app.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 SOURCES = Path(__file__).parent
 
-# SQL name -> (class, what it answers); null for a record that is not plainly good
-FUNCTIONS = {
+# SQL name -> (class, what it answers); readers answer null for a record that is not plainly good
+FUNCTIONS: dict[str, tuple[str, DataType]] = {
+    "kappa_score_text": ("ScoreText", BinaryType()),
     "kappa_flat_point": (
         "FlatPoint",
         StructType(
@@ -32,3 +46,58 @@ FUNCTIONS = {
         ),
     ),
 }
+
+PACKED = StructType([StructField("shard", IntegerType()), StructField("value", BinaryType())])
+RECORD = [
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", LongType()),  # microseconds since 1970
+    StructField("value", BinaryType()),
+]
+
+
+def packed_by_shard(values: DataFrame) -> DataFrame:
+    """Records of `statistics` (one column, their bytes) -> `shard, value`: many records of a shard, a line each.
+
+    A task fails on a record without a shard.
+    """
+    return _map_partitions(values, PACKED, "ShardPacker")
+
+
+def sums_of_flat(
+    raw: DataFrame,
+    *,
+    window: int,
+    lateness: int,
+    skew: int,
+    scales: Sequence[Sequence[float]],
+    order: tuple[int, int, int],
+) -> DataFrame:
+    """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others.
+
+    `window`, `lateness`, `skew` are in milliseconds, `scales` those of sums and of squares, `order` as in
+    `extract.arrival_order`: bits of offset and of partition, microseconds of a step. Columns of sums are `sums_window` (end,
+    ms), `sums_series`, `sums_n`, `sums_s0`, ..., `sums_q0`, ..., `sums_min`, `sums_max`, `sums_last`, `sums_order`.
+    """
+    parts = [f"{name}{i}" for name, each in zip("sq", scales, strict=True) for i in range(len(each))]
+    sums = [("window", LongType()), ("series", StringType()), ("n", LongType()), *((p, LongType()) for p in parts)]
+    sums += [("min", DoubleType()), ("max", DoubleType()), ("last", DoubleType()), ("order", LongType())]
+    schema = StructType([*RECORD, *(StructField(f"sums_{name}", kind) for name, kind in sums)])
+    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
+    gateway: Any = raw.sparkSession.sparkContext._gateway
+    arrays = []
+    for each in scales:
+        arrays.append(gateway.new_array(gateway.jvm.double, len(each)))
+        for i, scale in enumerate(each):
+            arrays[-1][i] = scale
+    rows = _map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
+    return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
+
+
+def _map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:
+    """Rows through a class of ours, a partition at a time: Python has no such call."""
+    java: Any = frame.sparkSession
+    encoder = java._jvm.org.apache.spark.sql.Encoders.row(java._jsparkSession.parseDataType(schema.json()))
+    mapping = getattr(java._jvm.kappa, kind)(*arguments)
+    return DataFrame(frame._jdf.mapPartitions(mapping, encoder), frame.sparkSession)

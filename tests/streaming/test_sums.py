@@ -1,0 +1,80 @@
+"""Points that are summed in Java, before Spark's own aggregation, against the same points without."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines import extract
+from pipelines.law import Law
+
+pytestmark = pytest.mark.spark
+
+LAWS = [Law(window_seconds=seconds, lateness_seconds=15, skew_seconds=60, shards=8) for seconds in (10, 3600)]
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+SOURCE = "value binary, topic string, partition int, offset long, timestamp timestamp"
+
+
+def record(source: random.Random, offset: int) -> tuple[Any, ...]:
+    """A record of any kind: plain points most, then late ones, clocks ahead, other forms, broken bytes, heartbeats."""
+    partition, append = source.randint(0, 3), NOON + timedelta(seconds=source.uniform(0, 60))
+    event = append - timedelta(seconds=source.choice((0, 1, 14.9999, 15, 15.001, 16, -59.9995, -60, -60.002, -300)))
+    value = source.choice((0.0, -0.0, 1, -0.1, 1e15, -1e15, source.gauss(0, 1e-9), source.gauss(0, 1e9)))
+    document = {
+        "@timestamp": event.isoformat(timespec=source.choice(("microseconds", "milliseconds"))).replace("+00:00", "Z"),
+        "host.name": source.choice(("a", "b/c", "d%")),
+        "metric.name": source.choice(("m", "n")),
+        "metric.value": value,
+    }
+    more: list[dict[str, Any]] = [{}, {"service.name": "s"}, {"labels": {"k": "v"}}, {"metric.type": "counter"}]
+    document |= source.choice(more)
+    text = json.dumps(document)
+    other = (text[:-1], text + "1", "", '{"heartbeat":true}', text.replace('"a"', "5"), text.replace("Z", "+01:00"))
+    return (text if source.random() < 0.8 else source.choice(other), "telemetry", partition, offset, append)
+
+
+def closed(spark: SparkSession, rows: list[tuple[Any, ...]], law: Law, summed: bool, partitions: int) -> list[Any]:
+    """What comes of records; a space before the first brace keeps a record from the reader in Java."""
+    frame = spark.createDataFrame(
+        [((b"" if summed or not row[0] else b" ") + row[0].encode(), *row[1:]) for row in rows], SOURCE
+    )
+    found: DataFrame = extract.closed_windows(frame.repartition(partitions), frame.limit(0), law)
+    counted = F.when(~F.col("series").startswith("!"), F.col("n"))  # what was refused shows its bytes, space included
+    return sorted(map(str, found.drop("payload").withColumn("n", counted).collect()))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.window_seconds} s")
+def test_sums_of_flat_points_are_the_sums_of_all_points(spark: SparkSession, law: Law) -> None:
+    source = random.Random(law.window_seconds)
+    rows = [record(source, offset) for offset in range(3000)]
+    without = closed(spark, rows, law, summed=False, partitions=1)
+    assert len(without) > 500
+    assert closed(spark, rows, law, summed=True, partitions=3) == without
+
+
+def test_a_stream_of_many_series_is_summed_in_parts(spark: SparkSession) -> None:
+    law = LAWS[0]
+    rows = spark.range(250_000).select(
+        F.format_string(
+            '{"@timestamp":"2026-11-21T12:00:0%dZ","host.name":"h%d","metric.name":"m","metric.value":%d}',
+            F.col("id") % 10,
+            F.floor(F.col("id") / 2),
+            F.col("id") % 2,
+        )
+        .cast("binary")
+        .alias("value"),
+        F.lit("telemetry").alias("topic"),
+        F.lit(0).alias("partition"),
+        F.col("id").alias("offset"),
+        F.lit(NOON).alias("timestamp"),
+    )
+    found = extract.closed_windows(rows.coalesce(1), rows.limit(0), law)
+    assert found.groupBy("n", "mean", "m2", "min", "max", "last").count().collect() == [
+        (2, 0.5, 0.5, 0.0, 1.0, 1.0, 125_000)
+    ]
