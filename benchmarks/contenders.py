@@ -115,7 +115,7 @@ class ShardContender:
     """`models.detector.ShardDetector` with its default settings, the window as long as the rows are apart."""
 
     name: str = "shard detector"
-    nab_threshold: float = 13.8
+    nab_threshold: float = 1.0  # scores of NAB are in thresholds, as that of an hourly row is another one
     host_threshold: float = 13.8
 
     def score_series(self, series: Sequence[Series]) -> dict[str, Floats]:
@@ -124,13 +124,14 @@ class ShardContender:
 
     def _score_one(self, series: Series) -> Floats:
         times = _rising(series.times)
-        detector = ShardDetector(_parameters(float(np.median(np.diff(times))) / 1000))
+        p = _parameters(float(np.median(np.diff(times))) / 1000)
+        detector = ShardDetector(p)
         out = np.full(len(times), np.nan)
         for row, (now, value) in enumerate(zip(times.tolist(), series.values.tolist(), strict=True)):
             scores, said = detector.step(int(now), _window(np.array([value])))
             opened = any(n.status == "open" and n.series.startswith("gauge/") for n in said)
             known = np.isfinite(scores.score[0])
-            out[row] = (scores.score[0] if opened else 0.0) if known else np.nan
+            out[row] = (scores.score[0] / p.loud_nats if opened else 0.0) if known else np.nan
         return out
 
     def score_hosts(self, hosts: Sequence[Host]) -> dict[str, Floats]:

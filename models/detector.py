@@ -172,4 +172,6 @@ class ShardDetector:
 
     def believes(self, series: str) -> dict[str, Any]:
         """What the model holds about a series now, by name. Raises KeyError for a series that it does not know."""
-        return self._state.believes(series)
+        found = self._state.believes(series)
+        row = self._state.gauges.index.get(series)
+        return found if row is None else found | self._gauges.believes(row)

@@ -19,8 +19,9 @@ SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidenc
 class Episode:
     """One open episode. `cause` says which look at the series opened it, and so what ends it.
 
-    `told` is the score last said, `quiet` the normal windows in a row, `over` when it is due to be closed (ms, 0: open
-    end), `candidate` the regime that may become the new normal. The other fields are those of `Novelty`.
+    `told` is the score last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
+    interval, `over` when it is due to be closed (ms, 0: open end), `candidate` the regime that may become the new normal.
+    The other fields are those of `Novelty`.
     """
 
     series: str
@@ -42,6 +43,7 @@ class Episode:
     quiet: int = 0
     over: int = 0
     adopted: bool = False
+    strayed: bool = False
     candidate: Candidate | None = None
 
     def say(self, status: str, window_end: int) -> Novelty:

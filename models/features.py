@@ -28,12 +28,24 @@ OF_LOGARITHMS = 1e-6
 LOGARITHMIC = (0, 3, 5, 6)  # members that are logarithms already
 GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
+LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 Hot = dict[str, NDArray[Any]]
 
 
 def kept(seconds: Floats, half_life: float, rows: float) -> Floats:
     """What is left of a memory after `seconds`: half of it after `half_life`, or `rows` rows if those take longer."""
     out: Floats = np.exp2(-np.minimum(seconds / half_life, 1 / rows))
+    return out
+
+
+def offset(long_size: Floats) -> Floats:
+    """What a logarithm of values of this size is floored by."""
+    return np.maximum(0.02 * long_size, LEAST)
+
+
+def log_level(x: Floats, least: Floats) -> Floats:
+    """The first member."""
+    out: Floats = np.where(x < 0, -1.0, 1.0) * np.log(np.abs(x) + least)
     return out
 
 
@@ -69,15 +81,17 @@ def measure(
     _sum(s, "long_size", keep, np.abs(x))
     _weigh(s, "long_weight", keep)
     long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
-    offset, tiny = np.maximum(0.02 * long_size, LEAST), ARITHMETIC * long_size + LEAST
+    tiny = ARITHMETIC * long_size + LEAST
     scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.where(within[1] > 1, np.log(within[0] / within[1] + (1e-3 * long_step) ** 2 + tiny**2) / 2, np.nan)
+        spread = np.where(
+            within[1] > 1, np.log(within[0] / within[1] + (LONG_STEP * long_step) ** 2 + tiny**2) / 2, np.nan
+        )
     features = np.empty((7, len(x)))
-    features[0] = np.where(x < 0, -1.0, 1.0) * np.log(np.abs(x) + offset)
+    features[0] = log_level(x, offset(long_size))
     features[1] = step
     features[2] = s["fast"]
-    features[3] = np.log(s["rough"] / s["rough_weight"] + 1e-3 * long_step + tiny)
+    features[3] = np.log(s["rough"] / s["rough_weight"] + LONG_STEP * long_step + tiny)
     features[4] = s["residual"] / s["rough_weight"]
     features[5] = np.arcsinh((x - before) / scale)
     features[6] = spread

@@ -1,14 +1,20 @@
-"""Gauges and counters of a window: value, score, episodes, in that order, then learning."""
+"""Gauges and counters of a window: value, score and learning (`univariate`), then episodes.
+
+An episode opens when a series has been loud for long enough, or stuck on one value. It closes when the series has been
+calm for a while, and when its values stand still on a new level, which is announced as a change and is the normal then.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models import counter_rate, reasons, student
-from models import normal_gamma as gauge
+from models import counter_rate, reasons, repeats, student
+from models import metric_rows as of
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -17,22 +23,29 @@ from models.series import parse
 from models.shard_state import ShardState
 from models.silence import Silence
 from models.store import Ints
+from models.univariate import DEGREES, Univariate
+from models.univariate_parameters import UnivariateParameters
+from models.univariate_state import FAST, MEMBERS, ROUGH
 from models.windows import Floats, Windows
 
-STUCK, LEVEL, SPIKE = "stuck", "level", "spike"
+STUCK, STRANGE = "stuck", "strange"
+CAUSES = (STUCK, STRANGE)
 LARGEST = 1e150  # squares of larger values would overflow
-CAUSES = (STUCK, LEVEL, SPIKE)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What is said of each row, `(n,)`: see `Scores`."""
+    """What is said of each row, `(n,)`: see `Scores`. `base` is the model's part of the score, `stuck` that of the run of
+    repeated values; `speaker` is the member of the model that is loudest."""
 
     score: Floats
     value: Floats
     typical: Floats
     lower: Floats
     upper: Floats
+    base: Floats
+    stuck: Floats
+    speaker: Floats
 
 
 class GaugeWatch:
@@ -40,19 +53,41 @@ class GaugeWatch:
 
     def __init__(self, state: ShardState, p: Parameters, silence: Silence) -> None:
         self._state, self._p, self._silence = state, p, silence
+        settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
+        self._model = Univariate(settings, state.univariate)
+        self._reach = student.quantile(DEGREES, p.interval_probability)
 
     def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[Answers, list[Novelty]]:
         """Score the first `metrics` rows, whose rows in the table are `index`, then learn them."""
-        state = self._state
-        s = state.gauges.matrix[:, index]
+        gauges = self._state.gauges
+        self._model.state.grow(len(gauges))
+        s = gauges.matrix[:, index]
         x = self._values(s, now, rows, metrics)
-        said = self._silence.learn(s, now, state.gauges.owner[0, index], rows.series)
-        known = np.abs(x) < LARGEST  # false for NaN
-        if known.all():
-            answers, more = self._known(s, x, now, rows, index)
-        else:
-            answers, more = self._some_known(s, x, now, rows, index, known=known)
-        return answers, said + more
+        said = self._silence.learn(s, now, gauges.owner[0, index], rows.series)
+        known = np.flatnonzero(np.abs(x) < LARGEST)  # false for NaN
+        answers = self._look(s, x, now, rows, index, known)
+        loud = answers.base >= self._p.loud_nats
+        begins = now - 1000 * self._p.window_seconds
+        s[of.LOUD_SINCE] = np.where(loud, np.where(s[of.LOUD_SINCE] > 0, s[of.LOUD_SINCE], begins), 0.0)
+        lasts = loud & (now - s[of.LOUD_SINCE] >= 1000 * self._p.confirm_seconds)
+        s[of.SEEN] = now
+        gauges.matrix[:, index] = s
+        chosen = np.flatnonzero(lasts | (answers.stuck >= self._p.stuck_nats)).tolist()
+        for j in sorted({*chosen, *self._open_rows(rows.series, metrics)}):
+            row = _Row(rows.series[j], int(index[j]), j, answers, now)
+            episode = self._state.episodes.get(row.name)
+            if episode is None:
+                said.append(self._open(row))
+            elif episode.cause in CAUSES and not episode.over:
+                said += self._go_on(episode, row)
+        return answers, said
+
+    def believes(self, row: int) -> dict[str, Any]:
+        """What the model holds about the series at a row of the table, and what it expects of the next window."""
+        expected = self._model.expects(row)
+        if self._state.gauges.matrix[of.LOWEST, row] >= 0:
+            expected["lower"] = max(expected["lower"], 0.0)
+        return expected | self._model.state.believes(row)
 
     def _values(self, s: Floats, now: int, rows: Windows, metrics: int) -> Floats:
         """What is compared: means of gauges, rates of counters; NaN where there is none."""
@@ -60,58 +95,35 @@ class GaugeWatch:
         counters = bisect_left(rows.series, "gauge/", 0, metrics)
         if counters:
             last = rows.last[:counters]
-            seconds = (now - s[gauge.TOTAL_SEEN, :counters]) / 1000.0
-            x[:counters] = counter_rate.rates(last, s[gauge.TOTAL, :counters], seconds)
-            s[gauge.TOTAL, :counters] = last
-            s[gauge.TOTAL_SEEN, :counters] = now
+            seconds = (now - s[of.TOTAL_SEEN, :counters]) / 1000.0
+            x[:counters] = counter_rate.rates(last, s[of.TOTAL, :counters], seconds)
+            s[of.TOTAL, :counters] = last
+            s[of.TOTAL_SEEN, :counters] = now
         return x
 
-    def _some_known(
-        self, s: Floats, x: Floats, now: int, rows: Windows, index: Ints, *, known: gauge.Bools
-    ) -> tuple[Answers, list[Novelty]]:
-        """As `_known`, where some rows have no value."""
-        others = np.flatnonzero(~known)
-        chosen = np.flatnonzero(known)
-        s[gauge.SEEN, others] = now
-        self._state.gauges.matrix[:, index[others]] = s[:, others]
-        part = Windows(**{name: column[: len(x)][chosen] for name, column in vars(rows).items()})
-        answers, said = self._known(s[:, chosen], x[chosen], now, part, index[chosen])
-        full = {name: np.full(len(x), np.nan) for name in vars(answers)}
-        for name, column in vars(answers).items():
-            full[name][chosen] = column
-        return Answers(**full), said
+    def _look(self, s: Floats, x: Floats, now: int, rows: Windows, index: Ints, known: Ints) -> Answers:
+        """Score the rows at `known`, then learn them; what is said of the others is that nothing is known."""
+        values, at, part = x[known], index[known], s[:, known]
+        counters = bisect_left(rows.series, "gauge/", 0, len(x))
+        points = np.where(known < counters, 1, rows.n[known])  # a rate has no spread within its window
+        hot = self._model.state.hot
+        same = (values == hot["previous"][0, at]) & (hot["rows"][0, at] > 0)
+        said = self._model.step(now, at, points, values, np.nan_to_num(rows.m2[known]))
+        warming = np.isnan(said.base)
+        seconds = (now - part[of.SEEN]) / 1000
+        stuck = repeats.step(part, values, same, warming, seconds, now, 3600 * self._p.habit_half_life_hours)
+        stuck[warming] = 0.0
+        lower = np.where(part[of.LOWEST] < 0, said.lower, np.maximum(said.lower, 0.0))
+        part[of.LOWEST] = np.minimum(part[of.LOWEST], values)
+        s[:, known] = part
+        score, speaker = np.maximum(said.base, stuck), said.speaker.astype(np.float64)
+        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker)
+        full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
+        for name, column in zip(full, found, strict=True):
+            full[name][known] = column
+        return Answers(**full)
 
-    def _known(self, s: Floats, x: Floats, now: int, rows: Windows, index: Ints) -> tuple[Answers, list[Novelty]]:
-        p, state = self._p, self._state
-        first = s[gauge.ROWS] == 0
-        if first.any():
-            gauge.begin(s, x, first)
-        b = gauge.believe(s, x, now, p)
-        level = s[gauge.LEVEL].copy()
-        gauge.learn(s, x, now, b, p)
-        state.gauges.matrix[:, index] = s
-        reach = b.scale * student.quantile(p.degrees_of_freedom, p.interval_probability)
-        lower, upper = gauge.above(level - reach, s[gauge.BELOW_ZERO]), level + reach
-        for column in (lower, upper):
-            column[b.warming] = np.nan
-        answers = Answers(b.score(), x, level, lower, upper)
-        loud = (b.value_nats >= p.spike_nats) | (b.level_nats >= p.level_nats) | (b.stuck_nats >= p.stuck_nats)
-        loud &= ~b.warming
-        chosen = np.flatnonzero(loud).tolist()
-        chosen += self._open_rows(rows.series, len(x))
-        if not chosen:
-            return answers, []
-        said: list[Novelty] = []
-        for j in sorted(set(chosen)):
-            row = _Row(rows.series[j], int(index[j]), j, b, answers, now)
-            episode = state.episodes.get(row.name)
-            if episode is None:
-                said.append(self._open(row))
-            elif episode.cause in CAUSES and not episode.over:
-                said += self._go_on(episode, row)
-        return answers, said
-
-    def _open_rows(self, series: np.ndarray, n: int) -> list[int]:
+    def _open_rows(self, series: NDArray[np.object_], n: int) -> list[int]:
         """Rows that have an open episode."""
         found = []
         for name, episode in self._state.episodes.open.items():
@@ -122,102 +134,101 @@ class GaugeWatch:
         return found
 
     def _open(self, row: _Row) -> Novelty:
-        state, p, b, j = self._state, self._p, row.belief, row.at
-        matrix = state.gauges.matrix
-        nats = {STUCK: b.stuck_nats[j], LEVEL: b.level_nats[j], SPIKE: b.value_nats[j]}
-        over = {STUCK: nats[STUCK] / p.stuck_nats, LEVEL: nats[LEVEL] / p.level_nats, SPIKE: nats[SPIKE] / p.spike_nats}
-        cause = next(c for c in CAUSES if over[c] >= 1)
-        before = row.now - int(1000 * p.window_seconds)
-        start = {
-            STUCK: int(matrix[gauge.REPEAT_SINCE, row.row]),
-            LEVEL: int(max(matrix[gauge.SINCE, row.row], matrix[gauge.VALUE_SINCE, row.row])) or before,
-            SPIKE: before,
-        }[cause]
+        stuck = row.answers.stuck[row.at] >= self._p.stuck_nats
+        cause, since = (STUCK, of.REPEAT_SINCE) if stuck else (STRANGE, of.LOUD_SINCE)
+        start = int(self._state.gauges.matrix[since, row.row])
         value, lower, upper, reason = self._words(row, cause, start)
-        score = float(row.answers.score[j])
         episode = Episode(
-            row.name, cause, "anomaly", start, score, score, value, row.typical, lower, upper, row.unit, reason
+            row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
         )
-        if cause != STUCK:
-            episode.candidate = Candidate(before, float(b.scale[j]) ** 2)
-            episode.candidate.step(row.value, before, p.window_seconds, 0.0)
-        matrix[gauge.FROZEN, row.row] = 1.0
-        return state.episodes.begin(episode, row.now)
+        episode.strayed = row.strays
+        if cause == STRANGE:
+            before = row.now - int(1000 * self._p.window_seconds)
+            episode.candidate = Candidate(before, row.scale(self._reach) ** 2)
+            episode.candidate.step(row.value, before, self._p.window_seconds, 0.0)
+        return self._state.episodes.begin(episode, row.now)
 
     def _words(self, row: _Row, cause: str, start: int) -> tuple[float, float, float, str]:
         """Value, bounds and reason of an episode's peak."""
-        series, b, j = parse(row.name), row.belief, row.at
-        lower, upper = float(row.answers.lower[j]), float(row.answers.upper[j])
+        series, value, lower, upper, unit = parse(row.name), row.value, row.lower, row.upper, row.unit
         if cause == STUCK:
-            return row.value, lower, upper, reasons.stuck(series, row.value, (row.now - start) / 1000, row.unit)
-        if cause == SPIKE or not lower <= row.value <= upper:
-            return row.value, lower, upper, reasons.value_off(series, row.value, lower, upper, row.unit)
-        reach = float(b.fast_scale[j]) * student.quantile(
-            self._p.level_degrees_of_freedom, self._p.interval_probability
-        )
-        lowest = self._state.gauges.matrix[gauge.BELOW_ZERO, row.row]
-        lower = float(gauge.above(np.array(row.typical - reach), lowest))
-        upper, value = row.typical + reach, float(b.fast[j])
-        return value, lower, upper, reasons.mean_off(series, value, lower, upper, row.unit)
+            return value, lower, upper, reasons.stuck(series, value, (row.now - start) / 1000, unit)
+        speaker = int(row.answers.speaker[row.at])
+        if row.strays or speaker not in (FAST, ROUGH):
+            return value, lower, upper, reasons.value_off(series, value, lower, upper, unit, MEMBERS[speaker])
+        believed = self._model.state.believes(row.row)
+        if speaker == ROUGH:
+            usual = float(np.exp(believed["healthy"][MEMBERS[ROUGH]]["mean"]))
+            moves = believed["rough"] / believed["rough_weight"]
+            return value, lower, upper, reasons.rough(series, moves, usual, unit)
+        healthy = believed["healthy"][MEMBERS[FAST]]
+        lower, upper = (healthy["mean"] + side * self._reach * healthy["spread"] for side in (-1, 1))
+        value = believed["fast"]
+        return value, lower, upper, reasons.mean_off(series, value, lower, upper, unit)
 
     def _go_on(self, episode: Episode, row: _Row) -> list[Novelty]:
-        p, b, j = self._p, row.belief, row.at
-        score = float(row.answers.score[j])
-        if np.isfinite(score) and episode.gather(score, p.allowance_nats):
+        p = self._p
+        episode.strayed |= row.strays
+        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
-        if episode.candidate is not None:
-            scale = float(b.scale[j])
-            old = log_t_density(float(b.deviation[j]) / scale, p.degrees_of_freedom) - float(np.log(scale))
-            episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), float(b.seconds[j]), old)
-        if self._quiet(episode, row):
+        if episode.candidate is not None and np.isfinite(row.value):
+            scale = row.scale(self._reach)
+            old = log_t_density((row.value - row.typical) / scale, DEGREES) - float(np.log(scale))
+            episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), p.window_seconds, old)
+        if self._calm(episode, row):
             return [self._close(episode, row)]
         if self._stands(episode, row):
             return [self._adopt(episode, row)]
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
-    def _quiet(self, episode: Episode, row: _Row) -> bool:
-        """Whether the series has been normal for long enough; counts its normal windows."""
-        p, b, j = self._p, row.belief, row.at
-        matrix = self._state.gauges.matrix
-        calm = b.value_nats[j] < p.quiet_nats and b.stuck_nats[j] < p.quiet_nats
-        strayed = b.fast[j] - row.typical
-        if calm and abs(b.deviation[j]) < abs(strayed) / 2:
-            matrix[gauge.FAST, row.row] = row.value  # values are back: do not wait for the mean to forget
-            strayed = b.deviation[j]
-        calm = calm and (episode.cause == SPIKE or b.level_nats[j] < p.quiet_nats)
+    def _calm(self, episode: Episode, row: _Row) -> bool:
+        """Whether the series has been normal for long enough; counts its normal windows.
+
+        Members with a memory are loud for a while after values that were far off: when those are back, it is over. The
+        memory that learns everything is not loud for long where values stay far off: it is not over until those are back.
+        """
+        p = self._p
+        if episode.cause == STUCK:
+            calm, wanted = not row.answers.stuck[row.at] >= p.quiet_nats, float(p.quiet_windows)
+        else:
+            loud = row.answers.base[row.at] >= p.loud_nats and not episode.strayed
+            calm, wanted = not loud and not row.strays, p.calm_rows
         episode.quiet = episode.quiet + 1 if calm else 0
-        return episode.quiet >= p.quiet_windows
+        return bool(episode.quiet >= wanted)
 
     def _close(self, episode: Episode, row: _Row) -> Novelty:
-        self._state.gauges.matrix[gauge.FROZEN, row.row] = 0.0
+        if episode.strayed:
+            self._model.settle(row.row)
+        self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
         return self._state.episodes.close(episode.series, row.now)
 
     def _stands(self, episode: Episode, row: _Row) -> bool:
         """Whether what is seen now is the new normal."""
         p = self._p
-        if row.now - episode.start >= 60_000 * p.patience_minutes:
+        if row.now - episode.start >= 1000 * p.lasting(p.patience_minutes):
             return True
-        return episode.candidate is not None and episode.candidate.stands(
-            row.now, row.typical, 60 * p.persistence_minutes
-        )
+        candidate = episode.candidate
+        return candidate is not None and candidate.stands(row.now, row.typical, p.lasting(p.persistence_minutes))
 
     def _adopt(self, episode: Episode, row: _Row) -> Novelty:
         """The new normal: says so, and the episode closes with the next window."""
-        state, candidate = self._state, episode.candidate
-        matrix = state.gauges.matrix
+        candidate = episode.candidate
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
-        matrix[gauge.FROZEN, row.row] = 0.0
         if candidate is None:
-            matrix[gauge.REPEAT_EVIDENCE, row.row] = 1e-9
-            matrix[gauge.REPEAT, row.row] = 0.0
+            repeats.forgive(self._state.gauges.matrix, row.row)
             return episode.say("update", row.now)
-        lower, upper = float(row.answers.lower[row.at]), float(row.answers.upper[row.at])
         episode.reason = reasons.new_level(
-            parse(row.name), candidate.mean, candidate.since, row.typical, lower=lower, upper=upper, unit=row.unit
+            parse(row.name),
+            candidate.mean,
+            candidate.since,
+            row.typical,
+            lower=row.lower,
+            upper=row.upper,
+            unit=row.unit,
         )
-        episode.value, episode.lower, episode.upper = candidate.mean, lower, upper
-        own = candidate.sum / candidate.weight
-        gauge.adopt(matrix, row.row, candidate.mean, own, candidate.weight)
+        episode.value, episode.lower, episode.upper = candidate.mean, row.lower, row.upper
+        self._model.adopt(row.row, candidate.mean)
+        self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
         return episode.say("update", row.now)
 
 
@@ -228,9 +239,12 @@ class _Row:
     name: str
     row: int
     at: int
-    belief: gauge.Belief
     answers: Answers
     now: int
+
+    @property
+    def score(self) -> float:
+        return float(self.answers.score[self.at])
 
     @property
     def value(self) -> float:
@@ -241,5 +255,22 @@ class _Row:
         return float(self.answers.typical[self.at])
 
     @property
+    def lower(self) -> float:
+        return float(self.answers.lower[self.at])
+
+    @property
+    def upper(self) -> float:
+        return float(self.answers.upper[self.at])
+
+    @property
+    def strays(self) -> bool:
+        """Whether the value is outside of its interval."""
+        return self.value < self.lower or self.value > self.upper
+
+    @property
     def unit(self) -> str:
         return "/s" if self.name.startswith("counter/") else ""
+
+    def scale(self, reach: float) -> float:
+        """The scale of the healthy state, whose interval is so many of them to either side."""
+        return (self.upper - self.typical) / reach

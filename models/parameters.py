@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 
@@ -12,21 +13,18 @@ class Parameters:
     Thresholds are surprise in nats, -ln of a probability: 14 is one in 1.2 million, 20.7 one in 10^9.
 
     `window_seconds`           length of a window.
-    `level_half_life_hours`    memory of a series' level. Raising it finds slower drifts and calls more rhythm strange.
-    `spread_half_life_hours`   memory of its spread, of its outliers, and of how counts disperse.
-    `fast_half_life_seconds`   memory of the fast mean that is held against the level. Raising it finds smaller shifts,
-                               later.
+    `spread_half_life_hours`   memory of how counts disperse.
     `count_half_life_hours`    memory of the rate of a count series.
     `habit_half_life_hours`    memory of habits: how often a series is absent, repeats a value, or counts zero.
     `context_half_life_hours`  memory of how many lines and templates a service has had.
     `warm_up_minutes`          what a series must have reported before anything is said of its values.
     `grace_minutes`            what a shard, host or service must have lived before its new parts are news.
-    `outlier_share`            prior probability that a window is a harmless outlier, about ten spreads wide.
-    `degrees_of_freedom`       cap on those of the predictive Student-t of a window, even. Lower is more robust.
-    `level_degrees_of_freedom` the same for the fast mean.
-    `relative_floor`           the least spread, as a share of the level.
-    `spike_nats`               one window alone opens an episode.
-    `level_nats`               the fast mean opens an episode.
+    `outlier_share`            prior probability that a window of a count series is a harmless outlier.
+    `alarm_chance`             probability that a normal metric is loud at some window of an hour: loud metrics open
+                               episodes. Raising it finds more, and makes more up.
+    `confirm_seconds`          a metric must have been loud for so long. Raising it forgives bursts, and finds faults later.
+    `calm_hours`, `calm_windows`  an episode of a metric is over when no window was loud for so long, whichever is less.
+    `spike_nats`               one window alone of a count series opens an episode.
     `count_nats`               the summed evidence of a count that is too high opens an episode.
     `allowance_nats`           surprise of a window that is not held against a count series.
     `stuck_nats`               a run of exactly repeated values opens an episode.
@@ -38,26 +36,25 @@ class Parameters:
     `quiet_windows`            so many normal windows in a row close an episode.
     `persistence_minutes`      a level that has lasted so long, and stands still, is the new normal.
     `patience_minutes`         an episode that has lasted so long is the new normal, whatever it is.
+    `usual_window_seconds`     where windows are longer, both take as much longer: three windows are no level.
     `silence_patience_hours`   a silent host or series is given up after so long.
     `forget_days`              a series unseen for so long is forgotten.
     `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
     """
 
     window_seconds: float = 10.0
-    level_half_life_hours: float = 0.5
     spread_half_life_hours: float = 6.0
-    fast_half_life_seconds: float = 60.0
     count_half_life_hours: float = 1.0
     habit_half_life_hours: float = 6.0
     context_half_life_hours: float = 168.0
     warm_up_minutes: float = 30.0
     grace_minutes: float = 30.0
     outlier_share: float = 1e-3
-    degrees_of_freedom: int = 8
-    level_degrees_of_freedom: int = 16
-    relative_floor: float = 0.01
+    alarm_chance: float = 0.005
+    confirm_seconds: float = 30.0
+    calm_hours: float = 4.0
+    calm_windows: int = 48
     spike_nats: float = 20.7
-    level_nats: float = 14.0
     count_nats: float = 18.0
     allowance_nats: float = 3.0
     stuck_nats: float = 18.0
@@ -69,6 +66,7 @@ class Parameters:
     quiet_windows: int = 6
     persistence_minutes: float = 10.0
     patience_minutes: float = 60.0
+    usual_window_seconds: float = 10.0
     silence_patience_hours: float = 24.0
     forget_days: float = 14.0
     interval_probability: float = 1e-4
@@ -80,18 +78,27 @@ class Parameters:
             if not value > 0:
                 msg = f"{field.name} is {value}; wanted a number above 0"
                 raise ValueError(msg)
-        for name in ("degrees_of_freedom", "level_degrees_of_freedom"):
-            value = getattr(self, name)
-            if value != int(value) or value % 2 or not 4 <= value <= 40:
-                msg = f"{name} is {value}; wanted an even number from 4 to 40"
-                raise ValueError(msg)
-        for name in ("outlier_share", "interval_probability", "relative_floor"):
+        for name in ("outlier_share", "interval_probability", "alarm_chance"):
             if not getattr(self, name) < 1:
                 msg = f"{name} is {getattr(self, name)}; wanted a number below 1"
                 raise ValueError(msg)
         if self.persistence_minutes > self.patience_minutes:
             msg = f"persistence_minutes is {self.persistence_minutes}; wanted at most patience_minutes, which is "
             raise ValueError(msg + f"{self.patience_minutes}")
+
+    @property
+    def loud_nats(self) -> float:
+        """Surprise of a metric's window from which on it is loud."""
+        return -math.log(min(self.alarm_chance * self.window_seconds / 3600.0, 0.5))
+
+    @property
+    def calm_rows(self) -> float:
+        """Calm windows in a row that end an episode of a metric."""
+        return min(self.calm_windows, self.windows(hours=self.calm_hours))
+
+    def lasting(self, minutes: float) -> float:
+        """Seconds that a new normal must last."""
+        return 60.0 * minutes * max(1.0, self.window_seconds / self.usual_window_seconds)
 
     def windows(self, *, minutes: float = 0.0, hours: float = 0.0) -> float:
         """How many windows a time holds."""

@@ -118,7 +118,7 @@ def rarity(
 
 def pack(ring: Bins) -> Bins:
     """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Empty places are told by `visits`."""
-    flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], -1) & 15
+    flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], HOURS * ring.shape[1] * DAYS) & 15
     return np.ascontiguousarray(flat[:, 0::2] | (flat[:, 1::2] << 4))
 
 

@@ -9,6 +9,15 @@ from models.series import Series
 
 LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 MOST_CHARACTERS = 160
+BY_MEMBER = {
+    "log level": "an unusual level",
+    "step": "an unusual step",
+    "fast mean": "an unusual mean of late",
+    "roughness": "an unusual roughness",
+    "rhythm": "unusual at this hour of the day",
+    "local": "an unusual step in a calm hour",
+    "spread within": "an unusual spread within the window",
+}
 
 
 def number(value: float) -> str:
@@ -55,9 +64,14 @@ def subject(series: Series) -> str:
     return f"{series.service} {series.metric}" if series.service else series.metric
 
 
-def value_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:
-    """A value outside of its interval."""
-    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}"
+def value_off(series: Series, value: float, lower: float, upper: float, unit: str, member: str) -> str:
+    """A value that a member of the model is surprised by, mostly outside of its interval."""
+    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}: {BY_MEMBER[member]}"
+
+
+def rough(series: Series, moves: float, usual: float, unit: str) -> str:
+    """Too rough, or too smooth."""
+    return f"{subject(series)} moves by {number(moves)}{unit} from window to window, usually by {number(usual)}{unit}"
 
 
 def mean_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:

@@ -12,16 +12,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from models import gamma_poisson as poisson
-from models import normal_gamma as gauge
+from models import metric_rows as of
 from models.episodes import Episodes
 from models.novelty import Novelty
 from models.parameters import Parameters
 from models.series import Series, parse, quote
 from models.store import Columns, part, read_part
+from models.univariate_state import PARTS as UNIVARIATE
+from models.univariate_state import UnivariateState
 
 HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed")
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics")
 TABLES = ("gauges", "counts", "hosts", "contexts")
+PARTS = ("names", "texts", "episodes", *TABLES, *UNIVARIATE)
 NO_MORE = 1e-6  # weight below which nothing is left of a memory
 
 
@@ -44,12 +47,14 @@ class NewTemplate:
 class ShardState:
     """Tables with a row for each metric series, count series, host and context (a service of a host).
 
+    `univariate` has the rows of `gauges`; those that were added since the last window are still missing there.
     `texts` holds the beginnings of templates by their ids, for reasons.
     `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
     come or gone since the last dump.
     """
 
-    gauges: Columns = field(default_factory=lambda: Columns(gauge.COLUMNS, owners=2))
+    gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2))
+    univariate: UnivariateState = field(default_factory=UnivariateState)
     counts: Columns = field(default_factory=lambda: Columns(poisson.COLUMNS, owners=2))
     hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
     contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
@@ -81,12 +86,13 @@ class ShardState:
         Answers the closing of episodes that were open on them.
         """
         oldest = now - 86_400_000 * p.forget_days
-        gone_gauges = self.gauges.matrix[gauge.SEEN] < oldest
+        gone_gauges = self.gauges.matrix[of.SEEN] < oldest
         gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
         gone_hosts = self.host_column("seen") < oldest
         if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
             return []
         self.gauges.keep(~gone_gauges)
+        self.univariate.keep(np.flatnonzero(~gone_gauges))
         self.counts.keep(~gone_counts)
         owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]
         self.hosts.keep(np.isin(self.hosts.names, owners) if self.hosts.names else np.zeros(0, dtype=bool))
@@ -111,8 +117,10 @@ class ShardState:
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
     def dump(self, only_changed: bool) -> dict[str, bytes]:
-        """Parts by name; without `names` and `texts` when names have not changed and `only_changed` is set."""
+        """Parts by name; with `only_changed` without `names`, `texts` and `cold`, unless names or that have changed."""
+        self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
+        parts |= self.univariate.dump(only_changed=only_changed)
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
         parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
@@ -133,7 +141,7 @@ class ShardState:
     @classmethod
     def load(cls, parts: Mapping[str, bytes]) -> ShardState:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
-        missing = [name for name in ("names", "texts", "episodes", *TABLES) if name not in parts]
+        missing = [name for name in PARTS if name not in parts]
         if missing:
             msg = f"detector state lacks {', '.join(missing)}; wanted all parts of one dump"
             raise ValueError(msg)
@@ -143,6 +151,10 @@ class ShardState:
         for table in TABLES:
             getattr(state, table).load(names[at : at + lengths[table]], parts[table])
             at += lengths[table]
+        state.univariate = UnivariateState.load(parts)
+        if state.univariate.series != len(state.gauges):
+            msg = f"detector state has {state.univariate.series} series for {len(state.gauges)} names: not one dump"
+            raise ValueError(msg)
         state._link()
         arrays, _ = read_part(parts["texts"])
         state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import habits, reasons
-from models import normal_gamma as gauge
+from models import metric_rows as of
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -83,12 +83,12 @@ class Silence:
         """Says which metrics fell silent though their host did not; their rows must have been learnt before."""
         state = self._state
         owner = state.gauges.owner[0]
-        length = state.host_column("windows")[owner] - state.gauges.matrix[gauge.HOST_WINDOW]
-        trials = state.gauges.matrix[gauge.PRESENT][0]
+        length = state.host_column("windows")[owner] - state.gauges.matrix[of.HOST_WINDOW]
+        trials = state.gauges.matrix[of.PRESENT][0]
         rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
         if not len(rows):
             return []
-        chains = state.gauges.matrix[gauge.PRESENT, rows]
+        chains = state.gauges.matrix[of.PRESENT, rows]
         surprise = habits.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
         said: list[Novelty] = []
         for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
@@ -96,26 +96,26 @@ class Silence:
             name = state.gauges.names[row]
             series = parse(name)
             what = f"{reasons.subject(series)} on {series.host}"
-            seen = state.gauges.matrix[gauge.SEEN, row]
+            seen = state.gauges.matrix[of.SEEN, row]
             said += self._silent(name, "metric silent", what, now, seen=seen, surprise=surprise[at])
             if self._tired(name, now):
                 said.append(self._give_up(name, now))
-                state.gauges.matrix[gauge.PRESENT, row] = 0.0
+                state.gauges.matrix[of.PRESENT, row] = 0.0
         return said
 
     def learn(self, s: Floats, now: int, hosts: Ints, series: Texts) -> list[Novelty]:
         """Learn in place that these metrics, with states `s`, are there; says which are back."""
         windows = self._state.host_column("windows")[hosts]
-        gap = windows - s[gauge.HOST_WINDOW] - 1
+        gap = windows - s[of.HOST_WINDOW] - 1
         said = []
         for name in sorted(n for n, e in self._state.episodes.open.items() if e.cause == "metric silent"):
             at = np.searchsorted(series, name)
             if at < len(series) and series[at] == name:
                 gap[at] = 0.0  # an outage is not a habit
                 said.append(self._state.episodes.close(name, now))
-        s[gauge.PRESENT] *= np.exp2(-(now - s[gauge.SEEN]) / (3_600_000.0 * self._p.habit_half_life_hours))
-        habits.learn_gap(list(s[gauge.PRESENT]), gap)
-        s[gauge.HOST_WINDOW] = windows
+        s[of.PRESENT] *= np.exp2(-(now - s[of.SEEN]) / (3_600_000.0 * self._p.habit_half_life_hours))
+        habits.learn_gap(list(s[of.PRESENT]), gap)
+        s[of.HOST_WINDOW] = windows
         return said
 
     def _silent(self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float) -> list[Novelty]:
@@ -123,7 +123,6 @@ class Silence:
         seconds = (now - seen) / 1000
         if episode is not None:
             if episode.cause != cause:  # whatever it was, it has stopped: the next window says that
-                self._thaw(name)
                 return [self._state.episodes.close(name, now)]
             episode.reason = reasons.silent(what, seconds)
             episode.score = episode.evidence = max(episode.score, float(surprise))
@@ -134,12 +133,6 @@ class Silence:
             reasons.silent(what, seconds),
         )  # fmt: skip
         return [self._state.episodes.begin(episode, now)]
-
-    def _thaw(self, name: str) -> None:
-        """Let a metric learn again."""
-        row = self._state.gauges.index.get(name)
-        if row is not None:
-            self._state.gauges.matrix[gauge.FROZEN, row] = 0.0
 
     def _tired(self, name: str, now: int) -> bool:
         episode = self._state.episodes.get(name)

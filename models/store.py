@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.windows import Floats
 
-FORMAT = 1
+FORMAT = 2
 Ints = NDArray[np.int64]
 
 

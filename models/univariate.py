@@ -8,6 +8,7 @@ healthy now* hardly learns what is strange. Deciding on an alarm is elsewhere (`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +20,35 @@ from models import calibration, features, predictive, rarity, student
 from models.features import DAY, HOUR, MS
 from models.rarity import Bins, Ints
 from models.univariate_parameters import UnivariateParameters
-from models.univariate_state import DIRECTED, EVER, FAST, HEALTHY, HOT, LOG_LEVEL, TABLES, WELL, WITHIN, UnivariateState
+from models.univariate_state import (
+    DIRECTED,
+    EVER,
+    FAST,
+    HEALTHY,
+    HOT,
+    LOG_LEVEL,
+    RHYTHM,
+    ROUGH,
+    STEP,
+    TABLES,
+    WELL,
+    WITHIN,
+    UnivariateState,
+)
 from models.windows import Floats
 
+NEARLY = 0.8
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
 MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
 ROBUST_FROM = 20  # rows from which the healthy state gives weights
 DEGREES = 8  # of the interval
 LARGEST = 1e17  # values beyond are taken for it: sums of squares are kept in single precision
 LARGEST_SUM = 3e38
+VALUE = WELL  # where the healthy state has the value itself
+ADOPTED_ROWS, MOST_GROWTH = (
+    60.0,
+    10.0,
+)  # what is kept of a memory when a new level is adopted, and how much wider it may be
 
 Hot = dict[str, NDArray[Any]]
 
@@ -37,10 +58,9 @@ class UnivariateAnswers:
     """What is said of each row; `(members, n)` or `(n,)`, NaN where it is not known.
 
     `surprise` and `rare` are of the members: nats under the predictive, and -ln of how often there has been the like of
-    it. `joined` is their norm, `base` -ln of its probability in
-    normal data at large, `score` the same in this series; `well_joined` and `well` are the same of the healthy
+    it. `joined` is their norm, `base` -ln of its probability in normal data; `well_joined` is the norm by the healthy
     state. `health` is the greater of both joined scores, whatever their direction: what a host's score is made of.
-    `speaker` is the member that is rarest. `typical`, `lower`, `upper` are of the healthy state, in the unit of
+    `speaker` is the first member that is nearly as rare as the rarest. `typical`, `lower`, `upper` are of the healthy state, in the unit of
     the series.
     """
 
@@ -48,9 +68,7 @@ class UnivariateAnswers:
     rare: Floats
     joined: Floats
     base: Floats
-    score: Floats
     well_joined: Floats
-    well: Floats
     health: Floats
     speaker: NDArray[np.int8]
     typical: Floats
@@ -59,45 +77,36 @@ class UnivariateAnswers:
 
 
 class Univariate:
-    """Steps the series of a shard, which are told by their rows in the state.
+    """Steps the series of a shard, which are told by their rows in the state. No series is seen by another one."""
 
-    `groups` says for each series which others its calibration is pooled with, `(series,)`; all of them if it is not given.
-    """
-
-    def __init__(
-        self, parameters: UnivariateParameters, state: UnivariateState | None = None, groups: Ints | None = None
-    ) -> None:
+    def __init__(self, parameters: UnivariateParameters, state: UnivariateState | None = None) -> None:
         self._p = parameters
         self.state = state if state is not None else UnivariateState()
-        self._groups = groups
-        self._pooled = self.state.series if self.state.pools_at >= 0 else -1
         self._tables = _Tables(self.state, parameters)
 
     @classmethod
-    def load(
-        cls, parts: Mapping[str, bytes], parameters: UnivariateParameters, groups: Ints | None = None
-    ) -> Univariate:
+    def load(cls, parts: Mapping[str, bytes], parameters: UnivariateParameters) -> Univariate:
         """The inverse of `state.dump`."""
-        return cls(parameters, UnivariateState.load(parts), groups)
+        return cls(parameters, UnivariateState.load(parts))
 
     def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateAnswers:
-        """Score one window of the series at rows `index`, which rises, then learn it; all arrays `(n,)`, `mean` finite.
+        """Score one window of the series at rows `index`, then learn it; all arrays `(n,)`, `mean` finite.
 
         `t_ms` is the window's end in epoch milliseconds, one for all or one each. New rows must have been made by
         `state.grow`.
         """
         state, p = self.state, self._p
         mean = np.clip(mean, -LARGEST, LARGEST)
-        whole = len(index) == state.series
+        whole = len(index) == state.series and bool((index == np.arange(len(index))).all())
         s = {name: array if whole else array[:, index] for name, array in state.hot.items()}
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
         now = np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
-        self._pool(float(now.max()) if len(now) else 0.0)
         self._tables.turn(s, index, now)
-        warm = (s["rows"] < p.warm_up_rows) | (s["blocks"] < p.warm_up_hours)
+        warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * p.warm_up_minutes)
         fresh = s["rows"] == 0
         if fresh.any():
             state.cold["origin"][0, index[fresh]] = mean[fresh]
+            state.cold_changed = True
         seen, least, seconds = features.measure(
             s, mean, state.cold["origin"][0, index], (m2, n.astype(np.float64)), now, p
         )
@@ -105,15 +114,16 @@ class Univariate:
         keep_well = features.kept(seconds, DAY * p.well_half_life_days, p.level_rows)
         surprise, rare, joined, undirected = self._ever(s, (seen, least), keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
-        score, well, base = self._calibrate(s, joined, well_joined, keep, index)
+        base = calibration.nats(joined)
         health = np.maximum(undirected, well_joined)
-        for array in (score, well, base, health, *bounds):
+        for array in (base, health, *bounds):
             array[warm] = np.nan
         s["rows"] = s["rows"] + np.uint32(1)
         s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
         self._store(s, index, whole)
-        speaker = np.nan_to_num(rare).argmax(axis=0).astype(np.int8)
-        return UnivariateAnswers(surprise, rare, joined, base, score, well_joined, well, health, speaker, *bounds)
+        loudest = np.nan_to_num(rare)
+        speaker = (loudest >= NEARLY * loudest.max(axis=0)).argmax(axis=0).astype(np.int8)
+        return UnivariateAnswers(surprise, rare, joined, base, well_joined, health, speaker, *bounds)
 
     def _store(self, s: Hot, index: Ints, whole: bool) -> None:
         for name, array in self.state.hot.items():
@@ -122,12 +132,9 @@ class Univariate:
     def _ever(
         self, s: Hot, looks: tuple[Floats, Floats], keep: Floats, index: Ints
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Surprise and rarity by member, and joined in their direction and in either,, by the memory that learns everything."""
+        """Surprise and rarity by member, and joined in their direction and in either, by the memory that learns everything."""
         p, (seen, least) = self._p, looks
-        mean, sums = s["mean"], s["sums"].astype(np.float64)
-        weight = np.empty_like(seen)
-        weight[:] = s["weight"]
-        weight[WITHIN] = s["within_weight"]
+        mean, sums, weight = s["mean"], s["sums"].astype(np.float64), s["weight"].astype(np.float64)
         floor = p.relative_floor * np.abs(mean)
         floor[LOG_LEVEL] = 0.0
         deviation = seen - mean
@@ -136,7 +143,7 @@ class Univariate:
         surprise[weight < predictive.KNOWN - 0.5] = 0.0
         down = deviation < 0
         unknown = np.isnan(seen[WITHIN])
-        w = np.ones_like(seen)
+        w = self._trust(s, tau, nu)
         w[WITHIN, unknown] = 0.0
         deviation[WITHIN, unknown] = 0.0
         loud = surprise.copy()
@@ -145,10 +152,21 @@ class Univariate:
         self._tables.note(s, loud, down)
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
         s["mean"], s["sums"] = mean, np.minimum(sums, LARGEST_SUM).astype(np.float32)
-        s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
+        s["weight"] = after.astype(np.float32)
         joined, undirected = join(rare, loud, p.norm), join(either, loud, p.norm)
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
         return surprise, rare, joined, undirected
+
+    def _trust(self, s: Hot, tau: Floats, nu: Floats) -> Floats:
+        """What rows count in the memory that learns everything: all alike, but of a young series only what is regular."""
+        share = np.clip(s["rows"] * s["interval"] / (DAY * self._p.trust_days), self._p.least_weight, 1.0)
+        share[s["rows"] < ROBUST_FROM] = 1.0
+        out = np.ones_like(tau)
+        young = np.flatnonzero(share < 1)
+        if len(young):
+            regular = predictive.regular(tau[:, young], nu[:, young], self._p.outlier_share)
+            out[:, young] = share[young] + (1 - share[young]) * np.nan_to_num(regular)
+        return out
 
     def _well(
         self, s: Hot, looks: tuple[Floats, Floats], x: Floats, keep: Floats, index: Ints
@@ -168,9 +186,8 @@ class Univariate:
         surprise[:, s["rows"] < predictive.KNOWN] = 0.0
         w = p.least_weight + (1 - p.least_weight) * predictive.regular(tau, nu, p.outlier_share)
         w[:, s["rows"] < ROBUST_FROM] = 1.0
-        scale = np.sqrt((sums[-1] + p.prior_rows * floor[-1] ** 2) / (weight[-1] + p.prior_rows)) + least[-1]
+        typical, scale = mean[-1].copy(), spread(mean[-1], sums[-1], weight[-1], p) + least[-1]
         reach = scale * student.quantile(DEGREES, p.interval_probability)
-        typical = mean[-1].copy()
         rare = self._tables.rare_well(surprise, index)
         s["well_most"] = np.maximum(s["well_most"], rarity.bins(surprise))
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
@@ -178,35 +195,58 @@ class Univariate:
         s["well_sums"] = np.minimum(sums, LARGEST_SUM).astype(np.float32)
         return join(rare, surprise, p.norm), (typical, typical - reach, typical + reach)
 
-    def _calibrate(
-        self, s: Hot, joined: Floats, well_joined: Floats, keep: Floats, index: Ints
-    ) -> tuple[Floats, Floats, Floats]:
-        """Both joined scores as probabilities, nats; the first one under the default law too."""
-        p = self._p
-        found = []
-        laws = (("tail", joined, calibration.EVER_LAW), ("well_tail", well_joined, calibration.WELL_LAW))
-        for k, (name, score, law) in enumerate(laws):
-            base = calibration.default_nats(score, law)
-            tail = s[name].astype(np.float64)
-            centre = self.state.pools[k][:, self._group(index)]
-            found.append(calibration.calibrated(base, calibration.conditional(tail, centre, p.pool_rows)))
-            s[name] = calibration.count(tail, keep, base).astype(np.float32)
-            found.append(base)
-        return found[0], found[2], found[1]
+    def expects(self, row: int) -> dict[str, Any]:
+        """What the next value of a series is expected to be, and how many windows are left of warming up."""
+        p, hot = self._p, self.state.hot
+        mean, sums, weight = (float(hot[name][VALUE, row]) for name in ("well_mean", "well_sums", "well_weight"))
+        scale = float(spread(np.array(mean), np.array(sums), np.array(weight), p))
+        reach = scale * student.quantile(DEGREES, p.interval_probability)
+        rows, interval = int(hot["rows"][0, row]), float(hot["interval"][0, row])
+        wanted = max(p.warm_up_rows, math.ceil(60 * p.warm_up_minutes / interval) if interval else 0)
+        return {
+            "typical": mean,
+            "spread": scale,
+            "lower": mean - reach,
+            "upper": mean + reach,
+            "windows_to_go": max(wanted - rows, 0),
+        }
 
-    def _group(self, index: Ints) -> Ints:
-        return np.zeros(len(index), np.int64) if self._groups is None else self._groups[index]
+    def settle(self, row: int) -> None:
+        """What a series was lately is forgotten: its recent means are those of its healthy state again."""
+        hot = self.state.hot
+        long_step = hot["long_step"][0, row] / hot["long_weight"][0, row]
+        rough = max(np.exp(hot["well_mean"][ROUGH, row]) - features.LONG_STEP * long_step, 0.0)
+        hot["fast"][0, row] = hot["well_mean"][FAST, row]
+        hot["rough"][0, row] = rough * hot["rough_weight"][0, row]
+        hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
-    def _pool(self, now: float) -> None:
-        """Once an hour: what the series of a group have in common."""
-        state, hour = self.state, int(now // (MS * HOUR))
-        if hour != state.pools_at or self._pooled != state.series:
-            group = self._group(np.arange(state.series))
-            groups = int(group.max()) + 1 if len(group) else 1
-            self._pooled = state.series
-            tails = (state.hot[name].astype(np.float64) for name in ("tail", "well_tail"))
-            state.pools = np.stack([calibration.pooled(tail, group, groups, self._p.default_rows) for tail in tails])
-            state.pools_at = hour
+    def adopt(self, row: int, level: float) -> None:
+        """A series stands at `level` for good: what it was at every hour moves there, and is held loosely."""
+        hot, cold = self.state.hot, self.state.cold
+        self.settle(row)
+        before = hot["well_mean"][VALUE, row]
+        growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
+        size = hot["long_size"][0, row] / hot["long_weight"][0, row]
+        hot["fast"][0, row] = level
+        hot["overall"][0, row] += level - before
+        cold["origin"][0, row] += level - before
+        for mean, sums in (("mean", "sums"), ("well_mean", "well_sums")):
+            hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
+            hot[mean][FAST, row] = level
+            hot[sums][[STEP, FAST, RHYTHM], row] *= growth**2
+        hot["well_mean"][VALUE, row] = level
+        hot["well_sums"][VALUE, row] *= growth**2
+        for weight, sums in (("weight", "sums"), ("well_weight", "well_sums")):
+            loose = ADOPTED_ROWS / np.maximum(hot[weight][:, row], ADOPTED_ROWS)
+            hot[weight][:, row] *= loose
+            hot[sums][:, row] *= loose
+        self.state.cold_changed = True
+
+
+def spread(mean: Floats, sums: Floats, weight: Floats, p: UnivariateParameters) -> Floats:
+    """The scale of the healthy state's value."""
+    out: Floats = np.sqrt((sums + p.prior_rows * (p.relative_floor * mean) ** 2) / (weight + p.prior_rows))
+    return out
 
 
 def join(rare: Floats, surprise: Floats, norm: float) -> Floats:
@@ -224,36 +264,33 @@ class _Tables:
         self._state, self._p = state, parameters
         self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
         self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
-        self._size = -1
+        self._layout = -1
 
     def turn(self, s: Hot, index: Ints, now: Floats) -> None:
-        """End the blocks and the hours that are over."""
-        p = self._p
-        if self._size != self._state.series:
-            self._size = self._state.series
-            everything = np.arange(self._size)
-            self._table, self._prior = self._read(everything, self._state.hot["hour"][0].astype(np.int64))
+        """End the hours that are over, and with them the blocks."""
+        state = self._state
+        if self._layout != state.layout:
+            self._layout = state.layout
+            everything = np.arange(state.series)
+            self._table, self._prior = self._read(everything, state.hot["hour"][0].astype(np.int64))
             self._well, self._well_prior = self._read_well(everything)
         hour = np.floor(now / (MS * HOUR)).astype(np.int64)
-        started = s["rows"] > 0
-        turned = np.flatnonzero((hour != s["hour"]) | ~started)
-        lasted = (now - s["block_time"]) / (60 * MS)
-        ended = np.flatnonzero((s["block_rows"] >= p.block_rows) & (lasted >= p.block_minutes - 0.02))
+        turned = np.flatnonzero((hour != s["hour"]) | (s["rows"] == 0))
+        if not len(turned):
+            return
+        ended = turned[s["block_rows"][turned] >= self._p.block_rows]
         if len(ended):
-            self._end_blocks(s, index, ended, lasted)
-        first = np.flatnonzero(s["block_rows"] == 0)
-        s["block_time"][first] = now[first]
-        if len(turned):
-            self._end_hours(s, index, turned, hour)
-        changed = np.union1d(turned, ended) if len(turned) and len(ended) else turned if len(turned) else ended
-        if len(changed):
-            rows = index[changed]
-            self._table[:, :, rows], self._prior[rows] = self._read(rows, hour[changed])
-            self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+            self._end_blocks(s, index, ended)
+        self._end_hours(s, index, turned, hour)
+        rows = index[turned]
+        self._table[:, :, rows], self._prior[rows] = self._read(rows, hour[turned])
+        self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+        state.cold_changed = True
 
-    def _end_blocks(self, s: Hot, index: Ints, ended: Ints, lasted: Floats) -> None:
+    def _end_blocks(self, s: Hot, index: Ints, ended: Ints) -> None:
         rows, cold = index[ended], self._state.cold
-        keep = np.exp2(-lasted[ended] / (1440 * self._p.history_half_life_days))
+        lasted = s["block_rows"][ended] * s["interval"][ended].astype(np.float64)
+        keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
         number = s["blocks"][ended].astype(np.int64)
         rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
         rarity.add_block(cold["well_counts"], s["well_most"][:, ended], rows, number, keep)

@@ -28,9 +28,11 @@ class UnivariateParameters:
     `relative_floor`          prior spread, as a share of the level.
     `steady_share`            share of the long-run mean step in the recent roughness that a step is held against.
     `outlier_share`           prior probability of an outlier, ten times as wide (what is healthy).
+    `trust_days`              age at which a series learns whatever comes. Until then it learns an outlier the less, the younger
+                              it is: what is strange would soon be most of what it has seen.
     `least_weight`            what an outlier still counts when the healthy state is learnt.
-    `block_minutes`           in a block of rows only the greatest surprise counts.
-    `block_rows`              the least number of rows of a block.
+    `block_rows`              the least number of rows of a block, which ends with an hour: of a block only the greatest
+                              surprise counts.
     `history_half_life_days`  memory of how surprising blocks have been.
     `tolerance`               factor of 1 + surprise up to which a smaller surprise has been "the same".
     `prior_blocks`            blocks that the prior over surprises is worth in a series.
@@ -38,9 +40,7 @@ class UnivariateParameters:
     `prior_power`             tail of the prior: P(surprise > s) = (1 + s)^-power.
     `hour_share`              weight of "at this hour of the day" against "ever".
     `norm`                    members are joined by this norm.
-    `pool_rows`               rows that the calibration pooled over the shard is worth in a series.
-    `default_rows`            rows that the default calibration is worth in a shard.
-    `warm_up_rows`, `warm_up_hours`  both must have passed before anything is said.
+    `warm_up_rows`, `warm_up_minutes`  both must have passed before anything is said.
     `interval_probability`    what lies outside of `lower` to `upper`, both sides together.
     """
 
@@ -59,8 +59,8 @@ class UnivariateParameters:
     relative_floor: float = 0.01
     steady_share: float = 0.003
     outlier_share: float = 0.01
+    trust_days: float = 1.0
     least_weight: float = 0.02
-    block_minutes: float = 60.0
     block_rows: int = 4
     history_half_life_days: float = 58.0
     tolerance: float = 1.87
@@ -69,10 +69,8 @@ class UnivariateParameters:
     prior_power: float = 1.5
     hour_share: float = 0.3
     norm: float = 3.0
-    pool_rows: float = 2000.0
-    default_rows: float = 20000.0
     warm_up_rows: int = 30
-    warm_up_hours: float = 4.0
+    warm_up_minutes: float = 30.0
     interval_probability: float = 1e-4
 
     def __post_init__(self) -> None:

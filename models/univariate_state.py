@@ -1,12 +1,13 @@
 """What the univariate model keeps of each series: a hot part that every window changes, and a cold part.
 
-Arrays have the series in the last axis. The cold part changes when a block or an hour of the series ends; it is
+Arrays have the series in the last axis. The cold part changes when an hour of the series ends; it is
 quantised in memory too, so a state that was dumped and loaded goes on to the bit. Bytes a series: see `test_univariate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,10 @@ HEALTHY = (LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM)  # members that the healthy sta
 DIRECTED = {LOG_LEVEL: 7, FAST: 8, RHYTHM: 9}  # member -> its table of downward surprises; others have one for both
 TABLES = len(MEMBERS) + len(DIRECTED)
 EVER, WELL = len(MEMBERS), len(HEALTHY)
-TAIL = 6  # counts of the calibration: see `calibration`
 
 # name -> (type, length); hot columns, in the order in which they are dumped
 HOT: dict[str, tuple[str, int]] = {
     "time": ("f8", 1),  # ms: the last row
-    "block_time": ("f8", 1),  # ms: the block's first row
     "previous": ("f8", 1),  # the last value
     "fast": ("f8", 1),  # the fast mean
     "overall": ("f8", 1),  # the long-run mean
@@ -35,8 +34,7 @@ HOT: dict[str, tuple[str, int]] = {
     "well_mean": ("f8", WELL + 1),  # of HEALTHY, then of the value itself
     "sums": ("f4", EVER),
     "well_sums": ("f4", WELL + 1),
-    "weight": ("f4", 1),
-    "within_weight": ("f4", 1),
+    "weight": ("f4", EVER),
     "well_weight": ("f4", WELL + 1),
     "fast_weight": ("f4", 1),
     "rough": ("f4", 1),  # decayed sums: of absolute steps, rhythm residuals; long: absolute steps and values
@@ -49,8 +47,6 @@ HOT: dict[str, tuple[str, int]] = {
     "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
     "hour_weight": ("f4", 1),
     "interval": ("f4", 1),  # seconds between rows, typically
-    "tail": ("f4", TAIL),  # rows, and rows beyond each level of the calibration
-    "well_tail": ("f4", TAIL),
     "rows": ("u4", 1),
     "blocks": ("u4", 1),
     "hour": ("i4", 1),  # hours since 1970
@@ -67,49 +63,63 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),
 }
+# What a part has of each series, by column: a type and how many numbers. The ring is packed, `visits` tells its empty places.
+PARTS: dict[str, dict[str, tuple[str, int]]] = {
+    "hot": HOT,
+    "cold": {
+        **{name: (kind, prod(shape)) for name, (kind, shape) in COLD.items() if name != "ring"},
+        "ring": ("u1", rarity.HOURS * TABLES * rarity.DAYS // 2),
+        "visits": ("u1", rarity.HOURS),
+    },
+}
 Array = NDArray[Any]
 
 
 class UnivariateState:
-    """The arrays of `HOT` and `COLD` for a number of series, by name, the series in the last axis."""
+    """The arrays of `HOT` and `COLD` for a number of series, by name, the series in the last axis.
+
+    `layout` counts how often series have come or gone, `cold_changed` says whether the cold part is another one than when
+    it was dumped last.
+    """
 
     def __init__(self, series: int = 0) -> None:
-        self.series = series
+        self.series, self.layout, self.cold_changed = series, 0, True
         self.hot: dict[str, Array] = {k: np.zeros((size, series), kind) for k, (kind, size) in HOT.items()}
         self.cold: dict[str, Array] = {k: np.zeros((*shape, series), kind) for k, (kind, shape) in COLD.items()}
         self.cold["ring"].fill(rarity.EMPTY)
-        self.pools = np.zeros((2, TAIL - 1, 0))  # chances of the pools: ever, well
-        self.pools_at = -1  # the hour that they are of
 
     def grow(self, series: int) -> None:
         """Room for so many series; new ones know nothing."""
         if series < self.series:
             msg = f"{series} series; wanted at least {self.series}, as series keep their rows"
             raise ValueError(msg)
+        if series == self.series:
+            return
         fresh = UnivariateState(series - self.series)
         for mine, theirs in ((self.hot, fresh.hot), (self.cold, fresh.cold)):
             for name, array in mine.items():
                 mine[name] = np.concatenate([array, theirs[name]], axis=-1)
-        self.series = series
+        self._rearranged(series)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Forget all series but those of `rows`, which move up in this order."""
         for arrays in (self.hot, self.cold):
             for name, array in arrays.items():
                 arrays[name] = array[..., rows].copy()
-        self.series = len(rows)
+        self._rearranged(len(rows))
 
-    def dump(self, *, cold: bool = True) -> dict[str, bytes]:
-        """Parts by name: `hot`, and `cold` if asked for, each an Arrow batch with a row a series."""
-        about = {"columns": list(HOT), "pools": self.pools.tolist(), "pools_at": self.pools_at}
-        parts = {"hot": part({name: _rows(array) for name, array in self.hot.items()}, about)}
-        if cold:
-            arrays = dict(self.cold)
-            ring = arrays.pop("ring")
-            columns = {name: _rows(array) for name, array in arrays.items()}
+    def _rearranged(self, series: int) -> None:
+        self.series, self.cold_changed = series, True
+        self.layout += 1
+
+    def dump(self, *, only_changed: bool = False) -> dict[str, bytes]:
+        """Parts by name, each an Arrow batch with a row a series; with `only_changed`, `cold` only if it has changed."""
+        parts = {"hot": part_of("hot", self.hot)}
+        if self.cold_changed or not only_changed:
+            ring = self.cold["ring"]
             visits = (ring[:, 0] != rarity.EMPTY).sum(axis=1).astype(np.uint8)
-            columns |= {"ring": _rows(rarity.pack(ring).T), "visits": _rows(visits)}
-            parts["cold"] = part(columns, {"columns": list(COLD)})
+            parts["cold"] = part_of("cold", {**self.cold, "ring": rarity.pack(ring).T, "visits": visits})
+        self.cold_changed = False
         return parts
 
     @classmethod
@@ -118,29 +128,42 @@ class UnivariateState:
         state = cls()
         hot, about = read_part(parts["hot"])
         cold, about_cold = read_part(parts["cold"])
-        for found, wanted in ((about["columns"], list(HOT)), (about_cold["columns"], list(COLD))):
+        for found, wanted in ((about.get("columns"), list(HOT)), (about_cold.get("columns"), list(PARTS["cold"]))):
             if found != wanted:
                 msg = f"univariate state has columns {found}; wanted {wanted}"
                 raise ValueError(msg)
         state.hot = {name: _array(hot[name], (size,), kind) for name, (kind, size) in HOT.items()}
-        state.series = state.hot["time"].shape[-1]
-        state.pools = np.array(about["pools"]).reshape(2, TAIL - 1, -1)
-        state.pools_at = about["pools_at"]
-        visits = _array(cold["visits"], (rarity.HOURS,), "u1")
-        packed = _array(cold["ring"], (rarity.HOURS * TABLES * rarity.DAYS // 2,), "u1")
+        state.series, state.cold_changed = state.hot["time"].shape[-1], False
+        visits, packed = (_array(cold[name], (PARTS["cold"][name][1],), "u1") for name in ("visits", "ring"))
         others = {name: shape for name, (_, shape) in COLD.items() if name != "ring"}
         state.cold = {name: _array(cold[name], shape, COLD[name][0]) for name, shape in others.items()}
         state.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), TABLES, visits)
         return state
 
+    def believes(self, row: int) -> dict[str, Any]:
+        """The numbers of a series by name, and of every member its `mean` and `spread`, ever and when it is healthy."""
+        hot = self.hot
+        found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
+        healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
+        for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):
+            columns = (hot[f"{prefix}{name}"][:, row].tolist() for name in ("mean", "sums", "weight"))
+            found[title] = {
+                name: {"mean": mean, "spread": (sums / weight) ** 0.5 if weight else 0.0}
+                for name, mean, sums, weight in zip(names, *columns, strict=True)
+            }
+        return found
 
-def _rows(array: Array) -> pa.Array:
-    """A row a series: a list of fixed size."""
-    flat = np.ascontiguousarray(np.moveaxis(array, -1, 0))
-    size = int(np.prod(flat.shape[1:]))
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), size)
+
+def part_of(name: str, arrays: Mapping[str, Array]) -> bytes:
+    """A part from arrays, `(..., series)`: a row a series, a list of fixed size where a column has several numbers."""
+    columns = {}
+    for column, (kind, size) in PARTS[name].items():
+        flat = pa.array(np.ascontiguousarray(np.moveaxis(arrays[column], -1, 0)).ravel().astype(kind, copy=False))
+        columns[column] = flat if size == 1 else pa.FixedSizeListArray.from_arrays(flat, size)
+    return part(columns, {"columns": list(columns)})
 
 
 def _array(column: pa.Array, shape: tuple[int, ...], kind: str) -> Array:
-    flat = column.flatten().to_numpy(zero_copy_only=False).astype(kind)
+    values = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+    flat = values.to_numpy(zero_copy_only=False).astype(kind)
     return np.ascontiguousarray(np.moveaxis(flat.reshape(-1, *shape), 0, -1))

@@ -2,6 +2,7 @@
 
     home/savepoints/NAME/
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
+        hot.parquet cold.parquet                                        the univariate model of each metric
         episodes.parquet trials.parquet texts.parquet                   what is open, on trial, and known of templates
         shards.parquet                                                  where each shard stands, and its rows
         correlator.json                                                 open incidents, and statements that wait
@@ -29,11 +30,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from app.errors import InputError
-from models import incidents, shard_state, store
+from models import incidents, shard_state, store, univariate_state
 
-FORMAT = 1
+FORMAT = 2
 # That of the statements that wait is set in pipelines/correlate.py, which cannot be imported without Spark.
 FORMATS = {"models": store.FORMAT, "incidents": incidents.FORMAT, "statements": 1}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
@@ -48,8 +50,7 @@ TRIAL = {
     "returns": pa.int64(),
     "windows": pa.int64(),
 }
-TABLES = (*LABELS, "episodes", "trials", "texts")
-PARTS = ("names", "texts", "episodes", *shard_state.TABLES)
+TABLES = (*LABELS, *univariate_state.PARTS, "episodes", "trials", "texts")
 
 Tables = dict[str, pa.Table]
 
@@ -161,11 +162,11 @@ def writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
 def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     """The parts of a shard as tables by name, and where the shard stands. Raises InputError for another format."""
     try:
-        missing = [name for name in PARTS if name not in shard.parts]
+        missing = [name for name in shard_state.PARTS if name not in shard.parts]
         if missing:
             msg = f"lacks {', '.join(missing)}; wanted all parts of a dump"
             raise ValueError(msg)
-        read = {name: store.read_part(shard.parts[name]) for name in PARTS}
+        read = {name: store.read_part(shard.parts[name]) for name in shard_state.PARTS}
     except ValueError as error:
         msg = f"state of shard {shard.shard} cannot be put into a savepoint: {error}"
         raise InputError(msg) from error
@@ -175,6 +176,8 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     for name, label in LABELS.items():
         tables[name] = numbers_table(label, arrays["name"].slice(at, lengths[name]), *read[name])
         at += lengths[name]
+    for name in univariate_state.PARTS:
+        tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
     episodes, about = read["episodes"]
     tables["episodes"] = episodes_table(episodes["episode"])
     tables["trials"] = pa.Table.from_pylist(about["trials"], schema=pa.schema(TRIAL.items()))
@@ -418,6 +421,9 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
         matrix = np.stack([column(table, other).to_numpy(zero_copy_only=False) for other in columns], axis=1)
         numbers = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), len(columns))
         parts[name] = store.part({"numbers": numbers}, {"columns": columns})
+    for name, columns_of in univariate_state.PARTS.items():
+        arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
+        parts[name] = univariate_state.part_of(name, arrays)
     lengths = {name: len(tables[name]) for name in LABELS}
     parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
@@ -432,6 +438,13 @@ def column(table: pa.Table, name: str) -> pa.Array:
     """A column as one array: a table without rows may have none."""
     chunked = table.column(name)
     return chunked.chunk(0) if chunked.num_chunks else pa.array([], type=chunked.type)
+
+
+def numbers_of(table: pa.Table, name: str, size: int) -> NDArray[Any]:
+    """A column with so many numbers in each row, `(size, rows)`."""
+    found = column(table, name)
+    flat = found if size == 1 else found.flatten()
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, size).T
 
 
 def strings(table: pa.Table, name: str) -> pa.Array:

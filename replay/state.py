@@ -9,7 +9,8 @@ The answer has `series`, `shard`, `as_of` (ISO 8601) and `as_of_ms`, the end of 
     warming                 whether it is too early to say anything, and `windows_to_go`
     windows                 windows learnt; `seen` is the last one that had the series
     episode                 what has been said of it and not taken back, with its reason; null if nothing
-    numbers                 all that the model holds, by name, as `ShardDetector.believes`; null for what is no number
+    numbers                 all that the model holds, by name, as `ShardDetector.believes`; null for what is no number. Of a
+                            metric also what its members have been, `ever` and while `healthy`: mean and spread of each
 """
 
 from __future__ import annotations
@@ -30,13 +31,10 @@ from pyspark.sql import functions as F
 from app.errors import InputError
 from app.settings import Settings
 from models import gamma_poisson as poisson
-from models import normal_gamma as gauge
 from models import series as names
-from models import student
 from models.detector import Parameters, ShardDetector
 from models.shard_state import TABLES, host_of
 from models.store import read_part
-from models.windows import Floats
 from pipelines.detect import BUFFER
 from pipelines.ordering import WindowBuffer
 from pipelines.retention import newest
@@ -112,50 +110,39 @@ def known(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def summary(series: str, numbers: Mapping[str, float], p: Parameters) -> dict[str, Any]:
+def summary(series: str, numbers: Mapping[str, Any], p: Parameters) -> dict[str, Any]:
     """Numbers for people: what the next window is expected to be, as the detector would say it."""
-    of_metric = names.parse(series).kind in ("gauge", "counter")
-    columns = np.array([[value] for value in numbers.values()])
-    find = of_gauge if of_metric else of_count
-    typical, spread, lower, upper, warming = find(columns, p)
-    windows = int(numbers["rows"])
-    to_go = int(np.ceil(p.windows(minutes=p.warm_up_minutes))) - windows
-    unit = {"gauge": "", "counter": "/s"}.get(names.parse(series).kind, "lines")
+    kind = names.parse(series).kind
+    expected = numbers if kind in ("gauge", "counter") else of_count(numbers, p)
+    warming = expected["windows_to_go"] > 0
     return {
-        "typical": typical,
-        "spread": spread,
-        "lower": None if warming else lower,
-        "upper": None if warming else upper,
-        "unit": unit,
+        "typical": expected["typical"],
+        "spread": expected["spread"],
+        "lower": None if warming else expected["lower"],
+        "upper": None if warming else expected["upper"],
+        "unit": {"gauge": "", "counter": "/s"}.get(kind, "lines"),
         "warming": warming,
-        "windows_to_go": max(to_go, 0) if warming else 0,
-        "windows": windows,
+        "windows_to_go": expected["windows_to_go"],
+        "windows": int(numbers["rows"]),
         "seen": iso(int(numbers["seen"])),
-        "frozen": bool(numbers["frozen"]),
+        "frozen": bool(numbers.get("frozen", False)),
     }
 
 
-def of_gauge(columns: Floats, p: Parameters) -> tuple[float, float, float, float, bool]:
-    """Typical, spread, lower, upper and whether it is warming up, for a window that is as ever."""
-    level = columns[gauge.LEVEL]
-    belief = gauge.believe(columns, level, int(columns[gauge.SEEN, 0] + 1000 * p.window_seconds), p)
-    reach = belief.scale * student.quantile(p.degrees_of_freedom, p.interval_probability)
-    lower = gauge.above(level - reach, columns[gauge.BELOW_ZERO])
-    return (
-        float(level[0]),
-        float(belief.scale[0]),
-        float(lower[0]),
-        float((level + reach)[0]),
-        bool(belief.warming[0]),
-    )
-
-
-def of_count(columns: Floats, p: Parameters) -> tuple[float, float, float, float, bool]:
-    """The same for a number of lines; the spread is the standard deviation of the negative binomial."""
+def of_count(numbers: Mapping[str, float], p: Parameters) -> dict[str, Any]:
+    """What is expected of a number of lines; the spread is the standard deviation of the negative binomial."""
+    columns = np.array([[value] for value in numbers.values()])
     belief = poisson.believe(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
     lower, upper = belief.bounds(p.interval_probability)
     spread = np.sqrt(belief.mean + belief.mean**2 / belief.shape)
-    return float(belief.mean[0]), float(spread[0]), float(lower[0]), float(upper[0]), bool(belief.warming[0])
+    to_go = int(np.ceil(p.windows(minutes=p.warm_up_minutes))) - int(numbers["rows"])
+    return {
+        "typical": float(belief.mean[0]),
+        "spread": float(spread[0]),
+        "lower": float(lower[0]),
+        "upper": float(upper[0]),
+        "windows_to_go": max(to_go, 0),
+    }
 
 
 def iso(at_ms: int) -> str:

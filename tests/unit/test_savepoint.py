@@ -25,7 +25,7 @@ from replay import savepoint
 from replay.savepoint import CorrelatorState, Origin, ShardParts
 from replay.take import cut, read_up_to, start_of
 
-QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
+QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=5, patience_minutes=10)
 START, WINDOW = 1_767_571_200_000, 10_000
 SHARDS = 3
 ORIGIN = Origin("live", {"law": {"shards": SHARDS}}, {"telemetry": "telemetry", "logs": "logs"}, SHARDS, "0.1.0")
