@@ -11,9 +11,9 @@ from models.parameters import Parameters
     ("name", "value"),
     [
         ("window_seconds", 0),
-        ("level_half_life_hours", -1),
+        ("spread_half_life_hours", -1),
         ("outlier_share", 1.0),
-        ("degrees_of_freedom", 7),
+        ("alarm_chance", 1.0),
         ("quiet_windows", 0),
         ("spike_nats", float("nan")),
         ("patience_minutes", 5),

@@ -4,6 +4,7 @@ import pytest
 
 from models import reasons
 from models.series import parse
+from models.univariate_state import MEMBERS
 
 CPU = parse("gauge/vm-1//system.cpu.utilization")
 LOGS = parse("logs/vm-1/web/info")
@@ -18,7 +19,11 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 def test_a_value_is_held_against_its_interval() -> None:
-    assert reasons.value_off(CPU, 93.12, 21.44, 38.0, "") == "system.cpu.utilization 93.1, expected 21.4 to 38"
+    assert (
+        reasons.value_off(CPU, 93.12, 21.44, 38.0, "", "step")
+        == "system.cpu.utilization 93.1, expected 21.4 to 38: an unusual step"
+    )
+    assert set(reasons.BY_MEMBER) == set(MEMBERS)
 
 
 def test_lines_are_told_by_the_minute() -> None:

@@ -20,13 +20,13 @@ class Twin:
     def __init__(self, p: UnivariateParameters) -> None:
         self.p, self.rows = p, 0
         self.ew: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self.mean, self.sums, self.weight = [0.0] * MEMBERS, [0.0] * MEMBERS, 0.0
+        self.mean, self.sums, self.weight = [0.0] * MEMBERS, [0.0] * MEMBERS, [0.0] * MEMBERS
         self.blocks: list[dict[tuple[int, bool], int]] = []
         self.days: dict[int, list[dict[tuple[int, bool], int]]] = defaultdict(list)
         self.hours: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.block: dict[tuple[int, bool], int] = {}
         self.visit: dict[tuple[int, bool], int] = {}
-        self.block_rows, self.block_time, self.hour, self.overall = 0, 0.0, 0, [0.0, 0.0]
+        self.block_rows, self.hour, self.overall = 0, 0, [0.0, 0.0]
         self.time = self.previous = self.interval = self.tiny = 0.0
 
     def _ew(self, name: str, value: float, seconds: float, half_life: float, rows: float) -> float:
@@ -42,11 +42,9 @@ class Twin:
 
     def _turn(self, now: float) -> None:
         hour = int(now // 3600)
-        if self.block_rows >= self.p.block_rows and now - self.block_time >= 60 * self.p.block_minutes - 1.2:
+        if self.block_rows >= self.p.block_rows and hour != self.hour:
             self.blocks.append(self.block)
             self.block, self.block_rows = {}, 0
-        if self.block_rows == 0:
-            self.block_time = now
         if self.rows and hour != self.hour:
             self.days[self.hour % 24] = [self.visit, *self.days[self.hour % 24]][:DAYS]
             self.visit = {}
@@ -87,15 +85,23 @@ class Twin:
         self.time, self.previous = now, x
         return [log_level, step, fast, roughness, smooth, math.asinh((x - before) / scale)], seconds
 
-    def _surprise(self, member: int, deviation: float) -> float:
+    def _surprise(self, member: int, deviation: float) -> tuple[float, float]:
+        """The surprise, and what the row counts: of a young series only what is regular."""
         p = self.p
         floor = 0.0 if member == 0 else p.relative_floor * abs(self.mean[member])
         least = 1e-6 if member in (0, 3, 5) else self.tiny
-        nu = self.weight + p.prior_rows
+        weight = self.weight[member]
+        nu = weight + p.prior_rows
         scale = math.sqrt((self.sums[member] + p.prior_rows * floor**2) / nu) + least
-        tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(self.weight, 1e-12)))
+        tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(weight, 1e-12)))
         z = min(math.sqrt(nu * math.log1p(tau * tau / nu)) * (8 * nu + 1) / (8 * nu + 3), 20.0)
-        return min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
+        share = 1.0
+        if self.rows >= 20:
+            share = min(max(self.rows * self.interval / (86400 * p.trust_days), p.least_weight), 1.0)
+        near, far = ((1 + (tau / wide) ** 2 / nu) ** (-(nu + 1) / 2) / wide for wide in (1, 10))
+        regular = (1 - p.outlier_share) * near / ((1 - p.outlier_share) * near + p.outlier_share * far + 1e-300)
+        surprise = min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
+        return (surprise if weight > 2.5 else 0.0), share + (1 - share) * regular
 
     def _rare(self, key: tuple[int, bool], s: float) -> float:
         p = self.p
@@ -125,17 +131,17 @@ class Twin:
         surprises, rarities = [], []
         for m, value in enumerate(seen):
             deviation = value - self.mean[m]
-            s = self._surprise(m, deviation) if self.weight > 2.5 else 0.0
+            s, w = self._surprise(m, deviation)
             key = m, m in DIRECTED and deviation < 0
             surprises.append(s)
             rarities.append(self._rare(key, s))
             bin_ = min(int(4 * math.log1p(s)), 15)
             for most in (self.block, self.visit):
                 most[key] = max(most.get(key, 0), bin_)
-            before = self.weight * kept
-            self.sums[m] = self.sums[m] * kept + before / (before + 1) * deviation**2
-            self.mean[m] += deviation / (before + 1)
-        self.weight = self.weight * kept + 1
+            before = self.weight[m] * kept
+            self.weight[m] = before + w
+            self.sums[m] = self.sums[m] * kept + w * before / self.weight[m] * deviation**2
+            self.mean[m] += w * deviation / self.weight[m]
         self.rows += 1
         self.block_rows += 1
         norm = self.p.norm

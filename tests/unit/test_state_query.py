@@ -112,7 +112,7 @@ def test_an_open_episode_is_told_with_its_reason(story: Story) -> None:
         story.step(load=500.0 + k)
     answer = story.answer(GAUGE)
     assert answer["episode"]["kind"] == "anomaly"
-    assert answer["frozen"]
+    assert not answer["frozen"]
     shown = dict(state_commands.rows(answer))
     assert answer["episode"]["reason"] in shown["open episode"]
 
