@@ -21,8 +21,7 @@ from rich.table import Table
 from benchmarks import collections, judges
 from benchmarks.accuracy import DATA
 from benchmarks.collections import Series
-from models import alarms, calibration, univariate
-from models.alarms import AlarmParameters
+from models import calibration, univariate
 from models.univariate import Univariate
 from models.univariate_parameters import UnivariateParameters
 from models.univariate_state import MEMBERS
@@ -30,6 +29,7 @@ from models.windows import Floats
 
 CHANCES = (1.5e-3, 9e-4, 6e-4, 4e-4, 2.5e-4, 1.5e-4)
 HOUR_MS = 3.6e6
+QUIET_HOURS = 4.0  # an episode is over when no row was loud for so long
 Join = Callable[[Floats, Floats], Floats]
 
 
@@ -61,7 +61,7 @@ def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[V
         "no hour-of-day memory": replace(p, hour_share=1e-6),
         "no tolerance": replace(p, tolerance=1.0),
         "level memory a week": replace(p, level_half_life_days=7.0),
-        "row-wise, not in blocks": replace(p, block_minutes=1.0, block_rows=1),
+        "young series learn all": replace(p, trust_days=1e-6),
         "a steady scale of steps": replace(p, steady_share=0.99),
     }
     return [(p, joined)] + [(q, [Variant(name, q, all_of)]) for name, q in others.items()]
@@ -83,30 +83,29 @@ def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[
     """Rarities and surprises of every row, `(members, rows)`, by series; NaN while warming up."""
     lengths = np.array([len(s.times) for s in series])
     out = [(np.full((len(MEMBERS), n), np.nan), np.zeros((len(MEMBERS), n))) for n in lengths]
-    model = Univariate(p, groups=np.arange(len(series)))
+    model = Univariate(p)
     model.state.grow(len(series))
     for row in range(int(lengths.max())):
         index = np.flatnonzero(lengths > row)
         now, x = (np.array([getattr(series[j], name)[row] for j in index]) for name in ("times", "values"))
         a = model.step(now, index, np.ones(len(index), np.int64), x, np.zeros(len(index)))
         for at, j in enumerate(index.tolist()):
-            if np.isfinite(a.score[at]):
+            if np.isfinite(a.base[at]):
                 out[j][0][:, row], out[j][1][:, row] = np.nan_to_num(a.rare[:, at]), np.nan_to_num(a.surprise[:, at])
     return out
 
 
 def decided(series: Series, nats: Floats, chance: float) -> Floats:
     """The score on rows that open an episode, 0 elsewhere."""
-    state, out, p = alarms.begin(1), np.zeros(len(nats)), AlarmParameters(probability=chance)
-    for row in np.flatnonzero(nats >= -np.log(chance)):
-        if alarms.decide(state, series.times[row : row + 1], nats[row : row + 1], p)[1][0]:
-            out[row] = nats[row]
+    loud, out = np.flatnonzero(nats >= -np.log(chance)), np.zeros(len(nats))
+    first = loud[np.diff(series.times[loud], prepend=-np.inf) > QUIET_HOURS * HOUR_MS]
+    out[first] = nats[first]
     return out
 
 
 def figures(shared: Path, sets: list[list[Series]], members: list[list[tuple[Floats, Floats]]], join: Join) -> Floats:
     """The three profiles, `(sets, profiles)`, at the threshold that is best for all sets together."""
-    nats = [[calibration.default_nats(join(*m), calibration.EVER_LAW) for m in one] for one in members]
+    nats = [[calibration.nats(join(*m)) for m in one] for one in members]
     found = []
     for chance in CHANCES:
         rows = []

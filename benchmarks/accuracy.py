@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.contenders import Contender, ShardContender, UnivariateContender
+from benchmarks.contenders import Contender, PartsContender, ShardContender
 from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
@@ -58,12 +58,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/ and score/")
     parser.add_argument("--only", choices=PARTS, action="append")
-    parser.add_argument("--present", action="store_true", help="the detector that the pipeline has at present")
+    parser.add_argument("--present", action="store_true", help="the detector alone, as the pipeline has it")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     if not (chosen.data / "score").is_dir():
         sys.exit(f"{chosen.data}: no folder score in it; wanted the folder with data/ and score/, by --data")
-    contender: Contender = ShardContender() if chosen.present else UnivariateContender()
+    contender: Contender = ShardContender() if chosen.present else PartsContender()
     figures = measure(chosen.data, tuple(chosen.only or PARTS), contender)
     if chosen.json:
         print(json.dumps({"contender": contender.name, "figures": figures}, indent=1))

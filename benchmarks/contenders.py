@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from benchmarks.collections import Host, Series
-from models import alarms, change, host_score
-from models.alarms import AlarmParameters
+from models import change, host_score
 from models.change import ChangeParameters, ChangeState
 from models.detector import Parameters, ShardDetector
 from models.host_score import HostParameters
@@ -36,78 +35,6 @@ class Contender(Protocol):
 
     def changes_of(self, series: Series) -> list[int]:
         """Rows at which a new state begins."""
-
-
-@dataclass
-class UnivariateContender:
-    """The univariate model, the alarm decision, the host score and the changes of state, with their default settings.
-
-    Series of NAB share nothing, not even the pool of the calibration. They go through the model side by side, as each
-    series' answers depend on its own rows alone.
-    """
-
-    univariate: UnivariateParameters = field(default_factory=UnivariateParameters)
-    alarm: AlarmParameters = field(default_factory=AlarmParameters)
-    host: HostParameters = field(default_factory=HostParameters)
-    change: ChangeParameters = field(default_factory=ChangeParameters)
-    name: str = "univariate model"
-    host_threshold: float = 6.0
-
-    @property
-    def nab_threshold(self) -> float:
-        """-ln of the probability of an alarm's score."""
-        return -float(np.log(self.alarm.probability))
-
-    def score_series(self, series: Sequence[Series]) -> dict[str, Floats]:
-        """A score per row by name: that of the row which opens an episode, 0 on others, NaN while warming up."""
-        lengths = np.array([len(s.times) for s in series])
-        out = {s.name: np.full(len(s.times), np.nan) for s in series}
-        model = Univariate(self.univariate, groups=np.arange(len(series)))
-        model.state.grow(len(series))
-        state = alarms.begin(len(series))
-        for row in range(int(lengths.max())):
-            index = np.flatnonzero(lengths > row)
-            now = np.array([series[j].times[row] for j in index])
-            answers = _step(model, now, index, np.array([series[j].values[row] for j in index]))
-            part = state[:, index]
-            score = np.where(np.isnan(answers.score), np.nan, answers.base)
-            alarm = alarms.decide(part, now, score, self.alarm)[1]
-            state[:, index] = part
-            for j, said in zip(index.tolist(), np.where(alarm, score, 0.0 * score).tolist(), strict=True):
-                out[series[j].name][row] = said
-        return out
-
-    def score_hosts(self, hosts: Sequence[Host]) -> dict[str, Floats]:
-        """The held host score per row of the test part, by name."""
-        return {host.name: self._score_host(host) for host in hosts}
-
-    def _score_host(self, host: Host) -> Floats:
-        metrics = host.values.shape[1]
-        model, index = Univariate(self.univariate), np.arange(metrics)
-        model.state.grow(metrics)
-        out, held = np.full(len(host.values), np.nan), np.full(1, np.nan)
-        of_host, seconds = np.zeros(metrics, np.int64), np.full(1, host.period)
-        for row, (now, values) in enumerate(zip(host.times, host.values, strict=True)):
-            answers = _step(model, now, index, values)
-            joined, _ = host_score.join(answers.health, of_host, 1, self.host)
-            held = host_score.hold(held, joined, seconds, self.host)
-            out[row] = held[0]
-        return out[host.taught :]
-
-    def changes_of(self, series: Series) -> list[int]:
-        """Rows at which a new state begins."""
-        state, found = ChangeState(1), []
-        for now, value in zip(series.times, series.values, strict=True):
-            if np.isfinite(value):
-                verdict = change.step(state, np.array([now]), np.array([value]), self.change)
-                if verdict.announced[0]:
-                    found.append(int(np.searchsorted(series.times, verdict.start[0], side="right")))
-        return sorted({row for row in found if 0 < row < len(series.times)})
-
-
-def _step(model: Univariate, now: Floats, index: np.ndarray, values: Floats) -> UnivariateAnswers:
-    """One row of each series: a window of one point."""
-    return model.step(now, index, np.ones(len(index), np.int64), values, np.zeros(len(index)))
 
 
 @dataclass(frozen=True)
@@ -156,6 +83,45 @@ class ShardContender:
             starts = [n.start for n in said if n.kind == "change" and n.series.startswith("gauge/")]
             found += [int(np.searchsorted(series.times, start, side="right")) for start in starts]
         return sorted({row for row in found if 0 < row < len(series.times)})
+
+
+@dataclass(frozen=True)
+class PartsContender(ShardContender):
+    """The detector, and what is not in it yet: the host score and `models.change`, with their default settings."""
+
+    univariate: UnivariateParameters = field(default_factory=UnivariateParameters)
+    host: HostParameters = field(default_factory=HostParameters)
+    change: ChangeParameters = field(default_factory=ChangeParameters)
+    name: str = "with host score and changes"
+    host_threshold: float = 6.0
+
+    def _score_host(self, host: Host) -> Floats:
+        metrics = host.values.shape[1]
+        model, index = Univariate(self.univariate), np.arange(metrics)
+        model.state.grow(metrics)
+        out, held = np.full(len(host.values), np.nan), np.full(1, np.nan)
+        of_host, seconds = np.zeros(metrics, np.int64), np.full(1, host.period)
+        for row, (now, values) in enumerate(zip(host.times, host.values, strict=True)):
+            answers = _step(model, now, index, values)
+            joined, _ = host_score.join(answers.health, of_host, 1, self.host)
+            held = host_score.hold(held, joined, seconds, self.host)
+            out[row] = held[0]
+        return out[host.taught :]
+
+    def changes_of(self, series: Series) -> list[int]:
+        """Rows at which a new state begins."""
+        state, found = ChangeState(1), []
+        for now, value in zip(series.times, series.values, strict=True):
+            if np.isfinite(value):
+                verdict = change.step(state, np.array([now]), np.array([value]), self.change)
+                if verdict.announced[0]:
+                    found.append(int(np.searchsorted(series.times, verdict.start[0], side="right")))
+        return sorted({row for row in found if 0 < row < len(series.times)})
+
+
+def _step(model: Univariate, now: Floats, index: np.ndarray, values: Floats) -> UnivariateAnswers:
+    """One row of each series: a window of one point."""
+    return model.step(now, index, np.ones(len(index), np.int64), values, np.zeros(len(index)))
 
 
 def _parameters(seconds: float) -> Parameters:
