@@ -87,7 +87,7 @@ def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[
     model.state.grow(len(series))
     for row in range(int(lengths.max())):
         index = np.flatnonzero(lengths > row)
-        now, x = (np.array([getattr(series[j], name)[row] for j in index]) for name in ("times", "values"))
+        now, x = (np.array([getattr(series[j], name)[row] for j in index.tolist()]) for name in ("times", "values"))
         a = model.step(now, index, np.ones(len(index), np.int64), x, np.zeros(len(index)))
         for at, j in enumerate(index.tolist()):
             if np.isfinite(a.base[at]):

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.contenders import Contender, PartsContender, ShardContender
+from benchmarks.contenders import PartsContender, ShardContender
 from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
@@ -25,7 +25,7 @@ PARTS = ("nab", "hosts", "changes")
 Figures = dict[str, dict[str, float]]
 
 
-def measure(shared: Path, parts: tuple[str, ...], contender: Contender) -> Figures:
+def measure(shared: Path, parts: tuple[str, ...], contender: ShardContender) -> Figures:
     """Figures by collection."""
     figures: Figures = {}
     if "nab" in parts:
@@ -63,7 +63,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if not (chosen.data / "score").is_dir():
         sys.exit(f"{chosen.data}: no folder score in it; wanted the folder with data/ and score/, by --data")
-    contender: Contender = ShardContender() if chosen.present else PartsContender()
+    contender: ShardContender = ShardContender() if chosen.present else PartsContender()
     figures = measure(chosen.data, tuple(chosen.only or PARTS), contender)
     if chosen.json:
         print(json.dumps({"contender": contender.name, "figures": figures}, indent=1))

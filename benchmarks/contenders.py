@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -20,26 +19,12 @@ from models.windows import Floats, Windows
 WARM_UP_DAYS = 1.0
 
 
-class Contender(Protocol):
-    """What can be measured; thresholds are fixed beforehand."""
-
-    name: str
-    nab_threshold: float
-    host_threshold: float
-
-    def score_series(self, series: Sequence[Series]) -> dict[str, Floats]:
-        """A score per row by name, `(rows,)`; above 0 on rows that open an episode only."""
-
-    def score_hosts(self, hosts: Sequence[Host]) -> dict[str, Floats]:
-        """A score per row of the test part by name, `(rows,)`."""
-
-    def changes_of(self, series: Series) -> list[int]:
-        """Rows at which a new state begins."""
-
-
 @dataclass(frozen=True)
 class ShardContender:
-    """`models.detector.ShardDetector` with its default settings, the window as long as the rows are apart."""
+    """`models.detector.ShardDetector` with its default settings, the window as long as the rows are apart.
+
+    Thresholds are fixed beforehand.
+    """
 
     name: str = "shard detector"
     nab_threshold: float = 1.0  # scores of NAB are in thresholds, as that of an hourly row is another one

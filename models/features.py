@@ -25,10 +25,11 @@ MS, HOUR, DAY = 1000.0, 3600.0, 86400.0
 LEAST = 1e-30
 ARITHMETIC = 1e-9  # of a series' usual size: smaller differences are those of arithmetic
 OF_LOGARITHMS = 1e-6
-LOGARITHMIC = (0, 3, 5, 6)  # members that are logarithms already
 GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
 LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
+OF_SPREAD = ("long_size", "long_weight", "quantum")
+OF_ROUGHNESS = ("long_step", *OF_SPREAD)
 Hot = dict[str, NDArray[Any]]
 
 
@@ -38,6 +39,16 @@ def kept(seconds: Floats, half_life: float, rows: float) -> Floats:
     return out
 
 
+def tiny(long_size: Floats) -> Floats:
+    """Differences of values of this size that are those of arithmetic."""
+    return ARITHMETIC * long_size + LEAST
+
+
+def least_spread(s: Hot) -> Floats:
+    """The least spread of values, of hot columns `(n,)`."""
+    return tiny(s["long_size"] / s["long_weight"]) + np.maximum(s["quantum"], 0.0) / 2
+
+
 def offset(long_size: Floats) -> Floats:
     """What a logarithm of values of this size is floored by."""
     return np.maximum(0.02 * long_size, LEAST)
@@ -45,17 +56,23 @@ def offset(long_size: Floats) -> Floats:
 
 def log_level(x: Floats, least: Floats) -> Floats:
     """The first member."""
-    out: Floats = np.where(x < 0, -1.0, 1.0) * np.log(np.abs(x) + least)
+    out: Floats = np.sign(x) * np.log1p(np.abs(x) / least)
     return out
 
 
+def least_rough(s: Hot) -> Floats:
+    """What recent roughness is held against before its logarithm is taken, of hot columns `(n,)`."""
+    long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
+    return LONG_STEP * long_step + np.maximum(s["quantum"], 0.0) / 8 + tiny(long_size)
+
+
 def measure(
-    s: Hot, x: Floats, origin: Floats, within: tuple[Floats, Floats], now: Floats, p: UnivariateParameters
+    s: Hot, x: Floats, w: Floats, origin: Floats, within: tuple[Floats, Floats], now: Floats, p: UnivariateParameters
 ) -> tuple[Floats, Floats, Floats]:
     """Features and their least spreads `(members, n)`, seconds since the last row `(n,)`; learns the sums behind in place.
 
-    `s` holds the hot columns of these series, `(n,)` or `(length, n)`; `within` has the sums of squares and the numbers of
-    points of the windows; `now` is in milliseconds.
+    `s` holds the hot columns of these series, `(n,)` or `(length, n)`; `w` is what rows count in the level of an hour;
+    `within` has the sums of squares and the numbers of points of the windows; `now` is in milliseconds.
     """
     new = s["rows"] == 0
     seconds = np.where(new, 0.0, np.maximum(now - s["time"], 0.0) / MS)
@@ -65,10 +82,11 @@ def measure(
     np.divide(step, seconds / np.maximum(usual, LEAST), out=step, where=gap)
     gain = np.maximum(1 - 2 ** (-1 / INTERVAL_ROWS), 1 / np.maximum(s["rows"], 1.0))
     s["interval"] = np.where(new, 0.0, usual + gain * (np.minimum(seconds, 3 * usual) - usual)).astype(np.float32)
+    quantum = _quantum(s, np.where(new, 0.0, x - s["previous"]))
     size = np.abs(step)
     before = np.where(new, x, s["fast"])
     rough_before = np.where(new, 0.0, s["rough"] / np.maximum(s["rough_weight"], LEAST))
-    residual = _rhythm(s, x, origin, seconds, p)
+    residual = _rhythm(s, x, w, origin, seconds, p)
     keep = kept(seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
     _weigh(s, "fast_weight", keep)
     s["fast"] = before + (x - before) / s["fast_weight"]
@@ -81,39 +99,60 @@ def measure(
     _sum(s, "long_size", keep, np.abs(x))
     _weigh(s, "long_weight", keep)
     long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
-    tiny = ARITHMETIC * long_size + LEAST
-    scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
+    least_difference = tiny(long_size)
+    scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + least_difference
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.where(
-            within[1] > 1, np.log(within[0] / within[1] + (LONG_STEP * long_step) ** 2 + tiny**2) / 2, np.nan
+            within[1] > 1,
+            np.log(within[0] / within[1] + (LONG_STEP * long_step) ** 2 + least_difference**2) / 2,
+            np.nan,
         )
     features = np.empty((7, len(x)))
     features[0] = log_level(x, offset(long_size))
     features[1] = step
     features[2] = s["fast"]
-    features[3] = np.log(s["rough"] / s["rough_weight"] + LONG_STEP * long_step + tiny)
+    rough, floor = s["rough"] / s["rough_weight"], least_rough(s)
+    features[3] = np.log1p(rough / floor)
     features[4] = s["residual"] / s["rough_weight"]
     features[5] = np.arcsinh((x - before) / scale)
     features[6] = spread
     s["previous"], s["time"] = x, now + np.zeros_like(x)
-    least = np.empty_like(features)
-    least[:] = tiny
-    least[list(LOGARITHMIC)] = OF_LOGARITHMS
-    return features, least, seconds
+    return features, _least(quantum, least_difference, np.abs(x) + offset(long_size), rough + floor, scale), seconds
 
 
-def _rhythm(s: Hot, x: Floats, origin: Floats, seconds: Floats, p: UnivariateParameters) -> Floats:
+def _quantum(s: Hot, step: Floats) -> Floats:
+    """The least step between two values, learnt in place. One that has moved once only is not yet known to have steps."""
+    moves, known = np.abs(step), np.abs(s["quantum"])
+    least = np.where(known > 0, np.minimum(known, moves), -moves)
+    s["quantum"] = np.where(moves > 0, least, s["quantum"]).astype(np.float32)
+    return np.maximum(s["quantum"], 0.0).astype(np.float64)
+
+
+def _least(quantum: Floats, least: Floats, level: Floats, rough: Floats, scale: Floats) -> Floats:
+    """The least spread of each member: values are not known better than to half a quantum, means to an eighth."""
+    value, mean = quantum / 2, quantum / 8
+    out = np.empty((7, len(quantum)))
+    out[0] = OF_LOGARITHMS + value / (level + value)
+    out[1] = least + value
+    out[2] = out[4] = least + mean
+    out[3] = OF_LOGARITHMS + mean / rough
+    out[5] = OF_LOGARITHMS + value / (scale + value)
+    out[6] = OF_LOGARITHMS
+    return out
+
+
+def _rhythm(s: Hot, x: Floats, w: Floats, origin: Floats, seconds: Floats, p: UnivariateParameters) -> Floats:
     """The value minus what is usual at this hour of the day, before it is learnt."""
     weight = s["hour_weight"].astype(np.float64)
     moved = x - origin
     usual = (weight * s["hour_mean"] + p.rhythm_prior * (s["overall"] - origin)) / (weight + p.rhythm_prior)
     residual = np.where(s["overall_weight"] == 0, 0.0, moved - usual)
     keep = kept(seconds, 0.6 * DAY * p.level_half_life_days, 0.6 * p.level_rows)
-    total = s["overall_weight"] * keep + 1
-    s["overall"] = s["overall"] + (x - s["overall"]) / total
+    total = s["overall_weight"] * keep + w
+    s["overall"] = s["overall"] + w * (x - s["overall"]) / total
     s["overall_weight"] = total.astype(np.float32)
-    weight += 1
-    s["hour_mean"] = (s["hour_mean"] + (moved - s["hour_mean"]) / weight).astype(np.float32)
+    weight += w
+    s["hour_mean"] = (s["hour_mean"] + w * (moved - s["hour_mean"]) / weight).astype(np.float32)
     s["hour_weight"] = weight.astype(np.float32)
     return residual
 

@@ -158,8 +158,7 @@ class GaugeWatch:
             return value, lower, upper, reasons.value_off(series, value, lower, upper, unit, MEMBERS[speaker])
         believed = self._model.state.believes(row.row)
         if speaker == ROUGH:
-            usual = float(np.exp(believed["healthy"][MEMBERS[ROUGH]]["mean"]))
-            moves = believed["rough"] / believed["rough_weight"]
+            moves, usual = believed["rough"] / believed["rough_weight"], self._model.usual_roughness(row.row)
             return value, lower, upper, reasons.rough(series, moves, usual, unit)
         healthy = believed["healthy"][MEMBERS[FAST]]
         lower, upper = (healthy["mean"] + side * self._reach * healthy["spread"] for side in (-1, 1))

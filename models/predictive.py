@@ -40,7 +40,7 @@ def distances(
     """
     prior, least = floor
     nu = weight + rows
-    scale = np.sqrt((sums + rows * prior * prior) / nu) + least
+    scale = np.maximum(np.sqrt((sums + rows * prior * prior) / nu), least)
     return np.abs(deviation) / (scale * np.sqrt(1 + 1 / np.maximum(weight, TINY))), nu
 
 

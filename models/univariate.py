@@ -107,12 +107,12 @@ class Univariate:
         if fresh.any():
             state.cold["origin"][0, index[fresh]] = mean[fresh]
             state.cold_changed = True
-        seen, least, seconds = features.measure(
-            s, mean, state.cold["origin"][0, index], (m2, n.astype(np.float64)), now, p
-        )
+        trust = self._trust(s, mean)
+        within = m2, n.astype(np.float64)
+        seen, least, seconds = features.measure(s, mean, trust, state.cold["origin"][0, index], within, now, p)
         keep = features.kept(seconds, DAY * p.level_half_life_days, p.level_rows)
         keep_well = features.kept(seconds, DAY * p.well_half_life_days, p.level_rows)
-        surprise, rare, joined, undirected = self._ever(s, (seen, least), keep, index)
+        surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
         base = calibration.nats(joined)
         health = np.maximum(undirected, well_joined)
@@ -130,11 +130,14 @@ class Univariate:
             array[..., slice(None) if whole else index] = s[name]
 
     def _ever(
-        self, s: Hot, looks: tuple[Floats, Floats], keep: Floats, index: Ints
+        self, s: Hot, looks: tuple[Floats, Floats], trust: Floats, keep: Floats, index: Ints
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Surprise and rarity by member, and joined in their direction and in either, by the memory that learns everything."""
         p, (seen, least) = self._p, looks
-        mean, sums, weight = s["mean"], s["sums"].astype(np.float64), s["weight"].astype(np.float64)
+        mean, sums = s["mean"], s["sums"].astype(np.float64)
+        weight = np.empty_like(seen)
+        weight[:] = s["weight"]
+        weight[WITHIN] = s["within_weight"]
         floor = p.relative_floor * np.abs(mean)
         floor[LOG_LEVEL] = 0.0
         deviation = seen - mean
@@ -143,7 +146,7 @@ class Univariate:
         surprise[weight < predictive.KNOWN - 0.5] = 0.0
         down = deviation < 0
         unknown = np.isnan(seen[WITHIN])
-        w = self._trust(s, tau, nu)
+        w = np.tile(trust, (EVER, 1))
         w[WITHIN, unknown] = 0.0
         deviation[WITHIN, unknown] = 0.0
         loud = surprise.copy()
@@ -152,21 +155,24 @@ class Univariate:
         self._tables.note(s, loud, down)
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
         s["mean"], s["sums"] = mean, np.minimum(sums, LARGEST_SUM).astype(np.float32)
-        s["weight"] = after.astype(np.float32)
+        s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
         joined, undirected = join(rare, loud, p.norm), join(either, loud, p.norm)
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
         return surprise, rare, joined, undirected
 
-    def _trust(self, s: Hot, tau: Floats, nu: Floats) -> Floats:
+    def _trust(self, s: Hot, x: Floats) -> Floats:
         """What rows count in the memory that learns everything: all alike, but of a young series only what is regular."""
-        share = np.clip(s["rows"] * s["interval"] / (DAY * self._p.trust_days), self._p.least_weight, 1.0)
-        share[s["rows"] < ROBUST_FROM] = 1.0
-        out = np.ones_like(tau)
+        p, rows = self._p, s["rows"]
+        share = np.clip(rows * s["interval"] / (DAY * p.trust_days), p.least_weight, 1.0)
+        share[rows < ROBUST_FROM] = 1.0
         young = np.flatnonzero(share < 1)
         if len(young):
-            regular = predictive.regular(tau[:, young], nu[:, young], self._p.outlier_share)
-            out[:, young] = share[young] + (1 - share[young]) * np.nan_to_num(regular)
-        return out
+            mean, sums, weight = (s[name][VALUE, young] for name in ("well_mean", "well_sums", "well_weight"))
+            floor = p.relative_floor * np.abs(mean)
+            least = features.least_spread({name: s[name][young] for name in features.OF_SPREAD})
+            tau, nu = predictive.distances(x[young] - mean, weight, sums, (floor, least), p.prior_rows)
+            share[young] += (1 - share[young]) * predictive.regular(tau, nu, p.outlier_share)
+        return share
 
     def _well(
         self, s: Hot, looks: tuple[Floats, Floats], x: Floats, keep: Floats, index: Ints
@@ -174,7 +180,7 @@ class Univariate:
         """The joined score by the memory that hardly learns what is strange, and what would have been usual."""
         p, (seen, least) = self._p, looks
         chosen = np.concatenate([seen[list(HEALTHY)], x[None, :]])
-        least = least[[*HEALTHY, FAST]]
+        least = least[[*HEALTHY, STEP]]
         mean, sums, weight = s["well_mean"], s["well_sums"].astype(np.float64), s["well_weight"].astype(np.float64)
         fresh = s["rows"] == 0
         mean[:, fresh] = chosen[:, fresh]
@@ -186,7 +192,7 @@ class Univariate:
         surprise[:, s["rows"] < predictive.KNOWN] = 0.0
         w = p.least_weight + (1 - p.least_weight) * predictive.regular(tau, nu, p.outlier_share)
         w[:, s["rows"] < ROBUST_FROM] = 1.0
-        typical, scale = mean[-1].copy(), spread(mean[-1], sums[-1], weight[-1], p) + least[-1]
+        typical, scale = mean[-1].copy(), spread(mean[-1], sums[-1], weight[-1], least[-1], p)
         reach = scale * student.quantile(DEGREES, p.interval_probability)
         rare = self._tables.rare_well(surprise, index)
         s["well_most"] = np.maximum(s["well_most"], rarity.bins(surprise))
@@ -199,7 +205,8 @@ class Univariate:
         """What the next value of a series is expected to be, and how many windows are left of warming up."""
         p, hot = self._p, self.state.hot
         mean, sums, weight = (float(hot[name][VALUE, row]) for name in ("well_mean", "well_sums", "well_weight"))
-        scale = float(spread(np.array(mean), np.array(sums), np.array(weight), p))
+        least = features.least_spread({name: hot[name][0, row] for name in features.OF_SPREAD})
+        scale = float(spread(np.array(mean), np.array(sums), np.array(weight), least, p))
         reach = scale * student.quantile(DEGREES, p.interval_probability)
         rows, interval = int(hot["rows"][0, row]), float(hot["interval"][0, row])
         wanted = max(p.warm_up_rows, math.ceil(60 * p.warm_up_minutes / interval) if interval else 0)
@@ -211,13 +218,17 @@ class Univariate:
             "windows_to_go": max(wanted - rows, 0),
         }
 
+    def usual_roughness(self, row: int) -> float:
+        """The mean absolute step of a series while it is healthy."""
+        hot = self.state.hot
+        least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
+        return float(np.expm1(max(hot["well_mean"][ROUGH, row], 0.0)) * least)
+
     def settle(self, row: int) -> None:
         """What a series was lately is forgotten: its recent means are those of its healthy state again."""
         hot = self.state.hot
-        long_step = hot["long_step"][0, row] / hot["long_weight"][0, row]
-        rough = max(np.exp(hot["well_mean"][ROUGH, row]) - features.LONG_STEP * long_step, 0.0)
         hot["fast"][0, row] = hot["well_mean"][FAST, row]
-        hot["rough"][0, row] = rough * hot["rough_weight"][0, row]
+        hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
         hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
     def adopt(self, row: int, level: float) -> None:
@@ -236,17 +247,17 @@ class Univariate:
             hot[sums][[STEP, FAST, RHYTHM], row] *= growth**2
         hot["well_mean"][VALUE, row] = level
         hot["well_sums"][VALUE, row] *= growth**2
-        for weight, sums in (("weight", "sums"), ("well_weight", "well_sums")):
+        for weight, sums in (("weight", hot["sums"][:WITHIN]), ("well_weight", hot["well_sums"])):
             loose = ADOPTED_ROWS / np.maximum(hot[weight][:, row], ADOPTED_ROWS)
             hot[weight][:, row] *= loose
-            hot[sums][:, row] *= loose
+            sums[:, row] *= loose
         self.state.cold_changed = True
 
 
-def spread(mean: Floats, sums: Floats, weight: Floats, p: UnivariateParameters) -> Floats:
+def spread(mean: Floats, sums: Floats, weight: Floats, least: Floats, p: UnivariateParameters) -> Floats:
     """The scale of the healthy state's value."""
-    out: Floats = np.sqrt((sums + p.prior_rows * (p.relative_floor * mean) ** 2) / (weight + p.prior_rows))
-    return out
+    found = np.sqrt((sums + p.prior_rows * (p.relative_floor * mean) ** 2) / (weight + p.prior_rows))
+    return np.maximum(found, least)
 
 
 def join(rare: Floats, surprise: Floats, norm: float) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from models import rarity
+from models import predictive, rarity
 from models.store import part, read_part
 
 MEMBERS = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
@@ -34,7 +34,8 @@ HOT: dict[str, tuple[str, int]] = {
     "well_mean": ("f8", WELL + 1),  # of HEALTHY, then of the value itself
     "sums": ("f4", EVER),
     "well_sums": ("f4", WELL + 1),
-    "weight": ("f4", EVER),
+    "weight": ("f4", 1),
+    "within_weight": ("f4", 1),
     "well_weight": ("f4", WELL + 1),
     "fast_weight": ("f4", 1),
     "rough": ("f4", 1),  # decayed sums: of absolute steps, rhythm residuals; long: absolute steps and values
@@ -44,6 +45,7 @@ HOT: dict[str, tuple[str, int]] = {
     "long_size": ("f4", 1),
     "long_weight": ("f4", 1),
     "overall_weight": ("f4", 1),
+    "quantum": ("f4", 1),  # the least step between values; 0 before the first one, negative before the second
     "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
     "hour_weight": ("f4", 1),
     "interval": ("f4", 1),  # seconds between rows, typically
@@ -146,11 +148,13 @@ class UnivariateState:
         found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
         healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
         for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):
-            columns = (hot[f"{prefix}{name}"][:, row].tolist() for name in ("mean", "sums", "weight"))
-            found[title] = {
-                name: {"mean": mean, "spread": (sums / weight) ** 0.5 if weight else 0.0}
-                for name, mean, sums, weight in zip(names, *columns, strict=True)
-            }
+            mean, sums, weight = (hot[f"{prefix}{name}"][:, row] for name in ("mean", "sums", "weight"))
+            weights = np.broadcast_to(weight, mean.shape).copy()
+            if not prefix:
+                weights[WITHIN] = found["within_weight"]
+            spread = np.sqrt(sums / np.maximum(weights, predictive.TINY))
+            columns = zip(names, mean.tolist(), spread.tolist(), strict=True)
+            found[title] = {name: {"mean": centre, "spread": width} for name, centre, width in columns}
         return found
 
 

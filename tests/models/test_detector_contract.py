@@ -103,7 +103,7 @@ def test_a_dump_of_what_was_changed_completes_an_older_one() -> None:
     parts = teller.detector.dump()
     teller.tell(story[120:])
     changed = teller.detector.dump(only_changed=True)
-    assert "names" not in changed
+    assert not {"names", "texts", "cold"} & changed.keys()
     assert parts | changed == teller.detector.dump()
 
 
@@ -202,19 +202,32 @@ def test_memory_is_bounded_series_that_do_not_come_back_are_forgotten() -> None:
         teller.detector.believes("gauge/h-1/web/load.1")
 
 
-def test_state_of_a_gauge_is_below_300_bytes() -> None:
+def test_an_ordinary_window_rewrites_less_than_a_third_of_a_gauge() -> None:
     names = [f"gauge/host-{i % 50:04d}/web/system.cpu.utilization{{cpu={i:04d}}}" for i in range(4000)]
     assert len(names[0]) >= 50
     detector = ShardDetector(QUICK)
     detector.step(START + WINDOW, windows({name: 1.0 for name in names}))
-    assert sum(map(len, detector.dump().values())) / len(names) < 300
+    assert sum(map(len, detector.dump().values())) / len(names) < 1_680  # 60 of it are the name
+    detector.step(START + 2 * WINDOW, windows({name: 1.0 for name in names}))
+    assert sum(map(len, detector.dump(only_changed=True).values())) / len(names) < 470
+
+
+def test_the_cold_part_is_dumped_when_an_hour_has_ended_and_not_again() -> None:
+    teller = Teller(ShardDetector(QUICK), START + 3_600_000 - 3 * WINDOW)
+    kept = []
+    for rows in fleet(11)[:5]:
+        teller.tell([rows])
+        kept.append("cold" in teller.detector.dump(only_changed=True))
+    assert kept == [True, False, True, False, False]
 
 
 def test_queryable_state_names_what_is_believed() -> None:
     teller = Teller(ShardDetector(QUICK))
     teller.tell(fleet(8)[:60])
     found = teller.detector.believes("gauge/h-2/web/load.1")
-    assert found["level"] == pytest.approx(21, abs=1)
+    assert found["typical"] == pytest.approx(21, abs=1)
+    assert found["ever"]["fast mean"]["mean"] == pytest.approx(21, abs=1)
+    assert found["healthy"]["value"]["spread"] == pytest.approx(1, rel=0.3)
     assert found["episode"] is None
 
 
