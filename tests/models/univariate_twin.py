@@ -20,14 +20,15 @@ class Twin:
     def __init__(self, p: UnivariateParameters) -> None:
         self.p, self.rows = p, 0
         self.ew: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self.mean, self.sums, self.weight = [0.0] * MEMBERS, [0.0] * MEMBERS, [0.0] * MEMBERS
+        self.mean, self.sums, self.weight = [0.0] * MEMBERS, [0.0] * MEMBERS, 0.0
+        self.well, self.least = [0.0, 0.0, 0.0], [0.0] * MEMBERS  # the healthy state's value: mean, sum, weight
         self.blocks: list[dict[tuple[int, bool], int]] = []
         self.days: dict[int, list[dict[tuple[int, bool], int]]] = defaultdict(list)
         self.hours: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.block: dict[tuple[int, bool], int] = {}
         self.visit: dict[tuple[int, bool], int] = {}
         self.block_rows, self.hour, self.overall = 0, 0, [0.0, 0.0]
-        self.time = self.previous = self.interval = self.tiny = 0.0
+        self.time = self.previous = self.interval = self.quantum = self.trust = 0.0
 
     def _ew(self, name: str, value: float, seconds: float, half_life: float, rows: float) -> float:
         kept = 2 ** -min(seconds / half_life, 1 / rows)
@@ -67,9 +68,10 @@ class Twin:
         usual_now = (weight * mean + p.rhythm_prior * self.overall[0]) / (weight + p.rhythm_prior)
         residual = 0.0 if first else x - usual_now
         kept = 2 ** -min(seconds / (0.6 * 86400 * p.level_half_life_days), 1 / (0.6 * p.level_rows))
-        self.overall[1] = self.overall[1] * kept + 1
-        self.overall[0] += (x - self.overall[0]) / self.overall[1]
-        self.hours[self.hour % 24] = [mean + (x - mean) / (weight + 1), weight + 1]
+        trust = self.trust
+        self.overall[1] = self.overall[1] * kept + trust
+        self.overall[0] += trust * (x - self.overall[0]) / self.overall[1]
+        self.hours[self.hour % 24] = [mean + trust * (x - mean) / (weight + trust), weight + trust]
         hour = 60 * p.rough_half_life_minutes, p.rough_rows
         days = 86400 * p.scale_half_life_days, p.scale_rows
         fast = self._ew("fast", x, seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
@@ -78,30 +80,57 @@ class Twin:
         long_step = self._ew("long_step", abs(step), seconds, *days)
         size = self._ew("long_size", abs(x), seconds, *days)
         sign = -1.0 if x < 0 else 1.0
-        self.tiny = 1e-9 * size + 1e-30
-        scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + self.tiny
-        log_level = sign * math.log(abs(x) + max(0.02 * size, 1e-30))
-        roughness = math.log(rough + 1e-3 * long_step + self.tiny)
+        if not first and x != self.previous:
+            moved = abs(x - self.previous)
+            self.quantum = min(abs(self.quantum), moved) if self.quantum else -moved
+        tiny, value = 1e-9 * size + 1e-30, max(self.quantum, 0.0) / 2
+        offset, floor = max(0.02 * size, 1e-30), 1e-3 * long_step + value / 4 + tiny
+        scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
+        self.least = [
+            1e-6 + value / (abs(x) + offset + value), tiny + value, tiny + value / 4,
+            1e-6 + value / 4 / (rough + floor), tiny + value / 4, 1e-6 + value / (scale + value),
+        ]  # fmt: skip
         self.time, self.previous = now, x
+        log_level, roughness = sign * math.log1p(abs(x) / offset), math.log1p(rough / floor)
         return [log_level, step, fast, roughness, smooth, math.asinh((x - before) / scale)], seconds
 
-    def _surprise(self, member: int, deviation: float) -> tuple[float, float]:
-        """The surprise, and what the row counts: of a young series only what is regular."""
+    def _trust(self, x: float) -> float:
+        """What the row counts: of a young series only what is regular by the healthy state."""
+        p = self.p
+        if self.rows < 20:
+            return 1.0
+        share = min(max(self.rows * self.interval / (86400 * p.trust_days), p.least_weight), 1.0)
+        least = 1e-9 * self.ew["long_size"][0] + 1e-30 + max(self.quantum, 0.0) / 2
+        return share + (1 - share) * self._regular(x, least)
+
+    def _regular(self, x: float, least: float) -> float:
+        mean, sums, weight = self.well
+        nu = weight + self.p.prior_rows
+        scale = max(math.sqrt((sums + self.p.prior_rows * (self.p.relative_floor * mean) ** 2) / nu), least)
+        tau = abs(x - mean) / (scale * math.sqrt(1 + 1 / weight))
+        near, far = ((1 - self.p.outlier_share), self.p.outlier_share / 10)
+        odds = math.exp((nu + 1) / 2 * (math.log1p(tau * tau / nu) - math.log1p(tau * tau / nu / 100)))
+        return near / (near + far * odds)
+
+    def _learn_well(self, x: float, seconds: float) -> None:
+        p, rows = self.p, self.rows
+        kept = 2 ** -min(seconds / (86400 * p.well_half_life_days), 1 / p.level_rows)
+        w = 1.0 if rows < 20 else p.least_weight + (1 - p.least_weight) * self._regular(x, self.least[1])
+        mean, sums, weight = self.well if rows else [x, 0.0, 0.0]
+        before, deviation = weight * kept, x - mean
+        self.well = [
+            mean + w * deviation / (before + w), sums * kept + w * before / (before + w) * deviation**2, before + w,
+        ]  # fmt: skip
+
+    def _surprise(self, member: int, deviation: float) -> float:
         p = self.p
         floor = 0.0 if member == 0 else p.relative_floor * abs(self.mean[member])
-        least = 1e-6 if member in (0, 3, 5) else self.tiny
-        weight = self.weight[member]
+        weight = self.weight
         nu = weight + p.prior_rows
-        scale = math.sqrt((self.sums[member] + p.prior_rows * floor**2) / nu) + least
+        scale = max(math.sqrt((self.sums[member] + p.prior_rows * floor**2) / nu), self.least[member])
         tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(weight, 1e-12)))
         z = min(math.sqrt(nu * math.log1p(tau * tau / nu)) * (8 * nu + 1) / (8 * nu + 3), 20.0)
-        share = 1.0
-        if self.rows >= 20:
-            share = min(max(self.rows * self.interval / (86400 * p.trust_days), p.least_weight), 1.0)
-        near, far = ((1 + (tau / wide) ** 2 / nu) ** (-(nu + 1) / 2) / wide for wide in (1, 10))
-        regular = (1 - p.outlier_share) * near / ((1 - p.outlier_share) * near + p.outlier_share * far + 1e-300)
-        surprise = min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
-        return (surprise if weight > 2.5 else 0.0), share + (1 - share) * regular
+        return min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
 
     def _rare(self, key: tuple[int, bool], s: float) -> float:
         p = self.p
@@ -126,22 +155,24 @@ class Twin:
     def step(self, now: float, x: float) -> tuple[list[float], list[float], float]:
         """Surprises, rarities, and the norm of the rarities. `now` is in seconds."""
         self._turn(now)
+        w = self.trust = self._trust(x)
         seen, seconds = self._features(now, x)
         kept = 2 ** -min(seconds / (86400 * self.p.level_half_life_days), 1 / self.p.level_rows)
         surprises, rarities = [], []
         for m, value in enumerate(seen):
             deviation = value - self.mean[m]
-            s, w = self._surprise(m, deviation)
+            s = self._surprise(m, deviation) if self.weight > 2.5 else 0.0
             key = m, m in DIRECTED and deviation < 0
             surprises.append(s)
             rarities.append(self._rare(key, s))
             bin_ = min(int(4 * math.log1p(s)), 15)
             for most in (self.block, self.visit):
                 most[key] = max(most.get(key, 0), bin_)
-            before = self.weight[m] * kept
-            self.weight[m] = before + w
-            self.sums[m] = self.sums[m] * kept + w * before / self.weight[m] * deviation**2
-            self.mean[m] += w * deviation / self.weight[m]
+            before = self.weight * kept
+            self.sums[m] = self.sums[m] * kept + w * before / (before + w) * deviation**2
+            self.mean[m] += w * deviation / (before + w)
+        self.weight = self.weight * kept + w
+        self._learn_well(x, seconds)
         self.rows += 1
         self.block_rows += 1
         norm = self.p.norm
