@@ -119,6 +119,8 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "2000",
         # Batches are small: planning them anew after each shuffle costs more than it gives.
         "spark.sql.adaptive.enabled": "false",
+        # Where in Python an expression was made: two more calls to the JVM for each of thousands of expressions.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
         # A shard's model is in the worker that used it last: keep workers.
         "spark.python.worker.reuse": "true",
