@@ -33,7 +33,7 @@ _NOT_A_USER = (  # what else follows the word "user" or "account" in a sentence
     "permission|permissions|already|locked|created|deleted|added|removed|exists|expired|disabled|service|manager|key|keys"
 )
 
-_TIMES: tuple[tuple[str, str], ...] = (
+_FORMS: tuple[tuple[str, str], ...] = (
     (r"(?i)(?<!\w)[a-z][a-z0-9+.-]{1,19}+://[^\s\"'<>()\[\]{},;]++", "<url>"),
     (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>"),
     (
@@ -41,25 +41,19 @@ _TIMES: tuple[tuple[str, str], ...] = (
         r"(?:[:=,&?][\w.$@%+~*:=,&?/\\-]{0,999}[\w/\\=*])?",
         "<path>",
     ),
+    # one pattern for all that begins a word: a pass over the line is what costs
     (
-        rf"(?i)(?<!\w)(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{{0,6}},? )?{_MONTH}[a-z]{{0,6}} [ 0-9]?[0-9],? {_CLOCK}"
-        r"(?: [0-9]{4})?(?!\w)",
-        "<ts>",
-    ),
-    (
-        r"(?<!\w)[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}(?:[T -][0-9]{2}[:.][0-9]{2}(?:[:.][0-9]{2}(?:[.,][0-9]{1,9})?)?"
-        r"(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2})(?!\w))?)?",
-        "<ts>",
-    ),
-    (
-        rf"(?i)(?<!\w)[0-9]{{1,2}}[-/](?:{_MONTH}|[0-9]{{2}})[-/][0-9]{{4}}(?:[: ]{_CLOCK}(?: [+-][0-9]{{4}})?)?(?!\w)",
-        "<ts>",
+        rf"(?i)(?<!\w)(?=[0-9a-fjmnostw])(?:"
+        rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{{0,6}},? )?{_MONTH}[a-z]{{0,6}} [ 0-9]?[0-9],? {_CLOCK}(?: [0-9]{{4}})?(?!\w)"
+        r"|[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}(?:[T -][0-9]{2}[:.][0-9]{2}(?:[:.][0-9]{2}(?:[.,][0-9]{1,9})?)?"
+        r"(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2})(?!\w))?)?"
+        rf"|[0-9]{{1,2}}[-/](?:{_MONTH}|[0-9]{{2}})[-/][0-9]{{4}}(?:[: ]{_CLOCK}(?: [+-][0-9]{{4}})?)?(?!\w)"
+        r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?!\w)|(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?!\w))",
+        "<id>",  # a time, a UUID, the address of a network card
     ),
 )
 
 _ADDRESSES: tuple[tuple[str, str], ...] = (
-    (r"(?i)(?<!\w)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?!\w)", "<uuid>"),
-    (r"(?i)(?<!\w)(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?!\w)", "<mac>"),
     (
         r"(?i)(?<![\w:.])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}|::1)(?![\w:])",
         "<ip>",
@@ -91,9 +85,11 @@ _NAMES: tuple[tuple[str, str], ...] = (
 )
 
 _NUMBERS: tuple[tuple[str, str], ...] = (
-    (r"(?i)(?<!\w)0x[0-9a-f]{1,32}(?!\w)", "<hex>"),
-    # both digits and letters below g; or eight such letters
-    (r"(?i)(?<!\w)(?=[0-9a-f]{0,128}[0-9])(?=[0-9]{0,128}[a-f])[0-9a-f]{6,128}(?!\w)|(?<!\w)[A-Fa-f]{8}(?!\w)", "<num>"),
+    # hexadecimal: 0x..., or both digits and letters, or eight letters
+    (
+        r"(?i)(?<!\w)(?=[0-9a-f])(?:0x[0-9a-f]{1,32}|(?=[0-9a-f]{0,128}[0-9])(?=[0-9]{0,128}[a-f])[0-9a-f]{6,128}|[a-f]{8})(?!\w)",
+        "<num>",
+    ),
     (
         r"(?:(?<![A-Za-z0-9.>)-])[-+])?[0-9]++(?:[.,][0-9]++){0,40}+(?:[eE][-+]?[0-9]{1,3}(?!\w))?" + _UNIT,
         "<num>",
@@ -121,7 +117,7 @@ _PLACES: tuple[tuple[str, str], ...] = (
 
 MASKS: tuple[tuple[str, str], ...] = (
     (HEADER, ""),
-    *_TIMES,
+    *_FORMS,
     *_ADDRESSES,
     *_NAMES,
     *_NUMBERS,

@@ -1,7 +1,7 @@
 """Log message -> template: what varies from line to line is masked, what is the same stays.
 
-Tokens: `<url> <email> <path> <ts> <uuid> <mac> <ip> <str> <name> <hex> <num> <user>`; `<ip>` stands for host names too, `<num>`
-also for ids of letters and digits. A header before the message is cut off. Masking a template gives the same template.
+What varies is `<*>`, however much of it comes in a row. A header before the message is cut off. Masking a template gives the same
+template.
 
 A template is a function of the line alone: it knows of no other line, so it is the same in any order, on any shard, on replay,
 and in a file as in the chain; see docs/decisions/0012-templates.md. Words that vary and have no sign of it stay.
@@ -10,19 +10,35 @@ and in a file as in the chain; see docs/decisions/0012-templates.md. Words that 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from models.masks import MASKS, MAX_INPUT, MAX_TEMPLATE
 from models.xxhash64 import xxhash64
 
-__all__ = ["template_id", "template_of"]
+__all__ = ["masked", "template_id", "template_of"]
 
-_COMPILED = [(re.compile(pattern, re.ASCII), token.replace("$1", r"\1")) for pattern, token in MASKS]
+
+def _compiled(masks: Iterable[tuple[str, str]]) -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern, re.ASCII), token.replace("$1", r"\1")) for pattern, token in masks]
+
+
+_MASKS = _compiled(MASKS)
 
 
 def template_of(message: str) -> str:
     """The template of a message, at most 1,024 characters: what `pipelines.masking.template_of` says in Spark."""
+    return _applied(message, _MASKS)
+
+
+def masked(messages: Iterable[str], masks: Sequence[tuple[str, str]]) -> list[str]:
+    """Templates by other masks, to see what each is worth."""
+    compiled = _compiled(masks)
+    return [_applied(message, compiled) for message in messages]
+
+
+def _applied(message: str, masks: list[tuple[re.Pattern[str], str]]) -> str:
     text = message[:MAX_INPUT]
-    for pattern, token in _COMPILED:
+    for pattern, token in masks:
         text = pattern.sub(token, text)
     return text[:MAX_TEMPLATE].strip(" ")
 

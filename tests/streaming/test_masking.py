@@ -32,9 +32,18 @@ LINES = [
 PIECES = st.sampled_from([*LINES, *"0123456789abcdef.:-/\\@'\"<>()[]{},=_| ", "<num>", "<ip>", "blk_", "0x", "user "])
 MESSAGES = st.lists(PIECES | st.text(max_size=5), max_size=8).map("".join)
 HOSTILE = [
-    *(unit * (8192 // len(unit)) for unit in ("a", "a.", "1.", "1,", "a:", "/", "/a", '"', "'", "-", "a-", "@", "0f", "a1")),
-    *(unit * (8192 // len(unit)) for unit in ("<ip>", "<ip> (", "<*>", "<*> (", " ", "a b", "a://", "(1 ", "Jan ", "[", "[a] ")),
-    *(unit * (8192 // len(unit)) for unit in ("12:00:00 ", "2026-01-05 10:00:03 ", "INFO ", "- ", "a|", "A ", "a: ", "./a", "é")),
+    *(
+        unit * (8192 // len(unit))
+        for unit in ("a", "a.", "1.", "1,", "a:", "/", "/a", '"', "'", "-", "a-", "@", "0f", "a1")
+    ),
+    *(
+        unit * (8192 // len(unit))
+        for unit in ("<ip>", "<ip> (", "<*>", "<*> (", " ", "a b", "a://", "(1 ", "Jan ", "[", "[a] ")
+    ),
+    *(
+        unit * (8192 // len(unit))
+        for unit in ("12:00:00 ", "2026-01-05 10:00:03 ", "INFO ", "- ", "a|", "A ", "a: ", "./a", "é")
+    ),
     "x" * 1_000_000,
 ]
 
