@@ -67,6 +67,9 @@ def mine_to_file(file: Path, target: Path | None, console: Console) -> Found:
     if target is None:
         with Path(os.devnull).open("w") as nowhere:
             return mine(file, nowhere, console)
+    if target.exists() and file.exists() and target.samefile(file):
+        msg = f"templates: --out {target} is the log file itself; wanted another file"
+        raise InputError(msg)
     part = target.with_name(target.name + ".part")
     try:
         with part.open("w", encoding="utf-8", newline="") as out:
