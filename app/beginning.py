@@ -18,6 +18,7 @@ from pathlib import Path
 
 from app import gaps, topics
 from app.errors import InputError
+from app.serving import read_object
 from app.settings import Settings
 
 BEGUN = ("extract", "detect", "correlate")
@@ -39,9 +40,8 @@ def home_of(settings: Settings) -> Path:
 
 def beginning(settings: Settings) -> Beginning | None:
     """Where the jobs of the settings' version begin; None for the beginning of the log."""
-    try:
-        kept = json.loads((home_of(settings) / "begin.json").read_text())
-    except FileNotFoundError:
+    kept = read_object(home_of(settings) / "begin.json")
+    if kept is None:
         return None
     offsets = {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in kept["offsets"].items()}
     return Beginning(settings.checkpoint("begin"), kept["tick"], offsets)

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from app import logs, serving, stack
@@ -296,6 +297,27 @@ def collect(
             from_start=from_start,
         )
     out.print(f"sent {sent.telemetry} measurements and {sent.logs} log lines")
+
+
+@app.command()
+def templates(
+    file: Annotated[Path, typer.Argument(help="A log file, with or without headers before the messages.")],
+    out_file: Annotated[Path | None, typer.Option("--out", help="Write line, template_id, template as CSV.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The templates of a log file: the same as the chain gives to the same lines. CSV on stdout without --out or --json."""
+    from app import template_commands as commands
+
+    if out_file is None and not as_json:
+        commands.mine_to_stdout(file, err)
+        return
+    found = commands.mine_to_file(file, out_file, err)
+    if as_json:
+        print_json(commands.summary(file, found, out_file))
+        return
+    shown = found.templates()
+    rows = [[f"{t['lines']:,}", t["template_id"], escape(t["template"])] for t in shown[: commands.SHOWN]]
+    table(f"{len(shown):,} templates in {found.lines:,} lines of {file}", ["lines", "id", "template"], rows)
 
 
 @app.command()

@@ -104,7 +104,7 @@ def demo_settings(settings: Settings) -> Settings:
             # Its own servers, whatever others the user has.
             "kafka": KafkaSettings(),
             "elasticsearch": ElasticsearchSettings(),
-            "spark": settings.spark.model_copy(update={"master": "local[2]", "max_records_per_batch": 150_000}),
+            "spark": settings.spark.model_copy(update={"max_records_per_batch": 150_000}),
         }
     )
 

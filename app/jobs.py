@@ -10,6 +10,7 @@ from app.errors import InputError
 from app.settings import Settings
 from pipelines import correlate, detect, extract, index
 from pipelines.bulk import Elastic, Outcome, Stopping
+from pipelines.documents import documents
 from pipelines.runner import Input, Job, Kafka
 from replay import savepoint
 
@@ -136,9 +137,8 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
     return Job(
         name="index",
         inputs=(Input(tuple(topics[kind] for kind in kinds), headers=True),),
-        transform=lambda raw: raw,
+        transform=lambda raw: documents(raw, settings.version, topics),
         sink=index.sink(
-            settings.version,
             topics,
             elastic_of(settings),
             kafka_of(settings),

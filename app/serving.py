@@ -185,14 +185,14 @@ def begun(settings: Settings) -> list[str]:
     return sorted(kept.parent.name for kept in file.parent.parent.glob(f"*/{file.name}"))
 
 
-def read_object(file: Path) -> dict[str, Any] | None:
-    """A file's JSON object; None for one that is not there. Raises InputError for a file that is not JSON."""
+def read_object(file: Path, remedy: str = "bring it back from a copy") -> dict[str, Any] | None:
+    """A file's JSON object; None for one that is not there. Raises InputError, with a remedy, for one that is not JSON."""
     try:
         found: dict[str, Any] = json.loads(file.read_text())
     except FileNotFoundError:
         return None
     except ValueError as error:
-        msg = f"{file} is not JSON: {error}; bring it back from a copy"
+        msg = f"{file} is not JSON: {error}; {remedy}"
         raise InputError(msg) from error
     return found
 

@@ -20,6 +20,7 @@ from app.settings import Settings
 from app.stack import silent
 from pipelines.jvm import FUNCTIONS
 
+LEAST_TASKS = 6
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -33,7 +34,7 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     # Spark binds to the host's name, which need not resolve; nothing here is meant for other machines.
     if settings.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(settings.spark.master)
+    builder = SparkSession.builder.appName(name).master(master_of(settings))
     for key, value in (options(settings, own) | settings.spark.extra).items():
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
@@ -93,6 +94,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(jars),
         "spark.driver.memory": settings.spark.driver_memory,
+        **parallelism(settings),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -117,10 +119,27 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "2000",
         # Batches are small: planning them anew after each shuffle costs more than it gives.
         "spark.sql.adaptive.enabled": "false",
+        # Where in Python an expression was made: two more calls to the JVM for each of thousands of expressions.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
         # A shard's model is in the worker that used it last: keep workers.
         "spark.python.worker.reuse": "true",
     }
+
+
+def master_of(settings: Settings) -> str:
+    """Spark's master. `local[*]` is a place for a task on each core, and at least `LEAST_TASKS`.
+
+    Tasks of four jobs run side by side, and many of them wait: for Python, for Elasticsearch, for a commit. With two places
+    on two cores, jobs waited for one another.
+    """
+    own = settings.spark.master
+    return f"local[{max(LEAST_TASKS, os.cpu_count() or 1)}]" if own == "local[*]" else own
+
+
+def parallelism(settings: Settings) -> dict[str, str]:
+    """Tasks of a bounded run do not wait: one for a core."""
+    return {"spark.default.parallelism": str(os.cpu_count() or 1)} if settings.spark.master == "local[*]" else {}
 
 
 def log_configuration() -> Path:

@@ -28,8 +28,10 @@ WANTED = {
     "chain_events_per_second": ("extract, detect, correlate live, events/s", ""),
     "replay_to_plain": ("replay / plain reading", ">= 0.45"),
     "replay_to_chain": ("replay / live chain", ">= 3"),
-    "latency_median_seconds": ("window closed -> searchable, median s", "< 5"),
-    "latency_p99_seconds": ("window closed -> searchable, p99 s", "< 10"),
+    "latency_median_seconds": ("window closed -> novelty searchable, median s", "< 5"),
+    "latency_p99_seconds": ("window closed -> novelty searchable, p99 s", "< 10"),
+    "scores_latency_median_seconds": ("the same with all scores indexed, median s", ""),
+    "scores_latency_p99_seconds": ("the same with all scores indexed, p99 s", ""),
 }
 
 
@@ -40,7 +42,7 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=10_000)
     parser.add_argument("--many", type=int, default=500_000, help="series for detect")
     parser.add_argument("--rate", type=int, default=20_000, help="events/s live")
-    parser.add_argument("--seconds", type=float, default=120.0, help="live, after two minutes' warm-up")
+    parser.add_argument("--seconds", type=float, default=120.0, help="live, after four minutes' warm-up")
     parser.add_argument("--only", choices=list(PARTS), default=None)
     chosen = parser.parse_args()
     about = machine()

@@ -57,7 +57,7 @@ def deployment() -> Iterator[tuple[Settings, SparkSession]]:
                         "partitions": PARTITIONS,
                     }
                 ),
-                "spark": base.spark.model_copy(update={"master": "local[2]", "driver_memory": "6g"}),
+                "spark": base.spark.model_copy(update={"driver_memory": "6g"}),
                 "kafka": base.kafka.model_copy(update={"bootstrap_servers": servers.kafka}),
                 "elasticsearch": base.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
             }

@@ -29,6 +29,7 @@ from models.novelty import Novelty
 from models.windows import Scores, Windows
 from pipelines.jvm import packed_by_shard
 from pipelines.ordering import SCHEMA, Columns, WindowBuffer
+from pipelines.parts import BUFFER, joined, parted
 
 ANSWER = (
     "shard int, series string, window_end long, score double, value double, typical double, lower double, "
@@ -36,8 +37,7 @@ ANSWER = (
 )
 TYPES = dict(column.split() for column in ANSWER.split(", "))
 COLUMNS = list(TYPES)
-SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
-BUFFER = "buffer"
+SCORE = COLUMNS[1:-1]
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
@@ -90,18 +90,17 @@ class DetectProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Take what came for a shard, and answer for each window that it completes."""
         shard = int(key[0])
-        saved = self._parts.getValue((BUFFER,)) if self._parts.exists() else None
+        saved = self._parts.getValue((BUFFER,))
         buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
         before = buffer.done
         for frame in rows:
             take_in(buffer, frame["value"].tolist())
         answers: list[Columns] = []
         if buffer.limit > before:
-            detector = self._detector(shard, before)
+            detector, kept = self._detector(shard, before)
             for window_end, windows in buffer.take():
                 answers += step(detector, shard, window_end, windows, self._version, self._shards)
-            kept = self._parts.containsKey(("names",))
-            for part, data in detector.dump(only_changed=kept).items():
+            for part, data in joined(detector.dump(only_changed=kept)).items():
                 self._parts.updateValue((part,), (data,))
             self._warm[self._run, shard] = (buffer.done, detector)
         self._parts.updateValue((BUFFER,), (buffer.dump(),))
@@ -116,14 +115,16 @@ class DetectProcessor(StatefulProcessor):
         begun = self._begin(shard) if self._begin is not None else None
         return WindowBuffer() if begun is None else WindowBuffer(done=begun[0])
 
-    def _detector(self, shard: int, done: int) -> ShardDetector:
+    def _detector(self, shard: int, done: int) -> tuple[ShardDetector, bool]:
+        """The model of a shard after a window, and whether the state holds it."""
         warm = self._warm.pop((self._run, shard), None)
         if warm is not None and warm[0] == done:
-            return warm[1]
-        parts = {key[0]: value[0] for key, value in self._parts.iterator() if key[0] != BUFFER}
-        if not parts and self._begin is not None and (begun := self._begin(shard)) is not None:
+            return warm[1], True
+        parts = parted({key[0]: value[0] for key, value in self._parts.iterator() if key[0] != BUFFER})
+        kept = bool(parts)
+        if not kept and self._begin is not None and (begun := self._begin(shard)) is not None:
             parts = dict(begun[1])
-        return ShardDetector.load(parts, self._parameters) if parts else ShardDetector(self._parameters)
+        return ShardDetector.load(parts, self._parameters) if parts else ShardDetector(self._parameters), kept
 
 
 # Records of `statistics`: those of rows, and those of ticks.
@@ -185,8 +186,8 @@ def statements(shard: int, window_end: int, novelties: list[Novelty], version: s
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:
     """Scores as rows of `ANSWER`."""
-    names = ("series", "score", "value", "typical", "lower", "upper", "kind")
-    return answer(len(scores.series), shard, window_end, **{name: getattr(scores, name) for name in names})
+    columns = {name: getattr(scores, name) for name in SCORE if name != "window_end"}
+    return answer(len(scores.series), shard, window_end, **columns)
 
 
 def record(novelty: Novelty, version: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from pipelines.inputs import log_lines, telemetry_points
 from pipelines.inputs.fields import quoted
-from pipelines.jvm import sums_of_flat
+from pipelines.jvm import sums_of_flat, sums_schema
 from pipelines.law import MICROS, MILLIS, Law
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 
@@ -39,9 +39,7 @@ TIME_BITS, OFFSET_BITS, PARTITION_BITS = 24, 33, 6
 
 # What has been added up before Spark's own aggregation: null on rows of single points.
 SUMS = [
-    *(f"sums_s{i}" for i in range(len(SUM_SCALES))),
-    *(f"sums_q{i}" for i in range(len(SQUARE_SCALES))),
-    *(f"sums_{name}" for name in ("n", "min", "max", "last", "order")),
+    field.name for field in sums_schema((SUM_SCALES, SQUARE_SCALES)) if field.name not in ("sums_window", "sums_series")
 ]
 
 STATISTICS = ("series", "window_end", "n", "mean", "m2", "min", "max", "last", "shard", "template", "sample")
@@ -132,10 +130,6 @@ def point_statistics(points: DataFrame, law: Law) -> DataFrame:
     """Exact statistics per series and window: n, mean, M2, min, max and the last value."""
     value = F.col("value") + F.lit(0.0)  # -0.0 is 0.0: which of them is the least depends on their order
     level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(value)
-
-    def either(summed: str, own: Column) -> Column:
-        return F.coalesce(F.col(f"sums_{summed}"), own)
-
     sums = (
         points.withColumn("level", level)
         .groupBy("window", "series", "payload")
@@ -192,6 +186,11 @@ def window_end() -> Column:
     return F.unix_millis("window")
 
 
+def either(name: str, own: Column) -> Column:
+    """What has been added up under a name; a point's own where nothing has."""
+    return F.coalesce(F.col(f"sums_{name}"), own)
+
+
 def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]:
     """Sums of `value` that do not depend on the order of addition: whole multiples of each scale, as longs.
 
@@ -202,7 +201,7 @@ def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]
     for i, scale in enumerate(scales):
         # towards zero: rounded down, the rest of a small negative number would be near the scale, without its last digits
         whole = (rest / F.lit(scale)).cast("long")
-        sums.append(F.sum(F.coalesce(F.col(f"sums_{name}{i}"), whole)).alias(f"{name}{i}"))
+        sums.append(F.sum(either(f"{name}{i}", whole)).alias(f"{name}{i}"))
         rest = rest - whole.cast("double") * F.lit(scale)
     return sums
 

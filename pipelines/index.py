@@ -12,7 +12,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.bulk import BulkParameters, Elastic, Outcome, Refused, Stopping, write_all
-from pipelines.documents import documents, newest
+from pipelines.documents import newest
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 
 log = structlog.get_logger()
@@ -22,7 +22,6 @@ LETTER = "topic string, key binary, value binary, headers array<struct<key:strin
 
 
 def sink(
-    version: str,
     topics: Mapping[str, str],
     elastic: Elastic,
     kafka: Kafka,
@@ -31,7 +30,7 @@ def sink(
     parameters: BulkParameters | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> BatchSink:
-    """Indexes a batch of records as Kafka gives them; a batch that is repeated becomes the same documents.
+    """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
 
     `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it answers yes
     while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` hears of every
@@ -39,9 +38,9 @@ def sink(
     """
     sending = parameters or BulkParameters()
 
-    def write(raw: DataFrame, batch_id: int) -> None:
-        outcome = write_all(newest(documents(raw, version, topics)), elastic, sending, stopping)
-        post(raw.sparkSession, outcome.refused, topics, kafka)
+    def write(found: DataFrame, batch_id: int) -> None:
+        outcome = write_all(newest(found), elastic, sending, stopping)
+        post(found.sparkSession, outcome.refused, topics, kafka)
         log.debug(
             "batch indexed", batch=batch_id, written=outcome.written, settled=outcome.settled, retries=outcome.retries
         )

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any
+from functools import cached_property, reduce
+from typing import Any, ClassVar
 
 import structlog
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -138,7 +139,16 @@ def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any
 
 
 class Watch(StreamingQueryListener):
-    """Hears of every batch, and of looking for one in vain: hands that on, and remembers a broken law."""
+    """Hears of every batch, and of looking for one in vain: hands that on, and remembers a broken law.
+
+    Hears the JVM's own events. PySpark would make Python objects of all that is in them, at the cost of an exception, and of
+    a search through every jar, for each map: a sixth of a core where a few jobs have a batch a second.
+    """
+
+    class Java:
+        """Says to py4j what this is."""
+
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
 
     def __init__(
         self, on_progress: Callable[[str, Progress], None] | None = None, on_idle: Callable[[str], None] | None = None
@@ -148,13 +158,17 @@ class Watch(StreamingQueryListener):
         self._names: dict[str, str] = {}
         self.dropped: dict[str, int] = {}
 
+    @cached_property
+    def _jlistener(self) -> Any:  # what PySpark gives to the JVM
+        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(self)  # type: ignore[union-attr]
+
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
-        self._names[str(event.id)] = event.name or "?"
+        self._names[event.id().toString()] = event.name() or "?"
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
-        progress = json.loads(event.progress.json)
+        progress = json.loads(event.progress().json())
         name = progress.get("name") or "?"
         dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
         self.dropped[name] = self.dropped.get(name, 0) + dropped
@@ -163,7 +177,7 @@ class Watch(StreamingQueryListener):
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Spark's name."""
-        name = self._names.get(str(event.id))  # the event itself has none
+        name = self._names.get(event.id().toString())  # the event itself has none
         if name is not None and self._on_idle is not None:
             self._on_idle(name)
 

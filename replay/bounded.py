@@ -7,8 +7,9 @@ before and ends with a savepoint, so it can be repeated on its own; what it has 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from app import jobs
 from app.errors import LawBroken
@@ -62,14 +62,14 @@ def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict
     """Make the windows of a slice, from the savepoint `before` to a new one at `after`. Answers counts and digests."""
     topics, kafka = jobs.topics_of(work.settings), jobs.kafka_of(work.settings)
     counts: dict[str, int] = {"events": part.events}
-    with ExitStack() as stack:
-        closed = kept(stack, extracted(work, kafka, part, topics))
+    with scratch(after) as folder:
+        closed = kept(extracted(work, kafka, part, topics), folder / "closed")
         windows = extract.windows_of(closed, counts.__setitem__)
         rows = extract.statistics(closed, work.law)
         shards, version = work.law.shards, work.settings.version
         begin = partial(savepoint.begin_of, str(before)) if before is not None else None
         answers = detect_bounded(rows, windows, work.settings.detector, version, shards, work.partitions, begin)
-        answers = kept(stack, answers)
+        answers = kept(answers, folder / "answers")
         said = answers.where(F.col("part").isNull())
         records = detect.records(said, topics, work.settings.topics.partitions)
         work.report("detecting")
@@ -87,11 +87,21 @@ def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict
     return {"counts": counts, "digests": digests}
 
 
-def kept(stack: ExitStack, frame: DataFrame) -> DataFrame:
-    """A table that is computed once, on disk, and let go of at the end."""
-    frame = frame.persist(StorageLevel.DISK_ONLY)
-    stack.callback(frame.unpersist)
-    return frame
+@contextmanager
+def scratch(after: Path) -> Iterator[Path]:
+    """A folder beside a slice's savepoint, for as long as the slice is made."""
+    folder = after.with_name(f"{after.name}.scratch")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kept(frame: DataFrame, folder: Path) -> DataFrame:
+    """A table that is computed once. Of one that is persisted, Spark plans all that came before again for each use."""
+    frame.write.option("compression", "none").parquet(str(folder))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(folder))
 
 
 def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from app import run as live
 from app import topics
 from app.errors import InputError, LawBroken
+from app.serving import read_object
 from app.settings import Settings
 from replay import savepoint
 from replay.bounded import Work, run_slice
@@ -68,13 +69,9 @@ def folder_of(settings: Settings) -> Path:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """A run's manifest; None where there is none. Raises InputError for one that cannot be read."""
     file = folder / "manifest.json"
-    try:
-        found: dict[str, Any] = json.loads(file.read_text())
-    except FileNotFoundError:
+    found = read_object(file, "remove the folder and replay under this version again")
+    if found is None:
         return None
-    except ValueError as error:
-        msg = f"{file} is not JSON: {error}; remove the folder and replay under this version again"
-        raise InputError(msg) from error
     if found.get("format") != FORMAT:
         msg = f"{file} has format {found.get('format')}, wanted {FORMAT}; read it with the release that wrote it"
         raise InputError(msg)

@@ -35,8 +35,8 @@ from models import series as names
 from models.detector import Parameters, ShardDetector
 from models.shard_state import TABLES, host_of
 from models.store import read_part
-from pipelines.detect import BUFFER
 from pipelines.ordering import WindowBuffer
+from pipelines.parts import BUFFER, parted
 from pipelines.retention import newest
 
 VARIABLE = "parts"
@@ -169,7 +169,7 @@ def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | No
     rows = read(spark, settings, lambda state: state.where(F.col("shard") == number))
     if not rows:
         return None
-    return Shard(rows[0]["shard"], {row["part"]: bytes(row["bytes"]) for row in rows})
+    return Shard(rows[0]["shard"], parted({row["part"]: bytes(row["bytes"]) for row in rows}))
 
 
 def hosts(spark: SparkSession, settings: Settings) -> list[str]:

@@ -30,8 +30,8 @@ from app.errors import InputError, ServiceUnavailable
 from app.settings import Settings
 from models.shard_state import host_of
 from pipelines.correlate import BEGINNING, StatementBuffer
-from pipelines.detect import BUFFER
 from pipelines.ordering import WindowBuffer
+from pipelines.parts import BUFFER, parted
 from replay import savepoint
 from replay.savepoint import CorrelatorState, Origin, ShardParts
 
@@ -178,9 +178,10 @@ def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
         if row.part == BUFFER:
             ticks[row.shard] = WindowBuffer.load(bytes(row.bytes)).done
             continue
-        file = folder / str(row.shard) / row.part
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(row.bytes)
+        for name, data in parted({row.part: bytes(row.bytes)}).items():
+            file = folder / str(row.shard) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
     return {shard: ticks[shard] if (folder / str(shard)).is_dir() else BEGINNING for shard in sorted(ticks)}
 
 

@@ -8,7 +8,9 @@ shuffle, so they run on streams as on tables, and no record makes them raise: wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -44,6 +46,9 @@ LINE_SHAPE = (
     f"log:struct<level:string,file:struct<path:string>>,resourceLogs:{otlp.LOGS}>"
 )
 
+# of each Spark context, by what made it
+_MADE: WeakKeyDictionary[SparkContext, dict[Callable[[], Column], Column]] = WeakKeyDictionary()
+
 _POINT_ROW = {"event_time": "timestamp", "series": "string", "host": "string", "value": "double"}
 _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "level": "string", "message": "string"}
 
@@ -65,10 +70,9 @@ def telemetry_points(raw: DataFrame, done: Column | None = None) -> DataFrame:
         flat["value"].alias("__value"),
     )
     series = F.col("__series")
-    left = series.isNull() if done is None else series.isNull() & ~done
-    rows = _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW, left)
+    read = read.withColumn("__left", series.isNull() if done is None else series.isNull() & ~done)
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
-    read = read.withColumn("__row", F.explode_outer(rows))
+    read = read.withColumn("__row", F.explode_outer(_made_once(_point_rows)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     host = unquoted(F.element_at(F.split(series, "/", 3), 2))
     return read.select(
@@ -87,9 +91,8 @@ def log_lines(raw: DataFrame) -> DataFrame:
     `raw_value` and `reason` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
     flat = F.col("__flat")
-    read = _with_flat(raw, canonical.flat_line)
-    rows = _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW, flat.isNull())
-    read = read.select(*_columns(raw), "__flat", F.explode_outer(rows).alias("__row"))
+    read = _with_flat(raw, canonical.flat_line).withColumn("__left", flat.isNull())
+    read = read.withColumn("__row", F.explode_outer(_made_once(_line_rows)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     own = {name: flat[name] for name in _LINE_ROW}
     own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_name(flat["level"])}
@@ -100,6 +103,25 @@ def log_lines(raw: DataFrame) -> DataFrame:
         template_of(message).alias("template"),
         row["reason"].alias("reason"),
     )
+
+
+def _point_rows() -> Column:
+    return _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW)
+
+
+def _line_rows() -> Column:
+    return _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW)
+
+
+def _made_once(make: Callable[[], Column]) -> Column:
+    """What `make` answers, made once for a Spark context: ten thousand calls to the JVM, which take seconds."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        return make()
+    made = _MADE.setdefault(context, {})
+    if make not in made:
+        made[make] = make()
+    return made[make]
 
 
 def _others(raw: DataFrame) -> list[Column]:
@@ -149,8 +171,8 @@ def _lines(text: Column, shape: Column) -> Column:
     )
 
 
-def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str], where: Column) -> Column:
-    """The rows of a record that is not plainly good: at least one. `read` makes them of a record's text and its shape."""
+def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str]) -> Column:
+    """The rows of a record that is `__left`: at least one. `read` makes them of a record's text and its shape."""
     beat = {"event_time": F.col("timestamp"), "host": F.lit(HEARTBEAT), "series": F.lit(HEARTBEAT)}
 
     def of_shape(text: Column, shape: Column) -> Column:
@@ -166,7 +188,7 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
         return let(one, lambda shape: of_shape(text, shape))
 
     given = F.col("raw_value").cast("string")
-    return let(F.when(F.is_valid_utf8(given), given), of_text, where)
+    return let(F.when(F.is_valid_utf8(given), given), of_text, F.col("__left"))
 
 
 def _struct(schema: dict[str, str], *given: Column | None, reason: Column | None = None) -> Column:

@@ -12,13 +12,13 @@ public class ScoreText implements UDF8 {
   private static final int DIGITS = 7;
   private static final double LEAST = 1e-5;
   private static final double MOST = 1e15;
-  private static final double[] POWERS = new double[20];
+  private static final double[] POWERS = new double[19];
   private static final char[] HEX = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
 
   static {
     long power = 1;
-    for (int i = 0; i < 19; i++) {
-      POWERS[i] = power; // exact, because below 2^63 and a product of few fives
+    for (int i = 0; i < POWERS.length; i++) {
+      POWERS[i] = power; // exact: a double holds 5^18, and twos are its exponent
       power *= 10;
     }
   }

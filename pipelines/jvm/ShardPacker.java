@@ -18,6 +18,7 @@ import org.apache.spark.sql.RowFactory;
  */
 public class ShardPacker implements MapPartitionsFunction {
   private static final byte[] MEMBER = {'"', 's', 'h', 'a', 'r', 'd', '"', ':'};
+  private static final int SHOWN = 200; // bytes of a record that an error says
   private static final int ENOUGH = 1 << 18; // bytes of a row: all shards of a partition wait in memory
 
   @Override
@@ -44,7 +45,7 @@ public class ShardPacker implements MapPartitionsFunction {
         Iterator rest = open.entrySet().iterator();
         while (rest.hasNext()) {
           Map.Entry entry = (Map.Entry) rest.next();
-          ready.add(RowFactory.create(new Object[] {entry.getKey(), ((ByteArrayOutputStream) entry.getValue()).toByteArray()}));
+          ready.add(row((Integer) entry.getKey(), (ByteArrayOutputStream) entry.getValue()));
         }
         open.clear();
       }
@@ -71,9 +72,13 @@ public class ShardPacker implements MapPartitionsFunction {
       }
       lines.write(record, 0, record.length);
       if (lines.size() >= ENOUGH) {
-        ready.add(RowFactory.create(new Object[] {shard, lines.toByteArray()}));
+        ready.add(row(shard, lines));
         lines.reset();
       }
+    }
+
+    private static Row row(Integer shard, ByteArrayOutputStream lines) {
+      return RowFactory.create(new Object[] {shard, lines.toByteArray()});
     }
   }
 
@@ -96,6 +101,7 @@ public class ShardPacker implements MapPartitionsFunction {
       }
     }
     throw new IllegalArgumentException(
-        "a record of the topic of statistics without a shard: " + (record == null ? "null" : new String(record)));
+        "a record of the topic of statistics without a shard: "
+            + (record == null ? "null" : new String(record, 0, Math.min(record.length, SHOWN))));
   }
 }

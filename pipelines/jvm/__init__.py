@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -80,19 +80,28 @@ def sums_of_flat(
     `extract.arrival_order`: bits of offset and of partition, microseconds of a step. Columns of sums are `sums_window` (end,
     ms), `sums_series`, `sums_n`, `sums_s0`, ..., `sums_q0`, ..., `sums_min`, `sums_max`, `sums_last`, `sums_order`.
     """
+    schema = StructType([*RECORD, *sums_schema(scales)])
+    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
+    arrays = (_doubles(raw.sparkSession, each) for each in scales)
+    rows = _map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
+    return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
+
+
+def sums_schema(scales: Sequence[Sequence[float]]) -> list[StructField]:
+    """The columns of sums, in the order in which `FlatSums` writes them."""
     parts = [f"{name}{i}" for name, each in zip("sq", scales, strict=True) for i in range(len(each))]
     sums = [("window", LongType()), ("series", StringType()), ("n", LongType()), *((p, LongType()) for p in parts)]
     sums += [("min", DoubleType()), ("max", DoubleType()), ("last", DoubleType()), ("order", LongType())]
-    schema = StructType([*RECORD, *(StructField(f"sums_{name}", kind) for name, kind in sums)])
-    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
-    gateway: Any = raw.sparkSession.sparkContext._gateway
-    arrays = []
-    for each in scales:
-        arrays.append(gateway.new_array(gateway.jvm.double, len(each)))
-        for i, scale in enumerate(each):
-            arrays[-1][i] = scale
-    rows = _map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
-    return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
+    return [StructField(f"sums_{name}", kind) for name, kind in sums]
+
+
+def _doubles(spark: SparkSession, values: Sequence[float]) -> Any:
+    """An array of Java's."""
+    gateway: Any = spark.sparkContext._gateway
+    array = gateway.new_array(gateway.jvm.double, len(values))
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
 
 
 def _map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:

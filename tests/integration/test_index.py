@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from app.serving import Serving, Term
 from app.settings import Settings
 from app.stack import Addresses
 from pipelines.bulk import BulkParameters, Elastic, Outcome, write_all
+from pipelines.documents import documents
 from pipelines.index import sink
 from pipelines.runner import Input, Job, Kafka, start
 
@@ -255,8 +257,9 @@ class Deployment:
     def index(self, checkpoint: Path) -> None:
         """Run the job over all that is in its topics now."""
         kafka = Kafka(self.kafka)
-        write = sink(self.version, self.topics, Elastic(self.url), kafka, stopping=never, parameters=QUICK)
-        job = Job("index", (Input(tuple(self.topics.values()), headers=True),), lambda raw: raw, str(checkpoint), write)
+        write = sink(self.topics, Elastic(self.url), kafka, stopping=never, parameters=QUICK)
+        inputs = (Input(tuple(self.topics.values()), headers=True),)
+        job = Job("index", inputs, partial(documents, version=self.version, topics=self.topics), str(checkpoint), write)
         start(self.spark, kafka, job, {"availableNow": True}).awaitTermination()
 
 

@@ -27,8 +27,9 @@ from models.incidents import CorrelationParameters, Correlator, Statement
 from models.windows import Windows
 from pipelines import bounded, detect
 from pipelines.correlate import CorrelateProcessor, StatementBuffer, value_of
-from pipelines.detect import BUFFER, Begin, DetectProcessor
+from pipelines.detect import Begin, DetectProcessor
 from pipelines.ordering import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
+from pipelines.parts import BUFFER, parted
 
 START, LENGTH = 1_767_571_200_000, 10_000
 WINDOWS, SHARDS, PARTITIONS = 48, 3, 2
@@ -224,7 +225,7 @@ class Detecting:
 
     def parts(self, shard: int) -> dict[str, bytes]:
         """The state of a shard."""
-        return {key[0]: value[0] for key, value in self._state[shard].items()}
+        return parted({key[0]: value[0] for key, value in self._state[shard].items()})
 
 
 class Correlating:

@@ -1,0 +1,251 @@
+"""Laws of templates: what varies is masked, what is the same stays, headers are nothing, a template is its own template."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.simulator.parameters import COLUMN
+from app.simulator.vocabulary import PARAMETER, TEMPLATES
+from models.masks import MAX_TEMPLATE
+from models.templates import template_id, template_of
+from models.xxhash64 import xxhash64
+
+MASKED = {
+    "took 12 ms": "took <*>",
+    "took 1,234.5ms of 99 s": "took <*> of <*>",
+    "99% idle, 3 % busy": "<*> idle, <*> % busy",
+    "a  b\t c\n": "a b c",
+    "at 2026-01-05 10:00:03,250 +0100 and 10:00:03": "at <*> and <*>",
+    "at Mon Jan  5 10:00:03 2026": "at <*>",
+    "id 54FADB41-2c4e-40cd-baed-9335e4c35a9e": "id <*>",
+    "id 54fadb412c4e40cdbaed9335e4c35a9e": "id <*>",
+    "id req_8fj3kd9": "id <*>",
+    "at 0xDEADBEEF": "at <*>",
+    "block blk_-6952295868487656571": "block <*>",
+    "commit 9f4ef63 and ffffffff": "commit <*> and <*>",
+    "a decade of facades": "a decade of facades",
+    "from 10.0.0.1:5000 to /10.0.0.2": "from <*> to /<*>",
+    "from fe80::1ff:fe23:4567:890a and ::1": "from <*> and <*>",
+    "peer db-1.example.com:5432 is down": "peer <*> is down",
+    "link 0a:1b:2c:3d:4e:5f up": "link <*> up",
+    "mail to Ann.B@example.com": "mail to <*>",
+    "open /var/lib/x.log: denied": "open <*>: denied",
+    "open ./x/y failed, a/b/c too": "open <*> failed, <*> too",
+    "read orders.csv in C:\\Users\\x": "read <*> in <*>",
+    "see https://example.com/a?b=c#d.": "see <*>",
+    "user 'ann' said \"hi there\"": "user <*> said <*>",
+    "session opened for user ann by (uid=0)": "session opened for user <*> by (uid=<*>)",
+    "Failed password for ann from 10.0.0.1 port 22": "Failed password for <*> from <*> port <*>",
+    "user unknown, user is locked": "user unknown, user is locked",
+    "can't stop, won't stop": "can't stop, won't stop",
+    "sent -5 and +7 of eth0": "sent <*> and <*> of <*>",
+    "start com.example.app.Main now": "start <*> now",
+    "java.lang.NullPointerException: null": "java.lang.NullPointerException: null",
+    "org.apache.kafka.Producer.send()": "org.apache.kafka.Producer.send()",
+    "caused by x.........0": "caused by x.........<*>",
+    "": "",
+}
+
+# equal but for how many there are, or for what they look like
+ALIKE = [
+    ("no 1 2 3 4", "no 1"),
+    ("hosts 10.0.0.1, 10.0.0.2", "hosts 10.0.0.1"),
+    ("peer 10.0.0.1 (db.example.com) left", "peer 10.0.0.1 () left", "peer 10.0.0.1 left"),
+    ("sent 12 bytes", "sent 1396 bytes (1.36 KB)"),
+    ("id 1234567890123456", "id 12345678901234af"),
+]
+
+HEADERS = [
+    "Jan  5 10:00:03 web-1 sshd[123]: ",
+    "<34>Jan  5 10:00:03 web-1 cron: ",
+    "<34>1 2026-01-05T10:00:03.003Z web-1 app 812 ID47 - ",
+    "2026-01-05T10:00:03.123456+01:00 web-1 kernel: ",
+    "2026-01-05 10:00:03,123 INFO [main] org.acme.Thing: ",
+    "2026-01-05 10:00:03,123 [worker-3] DEBUG org.acme.Thing - ",
+    "10:00:03.123 [main] WARN  c.a.Thing - ",
+    "2026-01-05 10:00:03.123  INFO 4711 --- [main] org.acme.Thing           : ",
+    "2026-01-05 10:00:03,123 - org.acme - WARNING - ",
+    "WARNING:org.acme:",
+    "I0105 10:00:03.123456    812 thing.cc:12] ",
+    "2026/01/05 10:00:03 [error] 812#7: ",
+    "[Mon Jan 05 10:00:03 2026] [notice] ",
+    "[Mon Jan 05 10:00:03.123456 2026] [core:error] [pid 812:tid 4711] ",
+    "2026-01-05 10:00:03.123 UTC [812] LOG:  ",
+    "2026-01-05T10:00:03.123456Z 12 [Note] ",
+    "01-05 10:00:03.123   812  4711 D Wifi: ",
+    "[   12.345678] ",
+    "2026-01-05 10:00:03.123 | INFO     | acme.thing:run:12 - ",
+    "2026-01-05 10:00:03|INFO|main|",
+    "2026-01-05 10:00:03, Info                  CORE   ",
+    "INFO  2026-01-05 10:00:03,123 [shard 0] compaction - ",
+    "2026/01/05 10:00:03 main.go:12: ",
+    "05-Jan-2026 10:00:03.123 SEVERE [main] org.acme.Thing.run ",
+    "2026-01-05T10:00:03.123456789Z stdout F ",
+]
+NO_HEADER = [
+    "connection from 10.0.0.1 at Mon Jan  5 10:00:03 2026",
+    "Started: 2026-01-05 10:00:03",
+    "63543 double-hummer alignment exceptions",
+    "1005 floating point alignment exceptions",
+    "ready since 10:00:03",
+    "INFO: ready",
+]
+MESSAGES = [
+    "worker process 12 started",
+    "Accepted connection from 10.0.0.1 on port 80",
+    "cache is full, evicting 5 entries of user ann",
+    "no route to host",
+]
+
+HOSTILE = [
+    unit * (8192 // len(unit))
+    for unit in (
+        *(
+            "a",
+            "a.",
+            "1.",
+            "1,",
+            "1:",
+            "a:",
+            ":",
+            "/",
+            "/a",
+            "\\",
+            '"',
+            "'",
+            "' ",
+            "-",
+            "a-",
+            "@",
+            "a@",
+            "0x",
+            "f",
+            "0f",
+            "a1",
+        ),
+        *(
+            "<ip>",
+            "<ip> (",
+            "<num> ",
+            " ",
+            "a b",
+            "://",
+            "a://",
+            "(1 ",
+            "10.1.1.",
+            "a.com",
+            "2026-01-",
+            "Jan ",
+            "é",
+            "\U0001f600",
+        ),
+        *(
+            "[",
+            "[]",
+            "[a] ",
+            "<*>",
+            "<*> (",
+            "12:00:00 ",
+            "2026-01-05 10:00:03 ",
+            "INFO ",
+            "- ",
+            "| ",
+            "a|",
+            "A ",
+            "a: ",
+            "./a",
+        ),
+    )
+]
+PIECES = st.sampled_from(
+    [*MASKED, *HEADERS, *"0123456789abcdef.:-/\\@'\"<>()[]{},=_| ", "<num>", "<*>", "blk_", "0x", "user "]
+)
+LINES = st.lists(PIECES | st.text(max_size=5), max_size=8).map("".join)
+
+
+@pytest.mark.parametrize("message", MASKED)
+def test_what_varies_is_masked_and_what_is_the_same_stays(message: str) -> None:
+    assert template_of(message) == MASKED[message]
+
+
+@pytest.mark.parametrize("messages", ALIKE, ids=lambda messages: str(messages[0]))
+def test_how_many_there_are_and_of_which_kind_makes_no_template(messages: tuple[str, ...]) -> None:
+    assert len({template_of(message) for message in messages}) == 1
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_header_is_no_part_of_a_template(header: str) -> None:
+    assert [template_of(header + message) for message in MESSAGES] == [template_of(message) for message in MESSAGES]
+
+
+@pytest.mark.parametrize("message", NO_HEADER)
+def test_a_message_without_a_header_keeps_its_words(message: str) -> None:
+    words = [word for word in message.replace(":", " ").split() if word.isalpha() and word not in ("Mon", "Jan")]
+    assert words
+    assert all(word in template_of(message) for word in words)
+
+
+def test_a_header_alone_leaves_something() -> None:
+    assert template_of("2026-01-05 10:00:03") == "<*>"
+
+
+@given(LINES)
+@settings(max_examples=300, derandomize=True, database=None)
+def test_a_template_is_short_holds_no_digits_or_breaks_and_is_its_own_template(message: str) -> None:
+    template = template_of(message)
+    assert len(template) <= MAX_TEMPLATE
+    assert not set(template) & set("0123456789\n\t")
+    assert template == template.strip(" ")
+    if len(message) < MAX_TEMPLATE:
+        assert template_of(template) == template
+
+
+def test_simulated_lines_have_one_template_whatever_the_numbers_in_them() -> None:
+    worded = {"word", "user", "method"}
+    known = [t for t in TEMPLATES if not worded & set(t.parameters)]
+    rng = np.random.default_rng(5)
+    for template in known:
+        columns = [iter(COLUMN[kind](rng.integers(0, 2**63, 50).tolist())) for kind in template.parameters]
+        lines = []
+        for _ in range(50):
+            values = [next(column) for column in columns]
+            values.reverse()
+            lines.append(PARAMETER.sub(lambda _: values.pop(), template.text))  # noqa: B023
+        assert len({template_of(line) for line in lines}) == 1, template.text
+
+
+def test_simulated_templates_that_differ_in_words_stay_apart() -> None:
+    texts = {template_of(PARAMETER.sub("7", t.text)): t for t in TEMPLATES}
+    # two pairs differ in a status code alone
+    assert len(texts) == len(TEMPLATES) - 2
+
+
+def test_hostile_lines_take_time_in_proportion_to_their_length() -> None:
+    for line in (*HOSTILE, "x" * 1_000_000):
+        started = time.monotonic()
+        assert len(template_of(line)) <= MAX_TEMPLATE
+        assert time.monotonic() - started < 5, line[:20]  # backtracking would take hours
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"", 0xEF46DB3751D8E999),
+        (b"a", 0xD24EC4F1A98C6E5B),
+        (b"abc", 0x44BC2CF5AD770999),
+        (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
+    ],
+)
+def test_the_hash_is_that_of_its_published_vectors(data: bytes, value: int) -> None:
+    assert xxhash64(data, seed=0) == value
+
+
+def test_an_id_is_sixteen_hexadecimal_digits() -> None:
+    ids = {template_id(text) for text in ("a", "b", "", "é" * 40)}
+    assert len(ids) == 4
+    assert all(len(i) == 16 and set(i) <= set("0123456789abcdef") for i in ids)

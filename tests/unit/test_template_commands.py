@@ -1,0 +1,88 @@
+"""`kappa templates`: a row per line in order, whatever else is in the file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.errors import InputError
+from app.template_commands import COLUMNS
+from models.templates import template_id
+
+LINES = [
+    "2026-01-05 10:00:03,123 INFO [main] org.acme.Thing: took 12 ms",
+    "2026-01-05 10:00:04,001 INFO [main] org.acme.Thing: took 7 ms",
+    "Jan  5 10:00:03 web-1 sshd[123]: session opened for user ann by (uid=0)",
+    "",
+    'a "quoted, text", and more',
+    "a form\x0cfeed and a \x85 are no ends of lines",
+]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["templates", *arguments])
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(text.splitlines()))
+
+
+def written(folder: Path, lines: list[str], end: str = "\n") -> Path:
+    file = folder / "some.log"
+    file.write_bytes("".join(line + end for line in lines).encode())
+    return file
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_each_line_has_its_row_in_order(tmp_path: Path, end: str) -> None:
+    out = tmp_path / "out.csv"
+    assert run(str(written(tmp_path, LINES, end)), "--out", str(out)).exit_code == 0
+    with out.open(newline="") as file:
+        header, *found = list(csv.reader(file))
+    assert tuple(header) == COLUMNS
+    assert [int(row[0]) for row in found] == list(range(1, len(LINES) + 1))
+    assert [row[2] for row in found[:4]] == ["took <*>", "took <*>", "session opened for user <*> by (uid=<*>)", ""]
+    assert [row[1] for row in found] == [template_id(row[2]) for row in found]
+
+
+def test_without_a_file_to_write_the_rows_are_on_stdout(tmp_path: Path) -> None:
+    answer = run(str(written(tmp_path, LINES[:3])))
+    assert [row[:1] for row in rows(answer.stdout)] == [["line"], ["1"], ["2"], ["3"]]
+
+
+def test_a_line_has_the_same_id_in_any_order_and_any_part_of_the_file(tmp_path: Path) -> None:
+    whole = dict(zip(LINES, (row[1] for row in rows(run(str(written(tmp_path, LINES[:5]))).stdout)[1:]), strict=False))
+    part = random.Random(3).sample(LINES[:5], 3)
+    found = rows(run(str(written(tmp_path, part))).stdout)[1:]
+    assert [row[1] for row in found] == [whole[line] for line in part]
+
+
+def test_json_counts_lines_by_template(tmp_path: Path) -> None:
+    answer = json.loads(run(str(written(tmp_path, LINES)), "--json").stdout)
+    assert answer["lines"] == len(LINES)
+    assert answer["templates"][0] == {"template_id": template_id("took <*>"), "template": "took <*>", "lines": 2}
+    assert sum(template["lines"] for template in answer["templates"]) == len(LINES)
+
+
+def test_bytes_that_are_no_text_are_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "bytes.log"
+    file.write_bytes(b"took \xff\xfe 12 ms\nlast line without an end")
+    assert len(json.loads(run(str(file), "--json").stdout)["templates"]) == 2
+
+
+def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+    missing = run(str(tmp_path / "none.log"))
+    assert isinstance(missing.exception, InputError)
+    assert "none.log" in str(missing.exception)
+    nowhere = run(str(written(tmp_path, LINES)), "--out", str(tmp_path / "none" / "out.csv"))
+    assert isinstance(nowhere.exception, InputError)
+    assert "cannot write" in str(nowhere.exception)
+    itself = written(tmp_path, LINES)
+    assert isinstance(run(str(itself), "--out", str(itself)).exception, InputError)
+    assert itself.read_text().startswith(LINES[0])
