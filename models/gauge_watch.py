@@ -174,24 +174,25 @@ class GaugeWatch:
             scale = row.scale(self._reach)
             old = log_t_density((row.value - row.typical) / scale, DEGREES) - float(np.log(scale))
             episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), p.window_seconds, old)
-        if self._calm(episode, row):
+        calm = self._calm(episode, row)
+        if calm and not row.strays:
             return [self._close(episode, row)]
-        if self._stands(episode, row):
+        if calm or self._stands(episode, row):
             return [self._adopt(episode, row)]
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
     def _calm(self, episode: Episode, row: _Row) -> bool:
         """Whether the series has been normal for long enough; counts its normal windows.
 
-        Members with a memory are loud for a while after values that were far off: when those are back, it is over. The
-        memory that learns everything is not loud for long where values stay far off: it is not over until those are back.
+        Members with a memory are loud for a while after values that were far off: when those are back, it is over. Where
+        values stay far off and nothing is loud any more, what is seen is the new normal.
         """
         p = self._p
         if episode.cause == STUCK:
             calm, wanted = not row.answers.stuck[row.at] >= p.quiet_nats, float(p.quiet_windows)
         else:
-            loud = row.answers.base[row.at] >= p.loud_nats and not episode.strayed
-            calm, wanted = not loud and not row.strays, p.calm_rows
+            back = episode.strayed and not row.strays
+            calm, wanted = back or not row.answers.base[row.at] >= p.loud_nats, p.calm_rows
         episode.quiet = episode.quiet + 1 if calm else 0
         return bool(episode.quiet >= wanted)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+LONGEST_SECONDS = 300.0
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -21,7 +23,8 @@ class Parameters:
     `grace_minutes`            what a shard, host or service must have lived before its new parts are news.
     `outlier_share`            prior probability that a window of a count series is a harmless outlier.
     `alarm_chance`             probability that a normal metric is loud at some window of an hour: loud metrics open
-                               episodes. Raising it finds more, and makes more up.
+                               episodes. Raising it finds more, and makes more up. Of windows longer than five minutes each
+                               is as likely to be loud as one of five.
     `confirm_seconds`          a metric must have been loud for so long. Raising it forgives bursts, and finds faults later.
     `calm_hours`, `calm_windows`  an episode of a metric is over when no window was loud for so long, whichever is less.
     `spike_nats`               one window alone of a count series opens an episode.
@@ -89,7 +92,7 @@ class Parameters:
     @property
     def loud_nats(self) -> float:
         """Surprise of a metric's window from which on it is loud."""
-        return -math.log(min(self.alarm_chance * self.window_seconds / 3600.0, 0.5))
+        return -math.log(self.alarm_chance * min(self.window_seconds, LONGEST_SECONDS) / 3600.0)
 
     @property
     def calm_rows(self) -> float:
