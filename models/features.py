@@ -24,7 +24,7 @@ from models.windows import Floats
 MS, HOUR, DAY = 1000.0, 3600.0, 86400.0
 LEAST = 1e-30
 ARITHMETIC = 1e-9  # of a series' usual size: smaller differences are those of arithmetic
-OF_LOGARITHMS = 1e-6
+OF_LOGARITHMS = 1e-5
 GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
 LONG_STEP = 1e-3  # of the mean long-run step: the least roughness

@@ -145,7 +145,7 @@ class GaugeWatch:
         if cause == STRANGE:
             before = row.now - int(1000 * self._p.window_seconds)
             episode.candidate = Candidate(before, row.scale(self._reach) ** 2)
-            episode.candidate.step(row.value, before, self._p.window_seconds, 0.0)
+            episode.candidate.step(row.value, before, self._p.usual_seconds, 0.0)
         return self._state.episodes.begin(episode, row.now)
 
     def _words(self, row: _Row, cause: str, start: int) -> tuple[float, float, float, str]:
@@ -173,9 +173,9 @@ class GaugeWatch:
         if episode.candidate is not None and np.isfinite(row.value):
             scale = row.scale(self._reach)
             old = log_t_density((row.value - row.typical) / scale, DEGREES) - float(np.log(scale))
-            episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), p.window_seconds, old)
+            episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), p.usual_seconds, old)
         calm = self._calm(episode, row)
-        if calm and not row.strays:
+        if calm and (episode.cause == STUCK or not row.strays):
             return [self._close(episode, row)]
         if calm or self._stands(episode, row):
             return [self._adopt(episode, row)]

@@ -54,7 +54,7 @@ class Parameters:
     grace_minutes: float = 30.0
     outlier_share: float = 1e-3
     alarm_chance: float = 0.005
-    confirm_seconds: float = 30.0
+    confirm_seconds: float = 40.0
     calm_hours: float = 4.0
     calm_windows: int = 48
     spike_nats: float = 20.7
@@ -99,9 +99,14 @@ class Parameters:
         """Calm windows in a row that end an episode of a metric."""
         return min(self.calm_windows, self.windows(hours=self.calm_hours))
 
+    @property
+    def usual_seconds(self) -> float:
+        """What a window counts in the time that a new normal takes."""
+        return min(self.window_seconds, self.usual_window_seconds)
+
     def lasting(self, minutes: float) -> float:
         """Seconds that a new normal must last."""
-        return 60.0 * minutes * max(1.0, self.window_seconds / self.usual_window_seconds)
+        return 60.0 * minutes * self.window_seconds / self.usual_seconds
 
     def windows(self, *, minutes: float = 0.0, hours: float = 0.0) -> float:
         """How many windows a time holds."""

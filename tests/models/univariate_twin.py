@@ -87,8 +87,8 @@ class Twin:
         offset, floor = max(0.02 * size, 1e-30), 1e-3 * long_step + value / 4 + tiny
         scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
         self.least = [
-            1e-6 + value / (abs(x) + offset + value), tiny + value, tiny + value / 4,
-            1e-6 + value / 4 / (rough + floor), tiny + value / 4, 1e-6 + value / (scale + value),
+            1e-5 + value / (abs(x) + offset + value), tiny + value, tiny + value / 4,
+            1e-5 + value / 4 / (rough + floor), tiny + value / 4, 1e-5 + value / (scale + value),
         ]  # fmt: skip
         self.time, self.previous = now, x
         log_level, roughness = sign * math.log1p(abs(x) / offset), math.log1p(rough / floor)
