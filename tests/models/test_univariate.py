@@ -68,7 +68,7 @@ def test_it_agrees_with_its_plain_twin(name: str) -> None:
     said = tell(model(1), x[:, None])
     for k, a in enumerate(said):
         surprise, rare, joined = twin.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
-        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.03, rel=0.01), (k, MEMBERS)
+        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.06, rel=0.01), (k, MEMBERS)
         assert a.rare[:6, 0] == pytest.approx(rare, abs=0.12), (k, surprise)
         body = (sum(s**P.norm for s in surprise) / 4) ** (1 / P.norm)
         assert a.joined[0] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
