@@ -1,5 +1,6 @@
 """Settings are checked on construction."""
 
+import math
 from typing import Any
 
 import pytest
@@ -26,3 +27,15 @@ def test_a_number_out_of_range_is_refused_by_name(name: str, value: Any) -> None
 
 def test_a_time_holds_so_many_windows() -> None:
     assert Parameters(window_seconds=20).windows(minutes=1, hours=1) == 183
+
+
+def test_the_threshold_of_metrics_is_a_probability_of_an_hour() -> None:
+    assert Parameters(alarm_chance=0.36).loud_nats == pytest.approx(-math.log(1e-3))
+    assert Parameters(window_seconds=60).loud_nats == pytest.approx(Parameters().loud_nats - math.log(6))
+    assert Parameters(window_seconds=3600).loud_nats == Parameters(window_seconds=300).loud_nats
+
+
+def test_a_new_normal_takes_as_many_windows_where_they_are_long() -> None:
+    assert Parameters().lasting(10) == 600
+    assert Parameters(window_seconds=5).lasting(10) == 600
+    assert Parameters(window_seconds=300).lasting(10) == 60 * 300

@@ -275,3 +275,41 @@ def test_on_normal_data_scores_are_probabilities() -> None:
     nats = column(said, "base").ravel()
     for chance in (0.1, 0.01, 1e-3, 1e-4):
         assert 0.3 < np.mean(nats > -np.log(chance)) / chance < 3, chance
+
+
+@pytest.mark.parametrize(("before", "after"), [(50.0, 80.0), (50.0, 20.0), (5.0, 500.0)])
+def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None:
+    rng, u = np.random.default_rng(15), model(2)
+    x = before * rng.normal(1, 0.02, (2 * ROWS_A_DAY, 2))
+    y = after * rng.normal(1, 0.02, (ROWS_A_DAY // 2, 2))
+    tell(u, x)
+    u.adopt(0, after)
+    adopted, held = column(tell(u, y, first=len(x)), "base").T
+    assert adopted[:12].max() < held[:12].max() - 4
+    assert u.expects(0)["typical"] == pytest.approx(after, rel=0.02)
+    assert u.expects(1)["typical"] == pytest.approx(before, rel=0.1)
+
+
+def test_means_that_remember_an_outlier_are_settled() -> None:
+    u, x = model(2), stories(16)["noise"][:, None].repeat(2, axis=1)
+    x[-3] += 300
+    tell(u, x[:-2])
+    u.settle(0)
+    settled, left = tell(u, x[-2:-1], first=len(x) - 2)[0].rare[2]
+    assert settled < left - 1
+
+
+def test_one_quantum_is_no_news_for_the_means() -> None:
+    x = np.zeros(2 * ROWS_A_DAY)
+    x[-20] = 0.1
+    said = tell(model(1), x[:, None])
+    assert column(said, "base")[-18:].max() < 4
+
+
+def test_a_fault_in_a_short_history_stays_strange() -> None:
+    rng, u = np.random.default_rng(17), model(1)
+    x = rng.normal(30, 1.5, 480)
+    x[360:] += 0.4 * np.arange(120)
+    base = column(tell(u, x[:, None], minutes=1 / 6), "base")[:, 0]
+    assert base[180:360].max() < 11
+    assert np.median(base[-30:]) > 11.2
