@@ -68,7 +68,7 @@ def test_it_agrees_with_its_plain_twin(name: str) -> None:
     said = tell(model(1), x[:, None])
     for k, a in enumerate(said):
         surprise, rare, joined = twin.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
-        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.06, rel=0.01), (k, MEMBERS)
+        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.1, rel=0.01), (k, MEMBERS)
         assert a.rare[:6, 0] == pytest.approx(rare, abs=0.12), (k, surprise)
         body = (sum(s**P.norm for s in surprise) / 4) ** (1 / P.norm)
         assert a.joined[0] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
@@ -287,7 +287,7 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     adopted, held = column(tell(u, y, first=len(x)), "base").T
     assert adopted[:12].max() < held[:12].max() - 4
     assert u.expects(0)["typical"] == pytest.approx(after, rel=0.02)
-    assert u.expects(1)["typical"] == pytest.approx(before, rel=0.1)
+    assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
 
 
 def test_means_that_remember_an_outlier_are_settled() -> None:
@@ -300,9 +300,9 @@ def test_means_that_remember_an_outlier_are_settled() -> None:
 
 
 def test_one_quantum_is_no_news_for_the_means() -> None:
-    x = np.zeros(2 * ROWS_A_DAY)
+    x = np.zeros(600)
     x[-20] = 0.1
-    said = tell(model(1), x[:, None])
+    said = tell(model(1), x[:, None], minutes=1 / 6)
     assert column(said, "base")[-18:].max() < 4
 
 

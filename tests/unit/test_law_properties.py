@@ -32,7 +32,7 @@ from pipelines.ordering import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, wi
 from pipelines.parts import BUFFER, parted
 
 START, LENGTH = 1_767_571_200_000, 10_000
-WINDOWS, SHARDS, PARTITIONS = 48, 3, 2
+WINDOWS, SHARDS, PARTITIONS = 60, 3, 2
 HOSTS = tuple(f"h-{i}" for i in range(5))
 # Little is enough to be news: a story is short.
 QUICK = Parameters(
@@ -42,7 +42,9 @@ QUICK = Parameters(
     patience_minutes=3,
     quiet_windows=3,
     spike_nats=10,
-    alarm_chance=0.5,
+    alarm_chance=0.3,
+    confirm_seconds=10,
+    calm_windows=3,
     silence_nats=8,
     zero_nats=10,
     count_nats=8,
@@ -95,12 +97,12 @@ def story_of(seed: int) -> Story:
         end = START + LENGTH * (k + 1)
         rows[end] = {}
         for i, host in enumerate(HOSTS):
-            if i in quiet and 24 <= k < 36:
+            if i in quiet and 36 <= k < 48:
                 continue
-            level = 90.0 if i == sick and 20 <= k < 28 else 20.0
+            level = 90.0 if i == sick and 33 <= k < 41 else 20.0
             found = [gauge(host, m, level + m + rng.normal(), end) for m in range(2) if rng.random() < 0.95]
             found += lines(host, int(rng.poisson(5)), "aa", end)
-            found += lines(host, 3, "bb", end) if i == chatty and k > 26 and k % 2 else []
+            found += lines(host, 3, "bb", end) if i == chatty and k > 38 and k % 2 else []
             rows[end][host] = found
     return Story(rows, origins=1 + seed % 3)
 
