@@ -247,10 +247,10 @@ class Univariate:
             hot[sums][[STEP, FAST, RHYTHM], row] *= growth**2
         hot["well_mean"][VALUE, row] = level
         hot["well_sums"][VALUE, row] *= growth**2
-        for weight, sums in (("weight", hot["sums"][:WITHIN]), ("well_weight", hot["well_sums"])):
-            loose = ADOPTED_ROWS / np.maximum(hot[weight][:, row], ADOPTED_ROWS)
-            hot[weight][:, row] *= loose
-            sums[:, row] *= loose
+        for weights, spreads in ((hot["weight"], hot["sums"][:WITHIN]), (hot["well_weight"], hot["well_sums"])):
+            loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
+            weights[:, row] *= loose
+            spreads[:, row] *= loose
         self.state.cold_changed = True
 
 
