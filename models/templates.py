@@ -17,7 +17,6 @@ from models.xxhash64 import xxhash64
 
 __all__ = ["masked", "template_id", "template_of"]
 
-
 # parts of a pattern: escapes, classes, what begins and ends a group, with a possessive quantifier or without
 _PARTS = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]|[a-z]+:))?|\)(?:(?P<many>[*+?]|\{[0-9,]+\})\+)?", re.DOTALL
@@ -40,7 +39,7 @@ def _portable(pattern: str) -> str:
         out.append(pattern[at : part.start()])
         at = part.end()
         text = part[0]
-        if text.startswith("(") and not re.fullmatch(r"\(\?[a-z]+", text):
+        if text.startswith("("):
             open_at.append(len(out))
         if text.startswith(")"):
             begin = open_at.pop()
