@@ -21,6 +21,7 @@ from app.collector import Heartbeats
 from app.run import running
 from app.settings import Settings
 from benchmarks.deployment import HOSTS, say
+from pipelines.jvm import java_array
 from pipelines.runner import PRODUCER
 
 LOAD = Path(__file__).with_name("Load.java")
@@ -90,10 +91,7 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int) ->
     for name, value in (jobs.kafka_of(settings).prefixed() | PRODUCER).items():
         options.put(name.removeprefix("kafka."), value)
     arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, 1000 * settings.law.window_seconds)
-    array: Any = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, len(arguments))  # type: ignore[union-attr]
-    for i, value in enumerate(arguments):
-        array[i] = value
-    load = kind.getConstructors()[0].newInstance(array)
+    load = kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))
     load.start()
     return load
 

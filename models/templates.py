@@ -17,9 +17,38 @@ from models.xxhash64 import xxhash64
 
 __all__ = ["masked", "template_id", "template_of"]
 
+# parts of a pattern: escapes, classes, what begins and ends a group, with a possessive quantifier or without
+_PARTS = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]|[a-z]+:))?|\)(?:(?P<many>[*+?]|\{[0-9,]+\})\+)?", re.DOTALL
+)
+
 
 def _compiled(masks: Iterable[tuple[str, str]]) -> list[tuple[re.Pattern[str], str]]:
-    return [(re.compile(pattern, re.ASCII), token.replace("$1", r"\1")) for pattern, token in masks]
+    return [(re.compile(_portable(pattern), re.ASCII), token.replace("$1", r"\1")) for pattern, token in masks]
+
+
+def _portable(pattern: str) -> str:
+    """The same pattern without groups that repeat possessively, which Python before 3.11.5 gets wrong.
+
+    `(?:x){1,9}+` is `(?=(?P<_1>(?:x){1,9}))(?P=_1)`: what is looked ahead for is found once, and never given back.
+    """
+    out: list[str] = []
+    open_at: list[int] = []
+    at = named = 0
+    for part in _PARTS.finditer(pattern):
+        out.append(pattern[at : part.start()])
+        at = part.end()
+        text = part[0]
+        if text.startswith("("):
+            open_at.append(len(out))
+        if text.startswith(")"):
+            begin = open_at.pop()
+            if part["many"] is not None:
+                named += 1
+                out[begin] = f"(?=(?P<_{named}>{out[begin]}"
+                text = f"){part['many']}))(?P=_{named})"
+        out.append(text)
+    return "".join(out) + pattern[at:]
 
 
 _MASKS = _compiled(MASKS)

@@ -241,7 +241,8 @@ def take_over(
         else:
             after = caught_up(what, stopping, watching, report)
         seconds = round(time.monotonic() - began, 1)
-    return made(what.new, what.terms.version, after, seconds, followed and is_run(what.new, stopping))
+    runs = bool(version_locks.busy(what.new, names_of(what.new))) or (followed and is_run(what.new, stopping))
+    return made(what.new, what.terms.version, after, seconds, runs)
 
 
 def again(new: Settings, terms: Serving, report: Report) -> dict[str, Any]:

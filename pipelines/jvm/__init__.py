@@ -82,7 +82,7 @@ def sums_of_flat(
     """
     schema = StructType([*RECORD, *sums_schema(scales)])
     columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
-    arrays = (_doubles(raw.sparkSession, each) for each in scales)
+    arrays = (java_array(raw.sparkSession, "double", each) for each in scales)
     rows = _map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
@@ -95,10 +95,10 @@ def sums_schema(scales: Sequence[Sequence[float]]) -> list[StructField]:
     return [StructField(f"sums_{name}", kind) for name, kind in sums]
 
 
-def _doubles(spark: SparkSession, values: Sequence[float]) -> Any:
-    """An array of Java's."""
+def java_array(spark: SparkSession, kind: str, values: Sequence[Any]) -> Any:
+    """An array of Java's, of a primitive type or a class of this name."""
     gateway: Any = spark.sparkContext._gateway
-    array = gateway.new_array(gateway.jvm.double, len(values))
+    array = gateway.new_array(getattr(gateway.jvm, kind), len(values))
     for i, value in enumerate(values):
         array[i] = value
     return array

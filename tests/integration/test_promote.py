@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from malformed import iso
 from test_law import records
 from test_operations import Running, answer, assert_one_line, healthz, kappa
@@ -24,6 +25,7 @@ from app import jobs, serving, topics
 from app.serving import Serving, Span
 from app.settings import PROJECT, Settings, load
 from app.stack import Addresses, Stack, running_stack
+from replay import promote
 from replay.indexed import Indexed
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -172,9 +174,7 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         process.wait(lambda: deployment.indexed("live") > 0, 240, "the first tick to be indexed")
         first = deployment.indexed("live")
         process.wait(deployment.reaches("live", first + 12 * SECOND), 240, "windows of live")
-        made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--partitions", "1", "--json")
-        status, _, err = answer(made, 300)
-        assert status == 0, err
+        replayed(deployment)
 
         refused_ones(deployment)
         for _ in range(2):
@@ -201,6 +201,94 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         process.stop()
     assert process.said.count("running extract, detect, correlate, index") == 3
     each_moment_is_shown_once(deployment, first)
+
+
+def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with alone(tmp_path) as deployment:
+        filled(deployment)
+        replayed(deployment)
+        what = promote.plan(deployment.settings, "v2")
+        assert what.first
+
+        def killed(settings: Settings) -> None:
+            raise KilledHereError(settings.version)
+
+        with monkeypatch.context() as patch, pytest.raises(KilledHereError):
+            patch.setattr(promote, "follow", killed)
+            promote.take_over(what, threading.Event())
+        terms = serving.read(deployment.settings.home)
+        assert terms.version == "v2" and not terms.aliased, "the term is written before the aliases follow"
+        there = deployment.promoted("promote", "v2")
+        assert there["already"] and there["after"] is None
+        assert serving.read(deployment.settings.home).aliased
+        decided_by_v2 = {(r["series"], r["window_end"]) for r in statements(deployment.version("v2"), "scores")}
+        client = jobs.elastic_of(deployment.settings).connect()
+        shown = {(d["novelty"]["series"], millis(d["@timestamp"])) for d in documents(client, "scores")}
+        client.close()
+        assert shown == decided_by_v2 != set()
+
+
+def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    with alone(tmp_path) as deployment, Fleet(deployment.settings):
+        with Running(deployment.command("run", "extract", "detect", "correlate")) as live:
+            live.wait(lambda: len(statements(deployment.settings, "scores")) > 10 * len(HOSTS), 240, "scores of live")
+            live.stop()
+        assert deployment.indexed("live") == -1
+        replayed(deployment)
+        with Running(deployment.command("run", "all", "--version", "v2")) as candidate:
+            candidate.wait(lambda: deployment.indexed("v2") > 0, 240, "the first tick of v2")
+            status, out, err = answer(deployment.command("replay", "promote", "v2", "--json"), 300)
+            assert status == 0, err
+            assert "nobody indexes version live" in err
+            assert "the jobs of version v2 run in another process" in err
+            there = json.loads(out)
+            assert there["running"] and not there["already"]
+            candidate.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
+            candidate.stop()
+        terms = serving.read(deployment.settings.home)
+        assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
+        client = jobs.elastic_of(deployment.settings).connect()
+        found = documents(client, "scores")
+        client.close()
+        by = Counter((d["novelty"]["series"], d["@timestamp"]) for d in found)
+        assert set(by.values()) == {1}
+        after = there["after"]
+        assert all((d["novelty"]["version"] == "v2") == (millis(d["@timestamp"]) > after) for d in found)
+        assert {d["novelty"]["version"] for d in found} == {"live", "v2"}
+
+
+class KilledHereError(Exception):
+    """Stands for a SIGKILL at this very place."""
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[Deployment]:
+    """A deployment on a stack of its own."""
+    with running_stack(Stack(folder / "stack", jars=JARS)) as servers:
+        made = Deployment(folder, servers)
+        topics.create(made.settings)
+        try:
+            yield made
+        finally:
+            made.consumer.close()
+
+
+def filled(deployment: Deployment) -> None:
+    """Half a minute of events in the log."""
+    until = time.monotonic() + 120
+    partition = TopicPartition(deployment.settings.topic("telemetry"), 0)
+    with Fleet(deployment.settings):
+        while deployment.consumer.end_offsets([partition])[partition] < 150 * len(HOSTS):
+            assert time.monotonic() < until
+            threading.Event().wait(0.2)
+
+
+def replayed(deployment: Deployment) -> None:
+    made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--partitions", "1", "--json")
+    status, _, err = answer(made, 300)
+    assert status == 0, err
 
 
 def refused_ones(deployment: Deployment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
+from models import templates
 from models.masks import MAX_TEMPLATE
 from models.templates import template_id, template_of
 from models.xxhash64 import xxhash64
@@ -249,3 +251,20 @@ def test_an_id_is_sixteen_hexadecimal_digits() -> None:
     ids = {template_id(text) for text in ("a", "b", "", "é" * 40)}
     assert len(ids) == 4
     assert all(len(i) == 16 and set(i) <= set("0123456789abcdef") for i in ids)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "plain", "possessive"),
+    [
+        (r"(?:a|ab){1,3}%c", "abc", "abc", None),
+        (r"x(?:[)]y|\(z)*%\)", "x)y(z)", "x)y(z)", "x)y(z)"),
+        (r"(?:(?:a|ab){1,2}%b){1,2}%b", "abbb", "abb", "abb"),
+        (r"(?i)(?<!q)(?:A[(]?)+%a", "aaa", "aaa", None),
+    ],
+)
+def test_a_group_that_repeats_possessively_gives_nothing_back(
+    pattern: str, text: str, plain: str | None, possessive: str | None
+) -> None:
+    for mark, expected in (("", plain), ("+", possessive)):
+        found = re.search(templates._portable(pattern.replace("%", mark)), text)
+        assert (found[0] if found else None) == expected
