@@ -133,6 +133,37 @@ def config_show(config: Config = None, as_json: Json = False) -> None:
         out.print(f"{key} = {json.dumps(value)}", markup=False, highlight=False, soft_wrap=True)
 
 
+@config_app.command("check")
+def config_check(
+    config: Config = None,
+    series: Annotated[
+        Path | None, typer.Option(help="File with a series' name on each line. Default: what `statistics` has.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What each rule of the settings matches and when it holds; what contradicts, what does nothing. Wrong settings: exit 1."""
+    from app import control_commands
+
+    try:
+        settings = control_commands.settings_of(config)
+    except control_commands.RulesRefused as error:
+        for line in error.lines:
+            err.print(f"kappa: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+    answer = control_commands.check(settings, series, lambda: connected(settings, ("kafka",)), report)
+    if as_json:
+        print_json(answer)
+        return
+    columns = ["rule", "does", "when", "series", "such as"]
+    table(
+        f"{len(answer['rules'])} rules, {answer['series']} series ({answer['from']})",
+        columns,
+        control_commands.rows(answer),
+    )
+    for line in answer["warnings"]:
+        report(f"warning: {line}")
+
+
 @topics_app.command("create")
 def topics_create(config: Config = None, as_json: Json = False) -> None:
     """Create the topics that are missing, with the settings that the results depend on."""

@@ -76,7 +76,7 @@ class Parameters:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
-        for field in fields(self):
+        for field in fields(Parameters):
             value = getattr(self, field.name)
             if not value > 0:
                 msg = f"{field.name} is {value}; wanted a number above 0"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from models import habits, reasons
 from models import metric_rows as of
+from models.control import Control
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -31,8 +32,8 @@ Bools = NDArray[np.bool_]
 class Silence:
     """Watches who does not report."""
 
-    def __init__(self, state: ShardState, p: Parameters) -> None:
-        self._state, self._p = state, p
+    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+        self._state, self._p, self._control = state, p, control
 
     def hosts(self, now: int, present: Bools) -> list[Novelty]:
         """Take in which hosts are present, `(n_hosts,)`; says who fell silent and who is back."""
@@ -49,8 +50,10 @@ class Silence:
         state.host_column("seen")[rows] = now
         state.host_column("step")[rows] = state.steps
         state.host_column("windows")[rows] += 1
+        planned = self._control.planned("hosts")
+        state.host_column("step")[planned] += 1.0  # the window does not count
         if not present.all():
-            said += self._absent_hosts(now, np.flatnonzero(~present))
+            said += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
         return said
 
     def _silent_hosts(self) -> list[int]:
@@ -83,9 +86,12 @@ class Silence:
         """Says which metrics fell silent though their host did not; their rows must have been learnt before."""
         state = self._state
         owner = state.gauges.owner[0]
+        planned = self._control.planned("gauges")
+        state.gauges.matrix[of.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
         length = state.host_column("windows")[owner] - state.gauges.matrix[of.HOST_WINDOW]
         trials = state.gauges.matrix[of.PRESENT][0]
         rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
+        rows = np.setdiff1d(rows, planned) if len(planned) else rows
         if not len(rows):
             return []
         chains = state.gauges.matrix[of.PRESENT, rows]

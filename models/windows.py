@@ -39,7 +39,7 @@ class Scores:
 
     `score` is surprise in nats, -ln of a tail probability, NaN while the model is warming up. `value` is what was
     compared (the window's mean, a rate per second, a count); `typical`, `lower`, `upper` are in the same unit.
-    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`.
+    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`; by rules `muted` or `planned`.
     """
 
     series: Texts
