@@ -284,6 +284,32 @@ def begin(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
 
 
 @app.command()
+def label(
+    incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
+    label: Annotated[str, typer.Argument(help="true, false-alarm or expected-change.")],
+    comment: Annotated[str, typer.Option(help="For people.")] = "",
+    author: Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")] = None,
+    series: Annotated[
+        list[str] | None, typer.Option(help="Whose series, instead of the incident's; several times.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say what an incident was: it goes into the log, and the models take it in."""
+    from app import label_commands
+
+    settings = serving.current(load(config)) if version is None else load(config, version=version)
+    settings = connected(settings, ("kafka",) if series else ("kafka", "elasticsearch"))
+    said = label_commands.record(settings, incident, label, comment, author, series or ())
+    label_commands.send(settings, said)
+    if as_json:
+        print_json(said)
+        return
+    out.print(f"{label}: {len(said['series'])} series of incident {incident}", markup=False, highlight=False)
+
+
+@app.command()
 def state(
     series: Annotated[str, typer.Argument(help="Its name: kind/host/service/rest, as in scores and novelties.")],
     version: Annotated[str | None, typer.Option(help="Whose model. Default: the version that serves.")] = None,

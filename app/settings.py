@@ -25,6 +25,7 @@ from pipelines.law import Law
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_FILE = Path("kappa.toml")
+INPUTS = ("telemetry", "logs", "labels")  # topics that all versions share
 
 
 def default_home() -> Path:
@@ -165,13 +166,18 @@ class Settings(BaseSettings):
         return Controlled(**own, rules=self.control.rules)
 
     @property
+    def input_partitions(self) -> dict[str, int]:
+        """How many partitions each input topic has. Labels are few."""
+        return {"telemetry": self.topics.telemetry_partitions, "logs": self.topics.logs_partitions, "labels": 1}
+
+    @property
     def jars(self) -> Path:
         """Where the jars lie that this project has fetched."""
         return self.jar_folder or self.home / "jars"
 
     def topic(self, kind: str) -> str:
         """The name of a topic of this version: telemetry, logs, statistics, scores, ..."""
-        shared = kind in ("telemetry", "logs") or self.version == "live"
+        shared = kind in INPUTS or self.version == "live"
         return f"{self.topics.prefix}{kind}" if shared else f"{self.topics.prefix}{kind}.{self.version}"
 
     def checkpoint(self, job: str) -> Path:

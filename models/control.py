@@ -16,6 +16,7 @@ from models import reasons
 from models.control_reset import begin_anew
 from models.control_rules import Rule, rules_of
 from models.control_table import Applied, Bools, RuleTable
+from models.labels import Labels
 from models.novelty import Novelty
 from models.parameters import Parameters
 from models.shard_state import ShardState
@@ -43,6 +44,7 @@ class Control:
 
     def __init__(self, state: ShardState, p: Parameters) -> None:
         self._state, self._p = state, p
+        self.labels = Labels(state, p)
         self._rules: Sequence[Rule] = p.rules if isinstance(p, Controlled) else ()
         self._tables = {name: RuleTable(self._rules) for name in PREFIXES}
         self._holding = (False,) * len(self._rules)
@@ -143,12 +145,6 @@ class Control:
         if (muted and novelty.status != "close") or (hidden and novelty.status == "close"):
             return None
         return replace(novelty, status="open") if hidden else novelty
-
-
-def without(rows: Windows, gone: Bools) -> Windows:
-    """The other rows."""
-    columns = {name: getattr(rows, name)[~gone] for name in Windows.__dataclass_fields__}
-    return Windows(**columns)
 
 
 def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:

@@ -62,12 +62,19 @@ class GaugeRules:
             self._model.state.put_back(lesson.rows, lesson.model)
             columns[np.ix_(TAUGHT, lesson.chosen)] = lesson.columns
 
-    def weigh(self, base: Floats, value: Floats, typical: Floats, rows: Ints) -> None:
-        """Take from `base`, in place, what the rules do not count; all `(n,)`, of series at `rows`."""
+    def weigh(self, base: Floats, stuck: Floats, way: Floats, typical: Floats, rows: Ints) -> None:
+        """Take from `base` and `stuck`, in place, what is not counted; all `(n,)`, of series at `rows`.
+
+        `way` is how far values are from what is typical, upwards.
+        """
+        demand = self._control.labels.demand
+        if self._control.labels.any:
+            base -= np.where(way < 0, demand("gauges", "strange down", rows), demand("gauges", "strange up", rows))
+            stuck -= demand("gauges", "stuck", rows)
         applied = self._followed
         if applied is None:
             return
-        counted: Bools = deviates(value, typical, 1.0, applied, rows) | np.isnan(base)
+        counted: Bools = deviates(way, typical, 1.0, applied, rows) | np.isnan(base)
         base[~counted] = 0.0
         seconds = min(self._p.window_seconds, LONGEST_SECONDS)
         base -= np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.loud_nats)

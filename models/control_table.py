@@ -92,12 +92,11 @@ class RuleTable:
         return Applied(flags["planned"], flags["dont_learn"], up, down, least, least_relative, **own)
 
 
-def deviates(value: Floats, typical: Floats, per_unit: float, applied: Applied, rows: NDArray[np.int64]) -> Bools:
+def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: NDArray[np.int64]) -> Bools:
     """Which values are far enough from what is typical, in a direction that counts, `(n,)`; `rows` are theirs in the table.
 
-    `per_unit` is what one is in the unit of `least_deviation`.
+    `way` is how far, upwards; `per_unit` is what one is in the unit of `least_deviation`.
     """
-    way = value - typical
     size = np.abs(way)
     allowed: Bools = np.where(way < 0, applied.down[rows], applied.up[rows])
     allowed &= size * per_unit >= applied.least[rows]

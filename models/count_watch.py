@@ -75,10 +75,9 @@ class CountWatch:
         for column in (lower, upper):
             column[b.warming] = np.nan
         answers = CountAnswers(chosen, b, b.score(), x, lower, upper)
-        loud = self._high(b) | (b.zero >= p.zero_nats)
-        loud &= ~b.warming
+        loud = self._loud(b, chosen) & ~b.warming
         if applied is not None:
-            loud &= deviates(x, b.mean, p.windows(minutes=1), applied, chosen)
+            loud &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
         concerned = np.flatnonzero(loud).tolist() + self._open_rows(chosen)
         said: list[Novelty] = []
         for j in sorted(set(concerned)):
@@ -91,9 +90,12 @@ class CountWatch:
                 said += self._go_on(episode, row)
         return answers, said
 
-    def _high(self, b: poisson.Belief) -> Bools:
-        """Which rates are too high."""
-        found: Bools = (b.high >= self._p.count_nats) | (b.high_nats >= self._p.spike_nats)
+    def _loud(self, b: poisson.Belief, chosen: Ints) -> Bools:
+        """Which rates are too high, or silences too long, after what labels demand of them."""
+        p, demand = self._p, self._control.labels.demand
+        more = demand("counts", HIGH, chosen)
+        found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
+        found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
         return found
 
     def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.Memory | None:
@@ -183,7 +185,8 @@ class CountWatch:
             return [self._state.episodes.close(episode.series, row.now)]
         factor = ZERO_PATIENCE if episode.cause == ZERO else 1.0
         held = self._control.held("counts", row.row)
-        if not held and row.now - episode.start >= 60_000 * factor * p.persistence_minutes:
+        lasted = row.now - episode.start >= 60_000 * factor * p.persistence_minutes
+        if not held and (lasted or episode.expected):
             return [self._adopt(episode, row)]
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 

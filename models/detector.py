@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.appearance import Appearance
-from models.control import MUTED, Control, with_planned, without
+from models.control import MUTED, Control, with_planned
 from models.count_watch import CountAnswers, CountWatch
 from models.gauge_watch import Answers, GaugeWatch
 from models.novelty import Novelty
@@ -47,7 +47,7 @@ class ShardDetector:
         self._named = UNNAMED  # the last window's names, and their rows
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
-        """Answer one row for each of `rows`, then one for each series whose missing lines say something.
+        """Answer one row for each of `rows` but labels, then one for each series whose missing lines say something.
 
         `window_end` is in epoch milliseconds. Novelties are sorted by series. Raises ValueError if the window does not
         come after the last one.
@@ -55,15 +55,17 @@ class ShardDetector:
         before = self._state.last
         said = self._advance(window_end)
         said += self._control.turn(window_end, before)
+        rows = self._control.labels.take(window_end, rows)
         planned = self._control.planned_rows(rows)
         if planned is None:
             scores, more = self._watch(window_end, rows, ())
         else:
             self._gauges.count_on(window_end, rows, planned)
             hosts = {name.split("/", 2)[1] for name in rows.series[planned].tolist()}
-            scores, more = self._watch(window_end, without(rows, planned), hosts)
+            scores, more = self._watch(window_end, rows.without(planned), hosts)
             scores = with_planned(scores, rows, planned)
         said = self._control.speak(window_end, [*said, *more])
+        self._control.labels.note(said)
         return scores, sorted(said, key=lambda n: n.series)
 
     def _watch(self, window_end: int, rows: Windows, others: Iterable[str]) -> tuple[Scores, list[Novelty]]:
@@ -92,6 +94,7 @@ class ShardDetector:
         said: list[Novelty] = []
         if full_hour:
             said = state.forget(window_end, self._p)
+            self._control.labels.forget(window_end)
             self._named = UNNAMED  # rows may have moved
         state.first = state.first or window_end
         state.last = window_end

@@ -70,7 +70,7 @@ class GaugeWatch:
         said = self._silence.learn(s, now, gauges.owner[0, index], rows.series)
         known = np.flatnonzero(np.abs(x) < LARGEST)  # false for NaN
         answers = self._look(s, x, now, rows, index, known)
-        self._rules.weigh(answers.base, answers.value, answers.typical, index)
+        self._rules.weigh(answers.base, answers.stuck, answers.value - answers.typical, answers.typical, index)
         loud = answers.base >= self._p.loud_nats
         begins = now - 1000 * self._p.window_seconds
         s[of.LOUD_SINCE] = np.where(loud, np.where(s[of.LOUD_SINCE] > 0, s[of.LOUD_SINCE], begins), 0.0)
@@ -229,7 +229,7 @@ class GaugeWatch:
     def _stands(self, episode: Episode, row: _Row) -> bool:
         """Whether what is seen now is the new normal."""
         p = self._p
-        if row.now - episode.start >= 1000 * p.lasting(p.patience_minutes):
+        if episode.expected or row.now - episode.start >= 1000 * p.lasting(p.patience_minutes):
             return True
         candidate = episode.candidate
         return candidate is not None and candidate.stands(row.now, row.typical, p.lasting(p.persistence_minutes))

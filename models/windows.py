@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.series)
+
+    def without(self, gone: NDArray[np.bool_]) -> Windows:
+        """The rows that are not `gone`, `(n_rows,)`."""
+        return Windows(**{field.name: getattr(self, field.name)[~gone] for field in fields(self)})
 
 
 @dataclass(frozen=True)
