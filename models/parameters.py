@@ -74,7 +74,7 @@ class Parameters:
     usual_window_seconds: float = 10.0
     silence_patience_hours: float = 24.0
     forget_days: float = 14.0
-    label_nats: float = 6.9
+    label_nats: float = 2.3
     label_half_life_days: float = 30.0
     interval_probability: float = 1e-4
 

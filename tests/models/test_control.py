@@ -26,7 +26,7 @@ def when(window: int) -> str:
     return datetime.fromtimestamp((START + window * WINDOW) / 1000, UTC).isoformat()
 
 
-def between(first: int, last: int) -> dict[str, str]:
+def between(first: int, last: int) -> dict[str, Any]:
     """Times of the windows from one to before another."""
     return {"since": when(first), "until": when(last)}
 
@@ -221,7 +221,7 @@ def test_deviations_the_other_way_open_nothing() -> None:
         ({"alarm_chance": 1e-12}, False),
     ],
 )
-def test_a_deviation_must_be_large_enough(rule: dict[str, float], said: bool) -> None:
+def test_a_deviation_must_be_large_enough(rule: dict[str, Any], said: bool) -> None:
     assert bool(of(CPU, told((Rule(host="h-1", metric="cpu", **rule),), story(100, FAULT)))) is said
 
 

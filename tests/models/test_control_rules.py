@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_a_long_window_counts_by_its_first_and_its_last_moment() -> None:
         ({}, "host/h", None, True),
     ],
 )
-def test_all_patterns_must_match(patterns: dict[str, str], series: str, text: str | None, meant: bool) -> None:
+def test_all_patterns_must_match(patterns: dict[str, Any], series: str, text: str | None, meant: bool) -> None:
     assert Rule(mute=True, **patterns).selector.matches(series, text) is meant
 
 
@@ -104,7 +105,7 @@ def test_all_patterns_must_match(patterns: dict[str, str], series: str, text: st
         ({"alarm_chance": 1.5}, "below 1"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_reason(rule: dict[str, object], why: str) -> None:
+def test_what_cannot_be_meant_is_refused_with_a_reason(rule: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         rule_of(rule)
 
