@@ -133,6 +133,37 @@ def config_show(config: Config = None, as_json: Json = False) -> None:
         out.print(f"{key} = {json.dumps(value)}", markup=False, highlight=False, soft_wrap=True)
 
 
+@config_app.command("check")
+def config_check(
+    config: Config = None,
+    series: Annotated[
+        Path | None, typer.Option(help="File with a series' name on each line. Default: what `statistics` has.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What each rule of the settings matches and when it holds; what contradicts, what does nothing. Wrong settings: exit 1."""
+    from app import control_commands
+
+    try:
+        settings = control_commands.settings_of(config)
+    except control_commands.RulesRefused as error:
+        for line in error.lines:
+            err.print(f"kappa: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+    answer = control_commands.check(settings, series, lambda: connected(settings, ("kafka",)), report)
+    if as_json:
+        print_json(answer)
+        return
+    columns = ["rule", "does", "when", "series", "such as"]
+    table(
+        f"{len(answer['rules'])} rules, {answer['series']} series ({answer['from']})",
+        columns,
+        control_commands.rows(answer),
+    )
+    for line in answer["warnings"]:
+        report(f"warning: {line}")
+
+
 @topics_app.command("create")
 def topics_create(config: Config = None, as_json: Json = False) -> None:
     """Create the topics that are missing, with the settings that the results depend on."""
@@ -250,6 +281,32 @@ def begin(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
         raise InputError(msg)
     else:
         beginning.go_on_after_replay(settings, report)
+
+
+@app.command()
+def label(
+    incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
+    label: Annotated[str, typer.Argument(help="true, false-alarm or expected-change.")],
+    comment: Annotated[str, typer.Option(help="For people.")] = "",
+    author: Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")] = None,
+    series: Annotated[
+        list[str] | None, typer.Option(help="Whose series, instead of the incident's; several times.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say what an incident was: it goes into the log, and the models take it in."""
+    from app import label_commands
+
+    settings = serving.current(load(config)) if version is None else load(config, version=version)
+    settings = connected(settings, ("kafka",) if series else ("kafka", "elasticsearch"))
+    said = label_commands.record(settings, incident, label, comment, author, series or ())
+    label_commands.send(settings, said)
+    if as_json:
+        print_json(said)
+        return
+    out.print(f"{label}: {len(said['series'])} series of incident {incident}", markup=False, highlight=False)
 
 
 @app.command()

@@ -222,8 +222,7 @@ def refuse_made_anew(settings: Settings, begun: Mapping[str, Progress], held: Ma
 
 def check_partitions(settings: Settings, count: Callable[[str], int]) -> None:
     """Raise LawBroken where an input topic has more partitions than the version reads. `count` says how many."""
-    own = settings.topics
-    for kind, wanted in (("telemetry", own.telemetry_partitions), ("logs", own.logs_partitions)):
+    for kind, wanted in settings.input_partitions.items():
         topic = settings.topic(kind)
         found = count(topic)
         if found > wanted:

@@ -7,7 +7,8 @@ from functools import partial
 
 from app.beginning import Beginning, beginning
 from app.errors import InputError
-from app.settings import Settings
+from app.settings import INPUTS, Settings
+from app.topics import OUTPUTS
 from pipelines import correlate, detect, extract, index
 from pipelines.bulk import Elastic, Outcome, Stopping
 from pipelines.documents import documents
@@ -43,14 +44,13 @@ def quoted(text: str) -> str:
 
 def topics_of(settings: Settings) -> dict[str, str]:
     """Names of this version's topics by kind."""
-    kinds = ("telemetry", "logs", "statistics", "scores", "novelties", "incidents", "late", "dead-letters")
-    return {kind: settings.topic(kind) for kind in kinds}
+    return {kind: settings.topic(kind) for kind in (*INPUTS, *OUTPUTS)}
 
 
 def extract_job(
     settings: Settings, origin: int = 0, origins: int = 1, on_refused: extract.Refused | None = None
 ) -> Job:
-    """telemetry, logs -> statistics, late, dead-letters."""
+    """telemetry, logs, labels -> statistics, late, dead-letters."""
     law, topics, delay = settings.law, topics_of(settings), settings.law.watermark_delay_seconds
     name = "extract" if origins == 1 else f"extract-{origin}-of-{origins}"
     telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
@@ -58,13 +58,14 @@ def extract_job(
         msg = f"{origins} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
         raise InputError(msg)
     starting = starting_of(beginning(settings))
+    # There is one partition of labels: the first of several jobs reads it.
+    shares = {kind: own_share(count, origin, origins) for kind, count in settings.input_partitions.items()}
     return Job(
         name=name,
-        inputs=(
-            Input((topics["telemetry"],), own_share(telemetry, origin, origins), delay, starting=starting),
-            Input((topics["logs"],), own_share(logs, origin, origins), delay, starting=starting),
+        inputs=tuple(
+            Input((topics[kind],), parts, delay, starting=starting) for kind, parts in shares.items() if parts
         ),
-        transform=lambda telemetry, logs: extract.closed_windows(telemetry, logs, law),
+        transform=lambda telemetry, logs, labels=None: extract.closed_windows(telemetry, logs, law, labels),
         sink=extract.sink(law, topics, settings.topics.partitions, kafka_of(settings), origin, origins, on_refused),
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,

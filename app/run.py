@@ -32,11 +32,13 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 def depended_on(settings: Settings, origins: int = 1) -> dict[str, Any]:
     """What results depend on beside the log, as JSON types."""
+    detection = dataclasses.asdict(settings.detector)
     found: dict[str, Any] = json.loads(
         json.dumps(
             {
                 "law": dataclasses.asdict(settings.law),
-                "detection": dataclasses.asdict(settings.detector),
+                "control": {"rules": detection.pop("rules")},
+                "detection": detection,
                 "correlation": dataclasses.asdict(settings.correlation),
                 "extract": {"origins": origins},
                 "topics": {

@@ -7,9 +7,10 @@ promotion writes the term first, so that whoever comes next, after a crash as we
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Any
 
 from app.errors import InputError
 from app.file_lock import file_lock
-from app.settings import Settings
+from app.settings import ControlSettings, Settings
+from models.control_rules import rules_of
 from models.detector import Parameters
 from models.incidents import CorrelationParameters
 
@@ -209,7 +211,7 @@ def as_pinned(settings: Settings, version: str, report: Callable[[str], None] = 
         return own
     begun = own.model_copy(
         update={
-            "detection": Parameters(**kept["detection"]),
+            **models_of(kept),
             "correlation": CorrelationParameters(**kept["correlation"]),
             "spark": own.spark.model_copy(update={"shuffle_partitions": kept["spark"]["shuffle_partitions"]}),
         }
@@ -221,6 +223,12 @@ def as_pinned(settings: Settings, version: str, report: Callable[[str], None] = 
     return begun
 
 
+def models_of(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the models that a version began with, from what it kept."""
+    rules = rules_of(kept.get("control", {}).get("rules", ()))
+    return {"detection": Parameters(**kept["detection"]), "control": ControlSettings(rules=rules)}
+
+
 def different(own: Settings, begun: Settings) -> list[str]:
     """What differs in what a version takes from its own configuration, as sentences."""
     found = []
@@ -228,7 +236,7 @@ def different(own: Settings, begun: Settings) -> list[str]:
         ("detection", own.detector, begun.detector),
         ("correlation", own.correlation, begun.correlation),
     ):
-        said, kept = vars(one), vars(other)
+        said, kept = dataclasses.asdict(one), dataclasses.asdict(other)
         found += [
             f"{group}.{key} = {kept[key]}, the settings say {said[key]}" for key in said if said[key] != kept[key]
         ]

@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from app.errors import SettingsError
+from models.control import Controlled
+from models.control_rules import Rule
 from models.detector import Parameters
 from models.incidents import CorrelationParameters
 from pipelines.law import Law
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_FILE = Path("kappa.toml")
+INPUTS = ("telemetry", "logs", "labels")  # topics that all versions share
 
 
 def default_home() -> Path:
@@ -108,6 +112,12 @@ class IndexSettings(Group):
     scores: bool = False
 
 
+class ControlSettings(Group):
+    """What people say beforehand of alarms and learning."""
+
+    rules: tuple[Rule, ...] = ()
+
+
 class HealthSettings(Group):
     """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port, nowhere."""
 
@@ -127,6 +137,7 @@ class Settings(BaseSettings):
     law: Law = Law()
     detection: Parameters = Parameters()
     correlation: CorrelationParameters = CorrelationParameters()
+    control: ControlSettings = ControlSettings()
     kafka: KafkaSettings = KafkaSettings()
     elasticsearch: ElasticsearchSettings = ElasticsearchSettings()
     stack: StackSettings = StackSettings()
@@ -149,9 +160,15 @@ class Settings(BaseSettings):
         return init_settings, env_settings, file
 
     @property
-    def detector(self) -> Parameters:
-        """The models' parameters, with the window that the law says."""
-        return dataclasses.replace(self.detection, window_seconds=float(self.law.window_seconds))
+    def detector(self) -> Controlled:
+        """The models' parameters, with the window that the law says, and the rules."""
+        own = dataclasses.asdict(self.detection) | {"window_seconds": float(self.law.window_seconds)}
+        return Controlled(**own, rules=self.control.rules)
+
+    @property
+    def input_partitions(self) -> dict[str, int]:
+        """How many partitions each input topic has. Labels are few."""
+        return {"telemetry": self.topics.telemetry_partitions, "logs": self.topics.logs_partitions, "labels": 1}
 
     @property
     def jars(self) -> Path:
@@ -160,7 +177,7 @@ class Settings(BaseSettings):
 
     def topic(self, kind: str) -> str:
         """The name of a topic of this version: telemetry, logs, statistics, scores, ..."""
-        shared = kind in ("telemetry", "logs") or self.version == "live"
+        shared = kind in INPUTS or self.version == "live"
         return f"{self.topics.prefix}{kind}" if shared else f"{self.topics.prefix}{kind}.{self.version}"
 
     def checkpoint(self, job: str) -> Path:
@@ -199,13 +216,21 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
         raise SettingsError(msg) from error
 
 
+def problems(error: ValidationError) -> list[str]:
+    """Everything that is wrong, a sentence each."""
+    return [_sentence(one) for one in error.errors()]
+
+
 def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    unknown = first["type"] in ("extra_forbidden", "unexpected_keyword_argument")
+    return f"{_sentence(error.errors()[0])}{more}; see `kappa config show`"
+
+
+def _sentence(one: ErrorDetails) -> str:
+    where = ".".join(str(part) for part in one["loc"])
+    unknown = one["type"] in ("extra_forbidden", "unexpected_keyword_argument")
     # A value may be a secret: one of the wrong type, or under a name that was misspelled.
     secret = unknown or any(word in where for word in ("password", "api_key"))
-    what = "unknown setting" if unknown else first["msg"]
-    got = "" if secret else f", got {first.get('input')!r}"
-    return f"settings: {where}: {what}{got}{more}; see `kappa config show`"
+    what = "unknown setting" if unknown else one["msg"].removeprefix("Value error, ")
+    got = "" if secret else f", got {one.get('input')!r}"
+    return f"settings: {where}: {what}{got}"

@@ -22,7 +22,6 @@ from app import serving
 from app.errors import InputError
 from app.settings import Settings
 from app.stack_state import ProcessId
-from models.parameters import Parameters
 from pipelines.law import Law
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def as_begun(settings: Settings) -> Settings:
     kept = serving.begun_with(settings)
     if kept is None:
         return settings
-    return settings.model_copy(update={"law": Law(**kept["law"]), "detection": Parameters(**kept["detection"])})
+    return settings.model_copy(update={"law": Law(**kept["law"]), **serving.models_of(kept)})
 
 
 def get(address: str, series: str) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from app.errors import InputError, ServiceUnavailable
-from app.settings import Settings
+from app.settings import INPUTS, Settings
 
-INPUTS = ("telemetry", "logs")
+__all__ = ["INPUTS", "OUTPUTS", "Topic", "admin", "check_stamps", "client_options", "create", "stamp", "wanted"]
+
 OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
 HOUR_MS = 3_600_000
 
@@ -38,7 +39,7 @@ def wanted(settings: Settings) -> list[Topic]:
         "message.timestamp.type": "LogAppendTime",
         "retention.ms": str(own.retention_hours * HOUR_MS),
     }
-    count = {"telemetry": own.telemetry_partitions, "logs": own.logs_partitions}
+    count = settings.input_partitions
     return [
         Topic(settings.topic(kind), count.get(kind, own.partitions), inputs if kind in INPUTS else outputs)
         for kind in (*INPUTS, *OUTPUTS)

@@ -7,6 +7,7 @@ grace period says nothing of what appears in it: everything there is new.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 
 import numpy as np
 
@@ -104,10 +105,13 @@ class Appearance:
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 
-    def try_templates(self, now: int, rows: Windows) -> list[Novelty]:
-        """Weigh templates on trial: those that have come back often enough to be new, not rare, are said."""
+    def try_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[Novelty]:
+        """Weigh templates on trial: those that have come back often enough to be new, not rare, are said.
+
+        `left_out` says of which series nothing is known now.
+        """
         said = []
-        for trial in list(self._state.trials.values()):
+        for trial in [trial for trial in self._state.trials.values() if not left_out(trial.series)]:
             at = bisect_left(rows.series, trial.series)
             here = at < len(rows) and rows.series[at] == trial.series
             if now > trial.first:

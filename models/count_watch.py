@@ -9,6 +9,8 @@ import numpy as np
 
 from models import gamma_poisson as poisson
 from models import reasons
+from models.control import Control
+from models.control_table import Applied, Bools, deviates
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -46,8 +48,8 @@ class CountAnswers:
 class CountWatch:
     """Steps the count series of a shard."""
 
-    def __init__(self, state: ShardState, p: Parameters) -> None:
-        self._state, self._p = state, p
+    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+        self._state, self._p, self._control = state, p, control
 
     def step(
         self, now: int, rows: Windows, metrics: int, index: Ints, present: poisson.Bools
@@ -61,17 +63,21 @@ class CountWatch:
             return NO_ANSWERS, []
         counts = np.zeros(len(state.counts))
         counts[index] = rows.n[metrics:]
-        chosen = np.flatnonzero(present[state.counts.owner[0]])
+        applied = self._control.of("counts")
+        here = present[state.counts.owner[0]]
+        chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
         x, s = counts[chosen], state.counts.matrix[:, chosen]
-        b = poisson.believe(s, x, now, p)
-        poisson.learn(s, x, now, b, p)
+        memory = self._memory(applied, chosen)
+        b = poisson.believe(s, x, now, p, memory)
+        poisson.learn(s, x, now, b, p, memory)
         state.counts.matrix[:, chosen] = s
         lower, upper = b.bounds(p.interval_probability)
         for column in (lower, upper):
             column[b.warming] = np.nan
         answers = CountAnswers(chosen, b, b.score(), x, lower, upper)
-        loud = (b.high >= p.count_nats) | (b.high_nats >= p.spike_nats) | (b.zero >= p.zero_nats)
-        loud &= ~b.warming
+        loud = self._loud(b, chosen) & ~b.warming
+        if applied is not None:
+            loud &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
         concerned = np.flatnonzero(loud).tolist() + self._open_rows(chosen)
         said: list[Novelty] = []
         for j in sorted(set(concerned)):
@@ -83,6 +89,25 @@ class CountWatch:
             elif episode.cause in CAUSES and not episode.over:
                 said += self._go_on(episode, row)
         return answers, said
+
+    def _loud(self, b: poisson.Belief, chosen: Ints) -> Bools:
+        """Which rates are too high, or silences too long, after what labels demand of them."""
+        p, demand = self._p, self._control.labels.demand
+        more = demand("counts", HIGH, chosen)
+        found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
+        found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
+        return found
+
+    def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.Memory | None:
+        """What rules say of how the chosen series learn; None if nothing."""
+        if applied is None:
+            return None
+        half_life, warm_up = 24.0 * applied.half_life_days[chosen], applied.warm_up_minutes[chosen]
+        return poisson.Memory(
+            np.where(np.isnan(half_life), self._p.count_half_life_hours, half_life),
+            np.where(np.isnan(warm_up), self._p.warm_up_minutes, warm_up),
+            ~applied.dont_learn[chosen],
+        )
 
     def _open_rows(self, chosen: Ints) -> list[int]:
         """Positions in `chosen` of series that have an open episode."""
@@ -159,7 +184,9 @@ class CountWatch:
             poisson.end_of_high(self._state.counts.matrix, row.row)
             return [self._state.episodes.close(episode.series, row.now)]
         factor = ZERO_PATIENCE if episode.cause == ZERO else 1.0
-        if row.now - episode.start >= 60_000 * factor * p.persistence_minutes:
+        held = self._control.held("counts", row.row)
+        lasted = row.now - episode.start >= 60_000 * factor * p.persistence_minutes
+        if not held and (lasted or episode.expected):
             return [self._adopt(episode, row)]
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 

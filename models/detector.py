@@ -7,12 +7,13 @@ nothing else, so splitting a shard by hosts changes nothing. A detector that is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from models.appearance import Appearance
+from models.control import MUTED, Control, with_planned
 from models.count_watch import CountAnswers, CountWatch
 from models.gauge_watch import Answers, GaugeWatch
 from models.novelty import Novelty
@@ -38,24 +39,42 @@ class ShardDetector:
     def __init__(self, parameters: Parameters, state: ShardState | None = None) -> None:
         self._p = parameters
         self._state = state if state is not None else ShardState()
+        self._control = Control(self._state, parameters)
         self._appearance = Appearance(self._state, parameters)
-        self._silence = Silence(self._state, parameters)
-        self._gauges = GaugeWatch(self._state, parameters, self._silence)
-        self._counts = CountWatch(self._state, parameters)
+        self._silence = Silence(self._state, parameters, self._control)
+        self._gauges = GaugeWatch(self._state, parameters, self._silence, self._control)
+        self._counts = CountWatch(self._state, parameters, self._control)
         self._named = UNNAMED  # the last window's names, and their rows
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
-        """Answer one row for each of `rows`, then one for each series whose missing lines say something.
+        """Answer one row for each of `rows` but labels, then one for each series whose missing lines say something.
 
         `window_end` is in epoch milliseconds. Novelties are sorted by series. Raises ValueError if the window does not
         come after the last one.
         """
+        before = self._state.last
         said = self._advance(window_end)
+        said += self._control.turn(window_end, before)
+        rows = self._control.labels.take(window_end, rows)
+        planned = self._control.planned_rows(rows)
+        if planned is None:
+            scores, more = self._watch(window_end, rows, ())
+        else:
+            self._gauges.count_on(window_end, rows, planned)
+            hosts = {name.split("/", 2)[1] for name in rows.series[planned].tolist()}
+            scores, more = self._watch(window_end, rows.without(planned), hosts)
+            scores = with_planned(scores, rows, planned)
+        said = self._control.speak(window_end, [*said, *more])
+        self._control.labels.note(said)
+        return scores, sorted(said, key=lambda n: n.series)
+
+    def _watch(self, window_end: int, rows: Windows, others: Iterable[str]) -> tuple[Scores, list[Novelty]]:
+        """Score the rows, then learn them; `others` are hosts, quoted, that sent something that is not looked at."""
         metrics = bisect_left(rows.series, "h")
-        said += self._close_due(window_end)
+        said = self._close_due(window_end)
         gauge_rows, count_rows, more = self._resolve(window_end, rows, metrics)
         said += more
-        present = self._present(gauge_rows, count_rows)
+        present = self._present(gauge_rows, count_rows, others)
         said += self._silence.hosts(window_end, present)
         values, more = self._gauges.step(window_end, rows, metrics, gauge_rows)
         said += more
@@ -63,8 +82,7 @@ class ShardDetector:
         lines, more = self._counts.step(window_end, rows, metrics, count_rows, present)
         said += more
         said += self._contexts(window_end, rows, metrics, gauge_rows, count_rows)
-        scores = self._scores(rows, values, lines, count_rows)
-        return scores, sorted(said, key=lambda n: n.series)
+        return self._scores(rows, values, lines, count_rows), said
 
     def _advance(self, window_end: int) -> list[Novelty]:
         """Go on to a window; once an hour, forget what has gone."""
@@ -76,6 +94,7 @@ class ShardDetector:
         said: list[Novelty] = []
         if full_hour:
             said = state.forget(window_end, self._p)
+            self._control.labels.forget(window_end)
             self._named = UNNAMED  # rows may have moved
         state.first = state.first or window_end
         state.last = window_end
@@ -102,18 +121,22 @@ class ShardDetector:
     def _close_due(self, now: int) -> list[Novelty]:
         return [self._state.episodes.close(name, now) for name in self._state.episodes.due(now)]
 
-    def _present(self, gauge_rows: Ints, count_rows: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which hosts sent anything, `(n_hosts,)`."""
+    def _present(
+        self, gauge_rows: Ints, count_rows: Ints, others: Iterable[str]
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as if it had not."""
         present = np.zeros(len(self._state.hosts), dtype=bool)
         present[self._state.gauges.owner[0, gauge_rows]] = True
         present[self._state.counts.owner[0, count_rows]] = True
+        present[[self._state.hosts.index[name] for name in others if name in self._state.hosts.index]] = True
+        present[self._control.planned("hosts")] = False
         return present
 
     def _contexts(self, now: int, rows: Windows, metrics: int, gauge_rows: Ints, count_rows: Ints) -> list[Novelty]:
         """Weigh new templates; learn how much came from each service."""
         of_gauges = self._state.gauges.owner[1, gauge_rows]
         of_counts = self._state.counts.owner[1, count_rows]
-        said = self._appearance.try_templates(now, rows) if self._state.trials else []
+        said = self._appearance.try_templates(now, rows, self._control.planned_now) if self._state.trials else []
         self._appearance.age(now, np.concatenate([of_gauges, of_counts]))
         self._appearance.count(of_gauges, np.ones(len(of_gauges)), "rows")
         if not len(of_counts):
@@ -154,6 +177,7 @@ class ShardDetector:
         """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""
         kinds = dict.fromkeys(self._state.trials, "new")
         kinds |= {name: episode.kind for name, episode in self._state.episodes.open.items()}
+        kinds |= {name: MUTED for name in kinds if self._control.muted(name)}
         for name, word in kinds.items():
             at = bisect_left(series, name, 0, sorted_rows)
             if at < sorted_rows and series[at] == name:
@@ -172,6 +196,7 @@ class ShardDetector:
 
     def believes(self, series: str) -> dict[str, Any]:
         """What the model holds about a series now, by name. Raises KeyError for a series that it does not know."""
+        self._control.hold(self._state.last)
         found = self._state.believes(series)
         row = self._state.gauges.index.get(series)
         return found if row is None else found | self._gauges.believes(row)

@@ -20,7 +20,8 @@ class Episode:
     """One open episode. `cause` says which look at the series opened it, and so what ends it.
 
     `told` is the score last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
-    interval, `over` when it is due to be closed (ms, 0: open end), `candidate` the regime that may become the new normal.
+    interval, `expected` whether people have said that it is a change they expect, `over` when it is due to be closed (ms,
+    0: open end), `candidate` the regime that may become the new normal.
     The other fields are those of `Novelty`.
     """
 
@@ -44,6 +45,7 @@ class Episode:
     over: int = 0
     adopted: bool = False
     strayed: bool = False
+    expected: bool = False
     candidate: Candidate | None = None
 
     def say(self, status: str, window_end: int) -> Novelty:

@@ -33,7 +33,7 @@ OF_ROUGHNESS = ("long_step", *OF_SPREAD)
 Hot = dict[str, NDArray[Any]]
 
 
-def kept(seconds: Floats, half_life: float, rows: float) -> Floats:
+def kept(seconds: Floats, half_life: Floats | float, rows: float) -> Floats:
     """What is left of a memory after `seconds`: half of it after `half_life`, or `rows` rows if those take longer."""
     out: Floats = np.exp2(-np.minimum(seconds / half_life, 1 / rows))
     return out

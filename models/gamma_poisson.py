@@ -91,11 +91,21 @@ class Belief:
         return low, high
 
 
-def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
+@dataclass(frozen=True)
+class Memory:
+    """How each series learns, where that is not as the parameters say, `(n,)`; those that are not `taught` learn nothing."""
+
+    half_life_hours: Floats
+    warm_up_minutes: Floats
+    taught: Bools
+
+
+def believe(s: Floats, x: Floats, now: int, p: Parameters, own: Memory | None = None) -> Belief:
     """Score counts `x`, `(n,)`, against states `s`, `(columns, n)`, which stay as they are."""
     seconds = (now - s[SEEN]) / 1000.0
-    warming = s[ROWS] < p.windows(minutes=p.warm_up_minutes)
-    decay = np.exp2(-seconds / (3600.0 * p.count_half_life_hours))
+    minutes = p.warm_up_minutes if own is None else own.warm_up_minutes
+    warming = s[ROWS] < 60.0 * minutes / p.window_seconds
+    decay = _decay(seconds, p, own)
     a, b = s[SUM] * decay + PRIOR_SUM, s[WINDOWS] * decay + PRIOR_WINDOWS
     mean = a / b
     prior = PRIOR_PHI_WINDOWS * mean * mean
@@ -118,6 +128,13 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters) -> Belief:
     return Belief(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 
 
+def _decay(seconds: Floats, p: Parameters, own: Memory | None) -> Floats:
+    """What is left of a rate after so long."""
+    hours = p.count_half_life_hours if own is None else own.half_life_hours
+    found: Floats = np.exp2(-seconds / (3600.0 * hours))
+    return found
+
+
 def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floats, Floats]:
     """-ln P(X >= x) under the mixture, and the share of the regular part in it; x >= 1."""
     core = special.betainc(x, shape, mean / (mean + shape))
@@ -133,10 +150,11 @@ def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
     return out
 
 
-def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
-    """Learn the windows in place."""
-    w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN])
-    decay = np.exp2(-b.seconds / (3600.0 * p.count_half_life_hours))
+def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters, own: Memory | None = None) -> None:
+    """Learn the windows in place. Series that are not taught gather evidence, and forget, but learn nothing."""
+    taught = np.ones(len(x), dtype=bool) if own is None else own.taught
+    w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught
+    decay = _decay(b.seconds, p, own)
     s[SUM] = s[SUM] * decay + w * x
     s[WINDOWS] = s[WINDOWS] * decay + w
     decay = np.exp2(-b.seconds / (3600.0 * p.spread_half_life_hours))
@@ -144,7 +162,9 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     s[SQUARE] = s[SQUARE] * decay + w * b.mean**2
     zero = list(s[ZERO])
     s[ZERO] *= np.exp2(-b.seconds / (3600.0 * p.habit_half_life_hours))
+    before = s[ZERO].copy()
     habits.learn_run(zero, s[ZERO_EVIDENCE], x == 0)
+    s[ZERO] = np.where(taught, s[ZERO], before)
     s[ZERO_EVIDENCE] = b.zero
     begins = now - 1000 * p.window_seconds
     s[ZERO_SINCE] = np.where(b.zero < SINCE_NATS, 0.0, np.where(s[ZERO_SINCE] > 0, s[ZERO_SINCE], begins))
@@ -155,7 +175,7 @@ def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters) -> None:
     s[HIGH] = page
     s[LAST_LINE] = np.where(x > 0, now, s[LAST_LINE])
     s[SEEN] = now
-    s[ROWS] += 1
+    s[ROWS] += taught
 
 
 def end_of_high(s: Floats, row: int) -> None:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from models import counter_rate, reasons, repeats, student
 from models import metric_rows as of
+from models.control import Control
+from models.control_gauges import GaugeRules
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -51,10 +53,11 @@ class Answers:
 class GaugeWatch:
     """Steps the metric series of a shard."""
 
-    def __init__(self, state: ShardState, p: Parameters, silence: Silence) -> None:
-        self._state, self._p, self._silence = state, p, silence
+    def __init__(self, state: ShardState, p: Parameters, silence: Silence, control: Control) -> None:
+        self._state, self._p, self._silence, self._control = state, p, silence, control
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
         self._model = Univariate(settings, state.univariate)
+        self._rules = GaugeRules(control, self._model, settings, p)
         self._reach = student.quantile(DEGREES, p.interval_probability)
 
     def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[Answers, list[Novelty]]:
@@ -63,9 +66,11 @@ class GaugeWatch:
         self._model.state.grow(len(gauges))
         s = gauges.matrix[:, index]
         x = self._values(s, now, rows, metrics)
+        self._rules.follow()
         said = self._silence.learn(s, now, gauges.owner[0, index], rows.series)
         known = np.flatnonzero(np.abs(x) < LARGEST)  # false for NaN
         answers = self._look(s, x, now, rows, index, known)
+        self._rules.weigh(answers.base, answers.stuck, answers.value - answers.typical, answers.typical, index)
         loud = answers.base >= self._p.loud_nats
         begins = now - 1000 * self._p.window_seconds
         s[of.LOUD_SINCE] = np.where(loud, np.where(s[of.LOUD_SINCE] > 0, s[of.LOUD_SINCE], begins), 0.0)
@@ -84,10 +89,22 @@ class GaugeWatch:
 
     def believes(self, row: int) -> dict[str, Any]:
         """What the model holds about the series at a row of the table, and what it expects of the next window."""
+        self._rules.follow()
         expected = self._model.expects(row)
         if self._state.gauges.matrix[of.LOWEST, row] >= 0:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.believes(row)
+
+    def count_on(self, now: int, rows: Windows, chosen: NDArray[np.bool_]) -> None:
+        """Note the totals of those rows of counters that are chosen, as if nothing else were known of them.
+
+        Else the first rate after them would be one over all that time.
+        """
+        index, matrix = self._state.gauges.index, self._state.gauges.matrix
+        for at in np.flatnonzero(chosen).tolist():
+            name = rows.series[at]
+            if name.startswith("counter/") and name in index:
+                matrix[[of.TOTAL, of.TOTAL_SEEN], index[name]] = rows.last[at], now
 
     def _values(self, s: Floats, now: int, rows: Windows, metrics: int) -> Floats:
         """What is compared: means of gauges, rates of counters; NaN where there is none."""
@@ -108,6 +125,7 @@ class GaugeWatch:
         points = np.where(known < counters, 1, rows.n[known])  # a rate has no spread within its window
         hot = self._model.state.hot
         same = (values == hot["previous"][0, at]) & (hot["rows"][0, at] > 0)
+        lesson = self._rules.lesson(at, part)
         said = self._model.step(now, at, points, values, np.nan_to_num(rows.m2[known]))
         warming = np.isnan(said.base)
         seconds = (now - part[of.SEEN]) / 1000
@@ -115,6 +133,7 @@ class GaugeWatch:
         stuck[warming] = 0.0
         lower = np.where(part[of.LOWEST] < 0, said.lower, np.maximum(said.lower, 0.0))
         part[of.LOWEST] = np.minimum(part[of.LOWEST], values)
+        self._rules.unlearn(lesson, part)
         s[:, known] = part
         score, speaker = np.maximum(said.base, stuck), said.speaker.astype(np.float64)
         found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker)
@@ -175,10 +194,15 @@ class GaugeWatch:
             old = log_t_density((row.value - row.typical) / scale, DEGREES) - float(np.log(scale))
             episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), p.usual_seconds, old)
         calm = self._calm(episode, row)
+        if self._control.held("gauges", row.row):  # what is seen now is to be no normal
+            return [self._state.episodes.close(episode.series, row.now)] if calm else self._update(episode, row)
         if calm and (episode.cause == STUCK or not row.strays):
             return [self._close(episode, row)]
         if calm or self._stands(episode, row):
             return [self._adopt(episode, row)]
+        return self._update(episode, row)
+
+    def _update(self, episode: Episode, row: _Row) -> list[Novelty]:
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
     def _calm(self, episode: Episode, row: _Row) -> bool:
@@ -205,7 +229,7 @@ class GaugeWatch:
     def _stands(self, episode: Episode, row: _Row) -> bool:
         """Whether what is seen now is the new normal."""
         p = self._p
-        if row.now - episode.start >= 1000 * p.lasting(p.patience_minutes):
+        if episode.expected or row.now - episode.start >= 1000 * p.lasting(p.patience_minutes):
             return True
         candidate = episode.candidate
         return candidate is not None and candidate.stands(row.now, row.typical, p.lasting(p.persistence_minutes))

@@ -42,6 +42,8 @@ class Parameters:
     `usual_window_seconds`     where windows are longer, both take as much longer: three windows are no level.
     `silence_patience_hours`   a silent host or series is given up after so long.
     `forget_days`              a series unseen for so long is forgotten.
+    `label_nats`               a pattern that was labelled a false alarm needs so much more to be said again.
+    `label_half_life_days`     half of that is left after so long.
     `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
     """
 
@@ -72,11 +74,13 @@ class Parameters:
     usual_window_seconds: float = 10.0
     silence_patience_hours: float = 24.0
     forget_days: float = 14.0
+    label_nats: float = 2.3
+    label_half_life_days: float = 30.0
     interval_probability: float = 1e-4
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
-        for field in fields(self):
+        for field in fields(Parameters):
             value = getattr(self, field.name)
             if not value > 0:
                 msg = f"{field.name} is {value}; wanted a number above 0"

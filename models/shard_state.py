@@ -49,6 +49,9 @@ class ShardState:
 
     `univariate` has the rows of `gauges`; those that were added since the last window are still missing there.
     `texts` holds the beginnings of templates by their ids, for reasons.
+    `unsaid` names the series whose open episodes have not been said, because they are muted.
+    `spoken` has of series the pattern of their last episode that was said, and when; `demands` what patterns need beyond the
+    usual, nats, and since when: see `labels`.
     `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
     come or gone since the last dump.
     """
@@ -61,6 +64,9 @@ class ShardState:
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    unsaid: set[str] = field(default_factory=set)
+    spoken: dict[str, tuple[str, int]] = field(default_factory=dict)
+    demands: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
     steps: int = 0
     first: int = 0
     last: int = 0
@@ -122,6 +128,7 @@ class ShardState:
         parts = {name: getattr(self, name).dump() for name in TABLES}
         parts |= self.univariate.dump(only_changed=only_changed)
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
+        about |= {"unsaid": sorted(self.unsaid), "spoken": self.spoken, "demands": self.demands}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
         parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
         if self.renamed or not only_changed:
@@ -161,6 +168,11 @@ class ShardState:
         arrays, about = read_part(parts["episodes"])
         state.episodes = Episodes.load(arrays["episode"].to_pylist())
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
+        state.unsaid = set(about["unsaid"])
+        state.spoken = {name: (pattern, at) for name, (pattern, at) in about["spoken"].items()}
+        state.demands = {
+            name: {pattern: (nats, at) for pattern, (nats, at) in own.items()} for name, own in about["demands"].items()
+        }
         state.steps, state.first, state.last = about["steps"], about["first"], about["last"]
         state.renamed = False
         return state

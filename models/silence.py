@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from models import habits, reasons
 from models import metric_rows as of
+from models.control import Control
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -24,6 +25,7 @@ from models.store import Ints
 from models.windows import Floats, Texts
 
 LEAST_REPORTS = 30.0  # windows that something must have been seen in before its silence means anything
+HOST_SILENT, METRIC_SILENT = "host silent", "metric silent"
 TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
 Bools = NDArray[np.bool_]
 
@@ -31,8 +33,8 @@ Bools = NDArray[np.bool_]
 class Silence:
     """Watches who does not report."""
 
-    def __init__(self, state: ShardState, p: Parameters) -> None:
-        self._state, self._p = state, p
+    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+        self._state, self._p, self._control = state, p, control
 
     def hosts(self, now: int, present: Bools) -> list[Novelty]:
         """Take in which hosts are present, `(n_hosts,)`; says who fell silent and who is back."""
@@ -49,12 +51,14 @@ class Silence:
         state.host_column("seen")[rows] = now
         state.host_column("step")[rows] = state.steps
         state.host_column("windows")[rows] += 1
+        planned = self._control.planned("hosts")
+        state.host_column("step")[planned] += 1.0  # the window does not count
         if not present.all():
-            said += self._absent_hosts(now, np.flatnonzero(~present))
+            said += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
         return said
 
     def _silent_hosts(self) -> list[int]:
-        names = [name for name, e in self._state.episodes.open.items() if e.cause == "host silent"]
+        names = [name for name, e in self._state.episodes.open.items() if e.cause == HOST_SILENT]
         return [self._state.hosts.index[name.split("/")[1]] for name in sorted(names)]
 
     def _back(self, row: int, now: int) -> Novelty:
@@ -67,12 +71,13 @@ class Silence:
         trials, begun, asked, stayed = state.hosts.matrix[TRIALS:, rows]
         length = state.steps - state.host_column("step")[rows]
         surprise = habits.run_surprise(trials, begun, asked, stayed, length)
+        surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
         for at in np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist():
             row = int(rows[at])
             host = unquote(state.hosts.names[row])
             name = build(Series("host", host))
             said += self._silent(
-                name, "host silent", f"host {host}", now, seen=state.host_column("seen")[row], surprise=surprise[at]
+                name, HOST_SILENT, f"host {host}", now, seen=state.host_column("seen")[row], surprise=surprise[at]
             )
             if self._tired(name, now):
                 said.append(self._give_up(name, now))
@@ -83,13 +88,17 @@ class Silence:
         """Says which metrics fell silent though their host did not; their rows must have been learnt before."""
         state = self._state
         owner = state.gauges.owner[0]
+        planned = self._control.planned("gauges")
+        state.gauges.matrix[of.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
         length = state.host_column("windows")[owner] - state.gauges.matrix[of.HOST_WINDOW]
         trials = state.gauges.matrix[of.PRESENT][0]
         rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
+        rows = np.setdiff1d(rows, planned) if len(planned) else rows
         if not len(rows):
             return []
         chains = state.gauges.matrix[of.PRESENT, rows]
         surprise = habits.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
+        surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
         said: list[Novelty] = []
         for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
             row = int(rows[at])
@@ -97,7 +106,7 @@ class Silence:
             series = parse(name)
             what = f"{reasons.subject(series)} on {series.host}"
             seen = state.gauges.matrix[of.SEEN, row]
-            said += self._silent(name, "metric silent", what, now, seen=seen, surprise=surprise[at])
+            said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at])
             if self._tired(name, now):
                 said.append(self._give_up(name, now))
                 state.gauges.matrix[of.PRESENT, row] = 0.0
@@ -108,7 +117,7 @@ class Silence:
         windows = self._state.host_column("windows")[hosts]
         gap = windows - s[of.HOST_WINDOW] - 1
         said = []
-        for name in sorted(n for n, e in self._state.episodes.open.items() if e.cause == "metric silent"):
+        for name in sorted(n for n, e in self._state.episodes.open.items() if e.cause == METRIC_SILENT):
             at = np.searchsorted(series, name)
             if at < len(series) and series[at] == name:
                 gap[at] = 0.0  # an outage is not a habit
@@ -136,9 +145,12 @@ class Silence:
 
     def _tired(self, name: str, now: int) -> bool:
         episode = self._state.episodes.get(name)
-        return episode is not None and now - episode.start >= 3_600_000 * self._p.silence_patience_hours
+        if episode is None:
+            return False
+        return episode.expected or now - episode.start >= 3_600_000 * self._p.silence_patience_hours
 
     def _give_up(self, name: str, now: int) -> Novelty:
         episode = self._state.episodes.open[name]
-        episode.kind, episode.reason = "change", f"{episode.reason}, given up"
+        word = "expected" if episode.expected else "given up"
+        episode.kind, episode.reason = "change", f"{episode.reason}, {word}"
         return self._state.episodes.close(name, now)

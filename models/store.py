@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.windows import Floats
 
-FORMAT = 2
+FORMAT = 3
 Ints = NDArray[np.int64]
 
 

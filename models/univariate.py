@@ -83,6 +83,12 @@ class Univariate:
         self._p = parameters
         self.state = state if state is not None else UnivariateState()
         self._tables = _Tables(self.state, parameters)
+        self.own: Mapping[str, Floats] = {}  # parameters that each series has of its own, `(series,)`, by name
+
+    def _of(self, name: str, index: Ints) -> Floats | float:
+        """A parameter of some series."""
+        found: Floats | float = self.own[name][index] if name in self.own else getattr(self._p, name)
+        return found
 
     @classmethod
     def load(cls, parts: Mapping[str, bytes], parameters: UnivariateParameters) -> Univariate:
@@ -102,7 +108,7 @@ class Univariate:
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
         now = np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
         self._tables.turn(s, index, now)
-        warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * p.warm_up_minutes)
+        warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
         fresh = s["rows"] == 0
         if fresh.any():
             state.cold["origin"][0, index[fresh]] = mean[fresh]
@@ -110,8 +116,8 @@ class Univariate:
         trust = self._trust(s, mean)
         within = m2, n.astype(np.float64)
         seen, least, seconds = features.measure(s, mean, trust, state.cold["origin"][0, index], within, now, p)
-        keep = features.kept(seconds, DAY * p.level_half_life_days, p.level_rows)
-        keep_well = features.kept(seconds, DAY * p.well_half_life_days, p.level_rows)
+        keep = features.kept(seconds, DAY * self._of("level_half_life_days", index), p.level_rows)
+        keep_well = features.kept(seconds, DAY * self._of("well_half_life_days", index), p.level_rows)
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
         base = calibration.nats(joined)
@@ -209,7 +215,8 @@ class Univariate:
         scale = float(spread(np.array(mean), np.array(sums), np.array(weight), least, p))
         reach = scale * student.quantile(DEGREES, p.interval_probability)
         rows, interval = int(hot["rows"][0, row]), float(hot["interval"][0, row])
-        wanted = max(p.warm_up_rows, math.ceil(60 * p.warm_up_minutes / interval) if interval else 0)
+        minutes = float(np.ravel(self._of("warm_up_minutes", np.array([row])))[0])
+        wanted = max(p.warm_up_rows, math.ceil(60 * minutes / interval) if interval else 0)
         return {
             "typical": mean,
             "spread": scale,

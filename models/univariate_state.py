@@ -110,6 +110,25 @@ class UnivariateState:
                 arrays[name] = array[..., rows].copy()
         self._rearranged(len(rows))
 
+    def copied(self, rows: NDArray[np.int64]) -> dict[str, Array]:
+        """All that is known of some series, to be put back."""
+        return {name: array[..., rows].copy() for name, array in (self.hot | self.cold).items()}
+
+    def put_back(self, rows: NDArray[np.int64], copied: Mapping[str, Array]) -> None:
+        """Forget what these series have learnt since they were copied.
+
+        What follows from the state and is not in it (rarity tables ready to be read) is of the hour in `hot`, so the next
+        window makes it anew.
+        """
+        for name, array in (self.hot | self.cold).items():
+            array[..., rows] = copied[name]
+        self.cold_changed = True
+
+    def forget(self, rows: NDArray[np.int64]) -> None:
+        """These series know nothing, as new ones do."""
+        self.put_back(rows, UnivariateState(len(rows)).copied(np.arange(len(rows))))
+        self._rearranged(self.series)
+
     def _rearranged(self, series: int) -> None:
         self.series, self.cold_changed = series, True
         self.layout += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,10 @@ class Windows:
     def __len__(self) -> int:
         return len(self.series)
 
+    def without(self, gone: NDArray[np.bool_]) -> Windows:
+        """The rows that are not `gone`, `(n_rows,)`."""
+        return Windows(**{field.name: getattr(self, field.name)[~gone] for field in fields(self)})
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -39,7 +43,7 @@ class Scores:
 
     `score` is surprise in nats, -ln of a tail probability, NaN while the model is warming up. `value` is what was
     compared (the window's mean, a rate per second, a count); `typical`, `lower`, `upper` are in the same unit.
-    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`.
+    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`; by rules `muted` or `planned`.
     """
 
     series: Texts

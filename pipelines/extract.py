@@ -1,6 +1,6 @@
-"""extract: telemetry and logs -> statistics, late, dead-letters.
+"""extract: telemetry, logs and labels -> statistics, late, dead-letters.
 
-Reads both input topics in one query, so that one tick covers both. Every record is admitted or refused from the record
+Reads all input topics in one query, so that one tick covers them. Every record is admitted or refused from the record
 alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
 was refused travels through the same windows as a group of its own, so that one batch writes everything or nothing.
 
@@ -18,7 +18,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.inputs import log_lines, telemetry_points
+from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import quoted
 from pipelines.jvm import sums_of_flat, sums_schema
 from pipelines.law import MICROS, MILLIS, Law
@@ -45,15 +45,18 @@ SUMS = [
 STATISTICS = ("series", "window_end", "n", "mean", "m2", "min", "max", "last", "shard", "template", "sample")
 
 
-def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law) -> DataFrame:
+def closed_windows(telemetry: DataFrame, logs: DataFrame, law: Law, labels: DataFrame | None = None) -> DataFrame:
     """Statistics of the windows that are closed, and what was refused in them.
 
-    Both inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
+    Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
     `series` that starts with `!` and the raw bytes as `payload`.
     """
     points = admitted(points_and_sums(telemetry, law), ["series", "value", *SUMS], law)
     lines = log_lines(logs).withColumn("series", template_series())
+    if labels is not None:
+        found = label_lines(labels)
+        lines = lines.select(*found.columns).unionByName(found)
     lines = admitted(lines, ["series", "template", "message"], law)
     return point_statistics(points, law).unionByName(line_statistics(lines, law))
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from app import jobs
 from app.errors import LawBroken
-from app.settings import Settings
+from app.settings import INPUTS, Settings
 from pipelines import correlate, detect, extract
 from pipelines.bounded import detect_bounded
 from pipelines.law import Law
@@ -106,10 +106,8 @@ def kept(frame: DataFrame, folder: Path) -> DataFrame:
 
 def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
     """What `extract` makes of the slice's records, its windows alone."""
-    telemetry, logs = (
-        read_bounded(work.spark, kafka, part, topics[kind], work.partitions) for kind in ("telemetry", "logs")
-    )
-    return only(extract.closed_windows(telemetry, logs, work.law), part)
+    telemetry, logs, labels = (read_bounded(work.spark, kafka, part, topics[kind], work.partitions) for kind in INPUTS)
+    return only(extract.closed_windows(telemetry, logs, work.law, labels), part)
 
 
 def only(closed: DataFrame, part: Slice) -> DataFrame:

@@ -85,8 +85,7 @@ def nested(offsets: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
 
 def partitions_of(settings: Settings) -> list[Partition]:
     """The input partitions."""
-    counts = {"telemetry": settings.topics.telemetry_partitions, "logs": settings.topics.logs_partitions}
-    return [(settings.topic(kind), p) for kind in topics.INPUTS for p in range(counts[kind])]
+    return [(settings.topic(kind), p) for kind, count in settings.input_partitions.items() for p in range(count)]
 
 
 def resolve(settings: Settings, law: Law, asked: Asked) -> Slice:

@@ -18,7 +18,7 @@ import numpy as np
 
 from app.errors import ServiceUnavailable
 from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
-from app.simulator.simulation import TOPICS, Batch, Block, Simulation
+from app.simulator.simulation import Batch, Block, Simulation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +32,13 @@ SLICE_MS = 100
 FAST: dict[str, Any] = {"compression_type": "lz4", "batch_size": 262_144, "linger_ms": 50}
 
 
+NOTHING = Batch(np.zeros(0, dtype=np.int64), [], [])
+
+
 @dataclass(frozen=True)
 class Target:
-    """Where to: kafka-python's client options, and what the topics `telemetry` and `logs` are called."""
+    """Where to: kafka-python's client options, and what the input topics are called. Those beside `telemetry` and `logs`
+    are sent heartbeats alone."""
 
     options: Mapping[str, Any]
     topics: Mapping[str, str]
@@ -76,7 +80,7 @@ def cut(block: Block, begin: int, end: int) -> Block:
 
 def routed(block: Block, topic: str, partitions: int, heartbeats: bool) -> list[Routed]:
     """A block's records per partition; each full second a heartbeat for every one, after what arrived by then."""
-    batch = block.topics[topic]
+    batch = block.topics.get(topic, NOTHING)
     first = -(-block.begin // 1000) * 1000
     seconds = np.arange(first, block.end, 1000, dtype=np.int64) if heartbeats else np.zeros(0, dtype=np.int64)
     beats = [heartbeat(second) for second in seconds.tolist()]
@@ -110,7 +114,7 @@ def to_kafka(
     `processes` send side by side, each to partitions of its own. Raises ServiceUnavailable when Kafka does not take it.
     """
     with Outbox(target.options) as probe:
-        partitions = {topic: probe.partitions(target.topics[topic]) for topic in TOPICS}
+        partitions = {topic: probe.partitions(name) for topic, name in target.topics.items()}
     wanted = processes or (2 if simulation.expected_events > WORTH_A_PROCESS and (os.cpu_count() or 1) > 1 else 1)
     sender: _Here | _Workers = _Here(target, timestamps) if wanted == 1 else _Workers(target, timestamps, wanted)
     events = beats = 0
@@ -118,9 +122,9 @@ def to_kafka(
     with sender:
         for whole in simulation.blocks():
             block = whole if until is None else cut(whole, whole.begin, until)
-            for topic in TOPICS:
-                events += len(block.topics[topic])
-                for partition, records in enumerate(routed(block, topic, partitions[topic], heartbeats)):
+            events += sum(map(len, block.topics.values()))
+            for topic, count in partitions.items():
+                for partition, records in enumerate(routed(block, topic, count, heartbeats)):
                     beats += records.beats
                     sender.send(topic, partition, records)
             end = block.end
@@ -252,11 +256,11 @@ def live(
     events = beats = 0
     end = first
     with Outbox(target.options, linger_ms=5) as outbox:
-        partitions = {topic: outbox.partitions(target.topics[topic]) for topic in TOPICS}
+        partitions = {topic: outbox.partitions(name) for topic, name in target.topics.items()}
         for block in paced(simulation.blocks(first), first, clock, stop.wait):
-            for topic in TOPICS:
-                events += len(block.topics[topic])
-                for partition, records in enumerate(routed(block, topic, partitions[topic], heartbeats)):
+            events += sum(map(len, block.topics.values()))
+            for topic, count in partitions.items():
+                for partition, records in enumerate(routed(block, topic, count, heartbeats)):
                     beats += records.beats
                     for arrival, key, value in zip(records.arrival, records.keys, records.values, strict=True):
                         stamp = arrival if timestamps == "event" else None

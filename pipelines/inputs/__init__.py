@@ -25,9 +25,10 @@ from pipelines.inputs.fields import (
     level_name,
     unquoted,
 )
+from pipelines.inputs.labels import label_lines
 from pipelines.masking import template_of
 
-__all__ = ["log_lines", "telemetry_points"]
+__all__ = ["label_lines", "log_lines", "telemetry_points"]
 
 # the members of a record that tell the forms apart, and most of what is read of them
 _COMMON = (

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from app.settings import PROJECT, Settings, load
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
 from app.stack import Addresses
+from models import series as names
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -83,9 +85,25 @@ def feed(settings: Settings, minutes: int = 24) -> int:
             schedule=tuple(Planned(kind, start, seconds) for kind, start, seconds in plan),
         )
     )
-    names = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    sent = to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
+    inputs = {kind: settings.topic(kind) for kind in ("telemetry", "logs")}
+    sent = to_kafka(simulation, Target(topics.client_options(settings), inputs), processes=1)
+    start = simulation.settings.start
+    feed_labels(settings, (start, sent.until), start + 1000 * (end - 250), simulation.fleet.hosts)
     return sent.events
+
+
+def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Sequence[str]) -> None:
+    """A heartbeat a second, and at a moment labels: that any host's silence is expected, and two that are none."""
+    labels = [{"label": "expected-change", "series": [names.build(names.Series("host", host)) for host in hosts]}]
+    labels += [{"label": "false-alarm", "series": [f"gauge/{names.quote(host)}//cpu" for host in hosts]}]
+    labels += [{"label": "nonsense", "series": ["host/a"]}, {"label": "true", "series": ["a"]}]
+    with Outbox(topics.client_options(settings)) as outbox:
+        topic = settings.topic("labels")
+        for now in range(*span, 1000):
+            outbox.send(topic, heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)
+            if now <= at < now + 1000:
+                for label in labels:
+                    outbox.send(topic, json.dumps(label).encode(), key=b"", partition=0, timestamp_ms=now)
 
 
 def run_to_end(spark: SparkSession, settings: Settings) -> int:

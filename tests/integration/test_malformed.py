@@ -180,7 +180,7 @@ def test_ten_thousand_malformed_records_are_kept_with_a_reason_and_harm_no_good_
     settings = load(file)
     source = random.Random(20261121)
     topics.create(settings)
-    partitions = {"telemetry": settings.topics.telemetry_partitions, "logs": settings.topics.logs_partitions}
+    partitions = settings.input_partitions
     bad = list(bad_records(source, partitions))
     assert len(bad) == MALFORMED
     assert {record.kind for record in bad} == set(KINDS)

@@ -159,8 +159,7 @@ class Deployment:
         self.beat()
 
     def beat(self) -> None:
-        own = self.settings.topics
-        for kind, count in (("telemetry", own.telemetry_partitions), ("logs", own.logs_partitions)):
+        for kind, count in self.settings.input_partitions.items():
             for partition in range(count):
                 now = int(time.time() * 1000)
                 self.producer.send(self.settings.topic(kind), heartbeat(now), partition=partition)

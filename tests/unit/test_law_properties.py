@@ -13,6 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -22,7 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from models.detector import Parameters, ShardDetector
+from models.control import Controlled
+from models.control_rules import Rule
+from models.detector import ShardDetector
 from models.incidents import CorrelationParameters, Correlator, Statement
 from models.windows import Windows
 from pipelines import bounded, detect
@@ -35,7 +38,22 @@ START, LENGTH = 1_767_571_200_000, 10_000
 WINDOWS, SHARDS, PARTITIONS = 60, 3, 2
 HOSTS = tuple(f"h-{i}" for i in range(5))
 # Little is enough to be news: a story is short.
-QUICK = Parameters(
+
+
+def at(window: int) -> str:
+    """The beginning of a window."""
+    return datetime.fromtimestamp((START + LENGTH * window) / 1000, UTC).isoformat()
+
+
+RULES = (
+    Rule(host="h-1", planned=True, since=at(38), until=at(41)),
+    Rule(host="h-2", mute=True, since=at(30), until=at(37)),
+    Rule(metric="load.1", dont_learn=True, since=at(25), until=at(35)),
+    Rule(kind="logs", reset=at(50)),
+    Rule(host="h-3", direction="up", half_life_days=1, warm_up_minutes=2),
+)
+QUICK = Controlled(
+    rules=RULES,
     warm_up_minutes=1.5,
     grace_minutes=2,
     persistence_minutes=1,
@@ -103,6 +121,7 @@ def story_of(seed: int) -> Story:
             found = [gauge(host, m, level + m + rng.normal(), end) for m in range(2) if rng.random() < 0.95]
             found += lines(host, int(rng.poisson(5)), "aa", end)
             found += lines(host, 3, "bb", end) if i == chatty and k > 38 and k % 2 else []
+            found += labels(host, k, end)
             rows[end][host] = found
     return Story(rows, origins=1 + seed % 3)
 
@@ -169,6 +188,16 @@ def interleaved(parts: Sequence[list[Record]], chance: random.Random | None) -> 
     chance.shuffle(turns)
     queues = [iter(part) for part in parts]
     return [next(queues[i]) for i in turns]
+
+
+def labels(host: str, window: int, end: int) -> list[Record]:
+    """A false alarm at every 20th window from the 15th on, and at the 37th that all of it is expected."""
+    label = "expected-change" if window == 37 else "false-alarm"
+    if window != 37 and window % 20 != 15:
+        return []
+    about = {"label": label, "series": [f"gauge/{host}/web/load.{m}" for m in range(2)] + [f"host/{host}"]}
+    row = {"window_end": end, "n": 1, "template": None, "sample": json.dumps(about), **dict.fromkeys(NUMBERS)}
+    return [{**row, "series": f"label/{host}/{window:020d}"}]
 
 
 # --- jobs

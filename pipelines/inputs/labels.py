@@ -1,0 +1,75 @@
+"""Labels, as people give them to incidents -> rows for the hosts that they are about.
+
+A label is `{"label": "false-alarm", "series": ["gauge/web-1//cpu.load", ...], ...}`; other members are for people. Its
+event time is its append time: it takes effect in the window in which it came.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from models.labels import FIRST, LABELS
+from pipelines.inputs.fields import HEARTBEAT, known
+
+SHAPE = "struct<label:string,series:array<string>,heartbeat:string>"
+MOST_SERIES = 1_000
+MOST_NAME = 2_048
+PART = r"[^/\x00-\x1f\x7f-\x9f]"
+NAME = (
+    rf"^((gauge|counter|logs)/{PART}+/{PART}*/{PART}+|template/{PART}+/{PART}*/{PART}+/{PART}+"
+    rf"|host/{PART}+|service/{PART}+/{PART}*)$"
+)
+OFFSET_DIGITS = 20  # as text, offsets keep their order
+
+
+def label_lines(raw: DataFrame) -> DataFrame:
+    """A row for each label and host: `series` is `label/HOST/OFFSET`, `message` what the models read of it.
+
+    Keeps Kafka's columns but the value, which is `raw_value`. A heartbeat is one row of series `heartbeat`; what cannot be
+    read is one with a `reason`.
+    """
+    others = [F.col(f"`{name}`") for name in raw.columns if name != "value"]
+    shape, hosts, host = F.col("__shape"), F.col("__hosts"), F.col("__host")
+    beat = F.coalesce(shape["heartbeat"] == "true", F.lit(False))
+    read = raw.select(
+        *others, F.col("value").alias("raw_value"), F.from_json(F.col("value").cast("string"), SHAPE).alias("__shape")
+    )
+    read = read.withColumn("reason", F.when(~beat, problem(shape)))
+    named = F.when(F.col("reason").isNull() & ~beat, F.array_distinct(F.transform(shape["series"], host_in)))
+    read = read.withColumn("__hosts", named).withColumn("__host", F.explode_outer(hosts))
+    own = F.array_sort(F.array_distinct(F.filter(shape["series"], lambda name: host_in(name) == host)))
+    offset = F.lpad(F.col("offset").cast("string"), OFFSET_DIGITS, "0")
+    series = F.when(host.isNotNull(), F.concat(F.lit(FIRST), host, F.lit("/"), offset))
+    return read.select(
+        *others,
+        "raw_value",
+        "reason",
+        F.col("timestamp").alias("event_time"),
+        F.when(beat, F.lit(HEARTBEAT)).otherwise(series).alias("series"),
+        F.lit(None).cast("string").alias("template"),
+        F.to_json(F.struct(shape["label"].alias("label"), own.alias("series"))).alias("message"),
+    )
+
+
+def host_in(name: Column) -> Column:
+    """The quoted host in a series' name."""
+    return F.element_at(F.split(name, "/", 3), 2)
+
+
+def problem(shape: Column) -> Column:
+    """Why a label cannot be used, or null."""
+    label, series = shape["label"], shape["series"]
+    shown = F.regexp_replace(F.substring(label, 1, 32), r'["\x00-\x1f\x7f-\x9f]', "")
+    return (
+        F.when(label.isNull(), "not a label: no JSON with a member `label`")
+        .when(~label.isin(*LABELS), F.concat(F.lit("label is "), shown, F.lit(f"; wanted {', '.join(LABELS)}")))
+        .when(F.coalesce(F.size(known(series)), F.lit(0)) <= 0, "a label without series")
+        .when(F.size(series) > MOST_SERIES, f"a label with more than {MOST_SERIES} series")
+        .when(F.exists(series, bad_name), "a label with something that is not the name of a series")
+    )
+
+
+def bad_name(name: Column) -> Column:
+    """Whether it is not the name of a series."""
+    return name.isNull() | (F.length(name) > MOST_NAME) | ~name.rlike(NAME)

@@ -1,0 +1,308 @@
+"""Rules at work: windows of a small fleet, and what is said, scored and known with them and without."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from fleet_story import START, WINDOW, Row, Teller, words
+
+from models.control import Controlled
+from models.control_rules import Rule
+from models.detector import ShardDetector
+
+QUICK = Controlled(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10, calm_windows=6)
+CPU, SIZE, BYTES = "gauge/h-1/web/cpu", "gauge/h-1/db/size", "counter/h-1//bytes"
+LINES, LEVEL = "template/h-1/web/info/aa", "logs/h-1/web/info"
+STORY = list[dict[str, Row]]
+
+
+def when(window: int) -> str:
+    """The beginning of a window, by its number in a story: its end is the next one's."""
+    return datetime.fromtimestamp((START + window * WINDOW) / 1000, UTC).isoformat()
+
+
+def between(first: int, last: int) -> dict[str, Any]:
+    """Times of the windows from one to before another."""
+    return {"since": when(first), "until": when(last)}
+
+
+def story(count: int, changed: Mapping[range, Mapping[str, float]] = {}, seed: int = 0) -> STORY:
+    """Two hosts with noise; `changed` adds to series (or multiplies lines) in some windows."""
+    rng = np.random.default_rng(seed)
+    out: STORY = []
+    total = 0.0
+    for k in range(count):
+        more = {name: by for span, by_name in changed.items() if k in span for name, by in by_name.items()}
+        total += 1000 + rng.normal() * 10 + more.get(BYTES, 0.0)
+        rows: dict[str, Row] = {
+            name: round(level + rng.normal() + more.get(name, 0.0), 2)
+            for name, level in ((CPU, 20.0), (SIZE, 50.0), ("gauge/h-2//cpu", 30.0))
+        }
+        lines = int(rng.poisson(5) * more.get(LINES, 1.0))
+        rows |= {BYTES: total, "logs/h-2//info": int(rng.poisson(5))}
+        rows |= {LEVEL: lines, LINES: (lines, "took <*> ms")} if lines else {}
+        out.append(rows)
+    return out
+
+
+def teller(*rules: Rule, **parameters: Any) -> Teller:
+    return Teller(ShardDetector(dataclasses.replace(QUICK, rules=rules, **parameters)))
+
+
+def told(rules: tuple[Rule, ...], rows: STORY) -> Teller:
+    one = teller(*rules)
+    one.tell(rows)
+    return one
+
+
+def of(series: str, said: Teller) -> list[tuple[str, str]]:
+    return [(status, kind) for name, status, kind in words(said.said) if name == series]
+
+
+def column(said: Teller, series: str, name: str) -> list[Any]:
+    """A column of the scores of a series, window by window."""
+    found = []
+    for scores in said.scores:
+        at = np.flatnonzero(scores.series == series)
+        found += [getattr(scores, name)[i] for i in at]
+    return found
+
+
+def parts_but_hosts(one: Teller) -> dict[str, bytes]:
+    parts = one.detector.dump()
+    return {name: parts[name] for name in ("gauges", "hot", "cold", "counts", "contexts", "names")}
+
+
+FAULT = {range(60, 75): {CPU: 40.0}}
+
+
+def test_without_rules_the_fault_is_said() -> None:
+    assert of(CPU, told((), story(100, FAULT)))[0] == ("open", "anomaly")
+
+
+# --- planned
+
+
+def test_a_planned_event_leaves_the_state_as_a_gap_does() -> None:
+    rows = story(120, {range(60, 75): {CPU: 40.0, SIZE: -30.0, LINES: 20.0}})
+    rows = [{name: row for name, row in window.items() if name != BYTES} for window in rows]
+    rule = Rule(planned=True, **between(60, 75))
+    planned, gap = told((rule,), rows), teller(rule)
+    gap.tell(rows[:60])
+    gap.gap(15)
+    gap.tell(rows[75:])
+    assert planned.said == gap.said
+    assert parts_but_hosts(planned) == parts_but_hosts(gap)
+    for what in ("score", "typical", "lower"):
+        np.testing.assert_array_equal(column(planned, CPU, what)[-45:], column(gap, CPU, what)[-45:])
+
+
+def test_a_planned_row_has_a_value_and_no_score() -> None:
+    planned = told((Rule(host="h-1", planned=True, **between(60, 75)),), story(80, FAULT))
+    assert set(column(planned, CPU, "kind")[60:75]) == {"planned"}
+    assert np.isnan(np.array(column(planned, CPU, "score")[60:75])).all()
+    assert min(column(planned, CPU, "value")[60:75]) > 50
+    assert set(column(planned, "gauge/h-2//cpu", "kind")[60:75]) == {"normal"}
+    for scores, rows in zip(planned.scores, story(80, FAULT), strict=True):
+        assert scores.series[: len(rows)].tolist() == sorted(rows)
+
+
+def test_a_planned_counter_goes_on_from_its_last_total() -> None:
+    rows = story(90, {range(60, 75): {BYTES: 50_000.0}})
+    planned = told((Rule(metric="bytes", planned=True, **between(60, 75)),), rows)
+    assert np.nanmax(column(planned, BYTES, "value")[75:]) < 120  # not the mean over the event
+    assert of(BYTES, planned) == []
+
+
+def test_a_planned_host_may_be_silent_and_a_host_that_is_not_planned_may_not() -> None:
+    rows = [{n: r for n, r in w.items() if not (60 <= k < 100 and "/h-1/" in n)} for k, w in enumerate(story(140))]
+    assert ("host/h-1", "open", "silence") in words(told((), rows).said)
+    assert told((Rule(host="h-1", planned=True, **between(60, 100)),), rows).said == []
+    assert ("host/h-1", "open", "silence") in words(
+        told((Rule(host="h-2", planned=True, **between(60, 100)),), rows).said
+    )
+
+
+def test_a_host_whose_services_alone_are_planned_is_not_silent() -> None:
+    rows = [{n: r for n, r in w.items() if "/web/" in n or "h-2" in n} for w in story(140)]
+    assert told((Rule(service="web", planned=True, **between(60, 100)),), rows).said == []
+
+
+def test_planned_metrics_and_lines_that_stop_are_not_missed() -> None:
+    rows = [{n: r for n, r in w.items() if not (60 <= k < 110 and "/web/" in n)} for k, w in enumerate(story(140))]
+    assert {name for name, _, _ in words(told((), rows).said)} & {CPU, LINES, LEVEL}
+    assert told((Rule(service="web", planned=True, **between(60, 110)),), rows).said == []
+
+
+# --- mute
+
+
+def test_a_mute_changes_what_is_said_and_nothing_else() -> None:
+    rows = story(100, FAULT)
+    muted, open_ = told((Rule(host="h-1", mute=True),), rows), told((), rows)
+    assert muted.said == []
+    assert parts_but_hosts(muted) == parts_but_hosts(open_)
+    np.testing.assert_array_equal(column(muted, CPU, "score"), column(open_, CPU, "score"))
+    kinds = list(zip(column(muted, CPU, "kind"), column(open_, CPU, "kind"), strict=True))
+    assert set(kinds) >= {("normal", "normal"), ("muted", "anomaly")}
+    assert all(a in (b, "muted") for a, b in kinds)
+
+
+def test_what_goes_on_after_a_mute_is_said_then_with_its_true_beginning() -> None:
+    rows = story(100, {range(60, 90): {CPU: 40.0}})
+    muted = told((Rule(mute=True, **between(55, 70)),), rows)
+    first = next(n for n in muted.said if n.series == CPU)
+    assert (first.status, first.window_end) == ("open", START + 71 * WINDOW)
+    assert first.start < START + 63 * WINDOW
+
+
+def test_what_is_over_when_a_mute_ends_is_never_said() -> None:
+    assert of(CPU, told((Rule(mute=True, **between(55, 77)),), story(110, FAULT))) == []
+
+
+def test_an_episode_that_was_said_is_closed_under_a_mute() -> None:
+    muted = told((Rule(mute=True, **between(70, 130)),), story(130, FAULT))
+    assert [status for status, _ in of(CPU, muted)] == ["open", "close"]
+
+
+# --- don't learn
+
+
+def test_a_range_that_is_not_learnt_is_scored_and_said_and_forgotten() -> None:
+    rows = story(120, {range(60, 75): {CPU: 40.0, LINES: 20.0}})
+    held, gap = told((Rule(dont_learn=True, **between(60, 75)),), rows), teller()
+    gap.tell(rows[:60])
+    before = {name: gap.detector.believes(name) for name in (CPU, LINES)}
+    cut = teller(Rule(dont_learn=True, **between(60, 75)))
+    cut.tell(rows[:75])
+    after = {name: cut.detector.believes(name) for name in (CPU, LINES)}
+    assert of(CPU, held)[0] == ("open", "anomaly")
+    assert of(LINES, held)[0] == ("open", "anomaly")
+    for name in ("typical", "spread", "rows", "ever", "healthy", "fast"):
+        assert after[CPU][name] == before[CPU][name]
+    assert after[LINES]["rows"] == before[LINES]["rows"]
+    assert after[LINES]["sum"] / after[LINES]["windows"] == pytest.approx(
+        before[LINES]["sum"] / before[LINES]["windows"], rel=1e-12
+    )
+
+
+def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
+    rows = story(200, {range(60, 200): {CPU: 40.0}})
+    assert ("update", "change") in of(CPU, told((), rows))
+    held = told((Rule(dont_learn=True, **between(60, 200)),), rows)
+    assert {kind for _, kind in of(CPU, held)} == {"anomaly"}
+    assert held.detector.believes(CPU)["typical"] < 25
+
+
+# --- what counts
+
+
+def test_deviations_the_other_way_open_nothing() -> None:
+    assert of(CPU, told((Rule(metric="cpu", direction="down"),), story(100, FAULT))) == []
+    assert of(CPU, told((Rule(metric="cpu", direction="up"),), story(100, FAULT)))[0] == ("open", "anomaly")
+    fewer = story(140, {range(60, 140): {LINES: 0.0}})
+    assert ("open", "silence") in of(LEVEL, told((), fewer))
+    assert of(LEVEL, told((Rule(direction="up"),), fewer)) == []
+    assert ("open", "silence") in of(LEVEL, told((Rule(direction="down"),), fewer))
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"least_deviation": 30.0}, True),
+        ({"least_deviation": 50.0}, False),
+        ({"least_relative_deviation": 1.5}, True),
+        ({"least_relative_deviation": 2.5}, False),
+        ({"alarm_chance": 1e-12}, False),
+    ],
+)
+def test_a_deviation_must_be_large_enough(rule: dict[str, Any], said: bool) -> None:
+    assert bool(of(CPU, told((Rule(host="h-1", metric="cpu", **rule),), story(100, FAULT)))) is said
+
+
+def test_the_least_deviation_of_lines_is_a_minute_s() -> None:
+    more = story(100, {range(60, 75): {LINES: 4.0}})
+    assert of(LEVEL, told((Rule(kind="logs", least_deviation=60.0),), more))[0] == ("open", "anomaly")
+    assert of(LEVEL, told((Rule(kind="logs", least_deviation=600.0),), more)) == []
+
+
+def test_the_last_rule_counts() -> None:
+    rules = (Rule(metric="cpu", direction="down"), Rule(host="h-1", direction="both"))
+    assert of(CPU, told(rules, story(100, FAULT)))[0] == ("open", "anomaly")
+    assert of(CPU, told(rules[::-1], story(100, FAULT))) == []
+
+
+# --- memory
+
+
+def test_a_shorter_memory_forgets_sooner_and_the_others_as_before() -> None:
+    rows = story(400, {range(200, 400): {CPU: 1.0, SIZE: 1.0}})
+    short = told((Rule(metric="cpu", half_life_days=0.001), Rule(kind="logs", half_life_days=0.001)), rows)
+    plain = told((), rows)
+    believed = {name: [one.detector.believes(name)["healthy"] for one in (short, plain)] for name in (CPU, SIZE)}
+    assert believed[SIZE][0] == believed[SIZE][1]
+    assert believed[CPU][0]["value"]["mean"] > believed[CPU][1]["value"]["mean"] + 0.1
+    assert short.detector.believes(LEVEL)["windows"] < plain.detector.believes(LEVEL)["windows"]
+
+
+def test_warming_up_takes_as_long_as_a_rule_says() -> None:
+    slow = told((Rule(host="h-1", warm_up_minutes=10), Rule(kind="logs", warm_up_minutes=10)), story(70))
+    first = {name: column(slow, name, "kind").index("normal") for name in (CPU, "gauge/h-2//cpu", "logs/h-2//info")}
+    assert first[CPU] - first["gauge/h-2//cpu"] == 30
+    assert first["logs/h-2//info"] == 60
+
+
+def test_a_reset_begins_anew() -> None:
+    reset = told((Rule(host="h-1", reset=when(80)),), story(100))
+    kinds = column(reset, CPU, "kind")
+    assert (kinds[79], kinds[80]) == ("normal", "warming")
+    assert reset.detector.believes(CPU)["rows"] == 20
+    assert reset.detector.believes(LEVEL)["rows"] == 20
+    assert column(reset, "gauge/h-2//cpu", "kind")[80] == "normal"
+    fresh = teller()
+    fresh.now += 80 * WINDOW
+    fresh.tell(story(100)[80:])
+    assert reset.detector.believes(CPU)["healthy"] == fresh.detector.believes(CPU)["healthy"]
+
+
+def test_a_reset_closes_what_is_open() -> None:
+    reset = told((Rule(reset=when(70)),), story(100, {range(60, 100): {CPU: 40.0}}))
+    assert [status for status, _ in of(CPU, reset)] == ["open", "close"]
+    assert reset.said[-1].window_end == START + 71 * WINDOW
+
+
+# --- the law
+
+RULES = (
+    Rule(host="h-1", service="web", planned=True, **between(60, 70)),
+    Rule(metric="size", mute=True, **between(40, 80)),
+    Rule(host="h-2", dont_learn=True, **between(50, 90)),
+    Rule(metric="bytes", direction="up", half_life_days=1, warm_up_minutes=7, alarm_chance=0.01),
+    Rule(kind="logs", reset=when(77), name="new release"),
+)
+
+
+@pytest.mark.parametrize("cut", [41, 61, 69, 76, 77, 78, 90])
+def test_a_detector_that_is_loaded_follows_the_rules_to_the_bit(cut: int) -> None:
+    rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0, BYTES: 4000.0}})
+    whole, first = told(RULES, rows), told(RULES, rows[:cut])
+    p = dataclasses.replace(QUICK, rules=RULES)
+    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
+    second.tell(rows[cut:])
+    assert whole.said == first.said + second.said
+    assert whole.detector.dump() == second.detector.dump()
+    assert whole.said
+
+
+def test_splitting_a_shard_by_hosts_changes_nothing_under_rules() -> None:
+    rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0}})
+    whole = told(RULES, rows)
+    apart = [
+        told(RULES, [{n: r for n, r in w.items() if n.split("/")[1] == host} for w in rows]) for host in ("h-1", "h-2")
+    ]
+    assert sorted(map(str, whole.said)) == sorted(map(str, apart[0].said + apart[1].said))

@@ -1,0 +1,146 @@
+"""What people say of incidents, and what the detector says after that."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from fleet_story import START, WINDOW, Teller, windows, words
+from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, story
+
+from models.control_rules import Rule
+from models.detector import ShardDetector
+from models.labels import EXPECTED, FALSE_ALARM, TRUE
+from models.parameters import Parameters
+from models.windows import Windows
+
+Labels = dict[int, list[tuple[str, str]]]
+
+
+def spikes(*sizes: float) -> STORY:
+    """Two hosts, whose first metric is higher for a minute, three times; a repeat of the same would be no news."""
+    return story(165, {range(50 + 45 * i, 57 + 45 * i): {CPU: size} for i, size in enumerate(sizes)})
+
+
+def with_labels(rows: Windows, labels: list[tuple[str, str]]) -> Windows:
+    """Rows and labels, `(label, series)`, as `extract` writes them."""
+    more = [
+        (f"label/{series.split('/')[1]}/{i:020d}", json.dumps({"label": label, "series": [series]}))
+        for i, (label, series) in enumerate(labels)
+    ]
+    size = len(more)
+    nothing, numbers = np.full(size, None, dtype=object), np.full(size, np.nan)
+    names, texts = (np.array([one[i] for one in more], dtype=object) for i in (0, 1))
+    added = Windows(names, np.ones(size, dtype=np.int64), numbers, numbers, numbers, numbers, numbers, nothing, texts)
+    both = {f.name: np.concatenate([getattr(rows, f.name), getattr(added, f.name)]) for f in dataclasses.fields(rows)}
+    order = np.argsort(both["series"], kind="stable")
+    return Windows(**{name: values[order] for name, values in both.items()})
+
+
+def tell(rows: STORY, labels: Labels, teller: Teller | None = None) -> Teller:
+    """Windows with labels by the number of their window."""
+    one = teller or Teller(ShardDetector(QUICK))
+    for window in rows:
+        number = (one.now - START) // WINDOW
+        one.now += WINDOW
+        scores, said = one.detector.step(one.now, with_labels(windows(window), labels.get(number, [])))
+        one.scores.append(scores)
+        one.said += said
+    return one
+
+
+def opened(one: Teller, series: str) -> list[int]:
+    """The windows in which episodes of a series were opened."""
+    return [(n.window_end - START) // WINDOW - 1 for n in one.said if n.series == series and n.status == "open"]
+
+
+def near(windows_: list[int], wanted: list[int]) -> bool:
+    return len(windows_) == len(wanted) and all(0 <= a - b < 10 for a, b in zip(windows_, wanted, strict=True))
+
+
+ROWS = spikes(15, 60, 240)
+
+
+def test_without_labels_it_is_said_each_time() -> None:
+    assert near(opened(tell(ROWS, {}), CPU), [50, 95, 140])
+
+
+def test_a_false_alarm_is_not_said_again_and_true_takes_that_back() -> None:
+    wrong = {70: [(FALSE_ALARM, CPU)], 72: [(FALSE_ALARM, CPU)]}
+    assert near(opened(tell(ROWS, wrong), CPU), [50])
+    assert near(opened(tell(ROWS, wrong | {120: [(TRUE, CPU)]}), CPU), [50, 140])
+
+
+def test_a_label_changes_no_score_and_is_answered_with_none() -> None:
+    labelled, plain = tell(ROWS, {70: [(FALSE_ALARM, CPU)] * 3}), tell(ROWS, {})
+    np.testing.assert_array_equal(column(labelled, CPU, "score")[:98], column(plain, CPU, "score")[:98])
+    assert not any(name.startswith("label/") for scores in labelled.scores for name in scores.series)
+
+
+def test_a_false_alarm_says_nothing_of_the_other_direction_and_of_other_series() -> None:
+    rows, wrong = spikes(15, -20, 80), {70: [(FALSE_ALARM, CPU)] * 3}
+    assert near(opened(tell(rows, {}), CPU), [50, 95, 140])
+    assert near(opened(tell(rows, wrong), CPU), [50, 95])
+    assert near(opened(tell(rows, {70: [(FALSE_ALARM, "gauge/h-1/db/size")] * 3}), CPU), [50, 95, 140])
+
+
+def test_a_gross_deviation_is_said_in_spite_of_a_label() -> None:
+    assert 140 <= opened(tell(spikes(20, 100, 500), {70: [(FALSE_ALARM, CPU)]}), CPU)[-1] < 150
+
+
+def test_false_alarms_add_up_to_a_bound_and_fade() -> None:
+    each = Parameters().label_nats
+    once, often = ({70: [(FALSE_ALARM, CPU)] * n} for n in (1, 50))
+    nats = [tell(ROWS[:80], labels).detector._state.demands[CPU]["strange up"][0] for labels in (once, often)]
+    assert nats == [pytest.approx(each), pytest.approx(3 * each)]
+    quick = Teller(ShardDetector(dataclasses.replace(QUICK, label_half_life_days=0.01)))
+    assert tell(ROWS[:80], once, quick).detector._state.demands
+    quick.gap(1000)
+    tell(ROWS[:1], {}, quick)
+    assert quick.detector._state.demands == {}
+
+
+def test_an_expected_change_is_adopted_at_once() -> None:
+    rows = story(100, {range(60, 100): {CPU: 40.0}})
+    at = opened(tell(rows, {}), CPU)[0] + 3
+    found = tell(rows, {at: [(EXPECTED, CPU)]})
+    assert of(CPU, found) == [("open", "anomaly"), ("update", "change"), ("close", "change")]
+    assert found.said[-1].window_end == START + (at + 2) * WINDOW
+    assert found.detector.believes(CPU)["typical"] > 55
+
+
+def test_an_expected_rate_is_adopted_at_once() -> None:
+    rows = story(100, {range(60, 100): {LINES: 20.0}})
+    at = opened(tell(rows, {}), LEVEL)[0] + 3
+    found = tell(rows, {at: [(EXPECTED, LEVEL)]})
+    assert [status for status, _ in of(LEVEL, found)][-2:] == ["update", "close"]
+    assert of(LEVEL, found)[-1] == ("close", "change")
+
+
+def test_an_expected_silence_is_given_up() -> None:
+    rows = [{n: r for n, r in w.items() if k < 60 or "/h-1/" not in n} for k, w in enumerate(story(160))]
+    assert of("host/h-1", tell(rows, {})) == [("open", "silence")]
+    at = opened(tell(rows, {}), "host/h-1")[0] + 5
+    found = tell(rows, {at: [(EXPECTED, "host/h-1")]})
+    assert of("host/h-1", found) == [("open", "silence"), ("close", "change")]
+    assert "expected" in found.said[-1].reason
+
+
+def test_a_label_about_what_nobody_knows_changes_nothing() -> None:
+    strange = [(FALSE_ALARM, "gauge/h-9//x"), (TRUE, "host/h-9"), (EXPECTED, "logs/h-9//error")]
+    found, plain = tell(ROWS, {80: strange}), tell(ROWS, {})
+    assert words(found.said) == words(plain.said)
+
+
+@pytest.mark.parametrize("cut", [54, 70, 71, 97, 110, 145])
+def test_a_detector_that_is_loaded_remembers_labels_to_the_bit(cut: int) -> None:
+    labels = {70: [(FALSE_ALARM, CPU)], 100: [(FALSE_ALARM, CPU), (TRUE, LEVEL)], 145: [(EXPECTED, CPU)]}
+    p = dataclasses.replace(QUICK, rules=(Rule(host="h-2", mute=True),))
+    whole = tell(ROWS, labels, Teller(ShardDetector(p)))
+    first = tell(ROWS[:cut], labels, Teller(ShardDetector(p)))
+    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
+    tell(ROWS[cut:], labels, second)
+    assert whole.said == first.said + second.said
+    assert whole.detector.dump() == second.detector.dump()

@@ -1,0 +1,165 @@
+"""`kappa config check` and `kappa label`, without servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app import label_commands
+from app.cli import app
+from app.control_commands import RulesRefused, check, settings_of
+from app.errors import InputError
+from app.run import depended_on
+from app.serving import models_of
+from app.settings import Settings, load
+
+SERIES = """gauge/db-1//cpu.load
+gauge/db-1/pg/disk.used{device=sda}
+logs/db-1/pg/error
+template/db-1/pg/error/00aa\tlost connection to <*>
+gauge/web-1//cpu.load
+"""
+RULES = """
+[[control.rules]]
+name = "backup"
+host = "db-*"
+mute = true
+days = ["sat"]
+hours = "22:00-06:00"
+[[control.rules]]
+metric = "cpu.load"
+half_life_days = 7
+[[control.rules]]
+host = "db-1"
+half_life_days = 2
+[[control.rules]]
+kind = "logs"
+alarm_chance = 0.1
+[[control.rules]]
+host = "nobody"
+reset = 2026-01-05T10:00:00Z
+[[control.rules]]
+template = "lost connection*"
+direction = "up"
+"""
+
+
+def settings_with(folder: Path, text: str) -> Path:
+    file = folder / "kappa.toml"
+    file.write_text(text)
+    return file
+
+
+def no_broker() -> Settings:
+    pytest.fail("a file was named")
+
+
+def checked(folder: Path, rules: str = RULES, series: str = SERIES) -> dict[str, Any]:
+    names = folder / "series.txt"
+    names.write_text(series)
+    return check(load(settings_with(folder, rules)), names, no_broker, pytest.fail)
+
+
+def test_each_rule_says_what_it_matches_and_when(tmp_path: Path) -> None:
+    answer = checked(tmp_path)
+    found = {rule["title"]: (rule["matches"], rule["hosts"], rule["does"], rule["when"]) for rule in answer["rules"]}
+    assert answer["series"] == 5
+    assert found["backup"] == (6, 1, "mute", "sat 22:00-06:00 UTC")  # its host and its service as well
+    assert found["rule 2"] == (2, 2, "half_life_days 7.0", "always")
+    assert found["rule 5"][0] == 0
+    assert found["rule 5"][3] == "once, with the first window after 2026-01-05T10:00:00Z"
+    assert found["rule 6"][0] == 1
+    assert answer["rules"][5]["examples"] == ("template/db-1/pg/error/00aa",)
+
+
+def test_what_contradicts_and_what_does_nothing_is_a_warning(tmp_path: Path) -> None:
+    assert sorted(checked(tmp_path)["warnings"]) == [
+        "rule 2 says half_life_days 7.0, rule 3 says 2.0, of 1 series such as gauge/db-1//cpu.load: the later one, rule 3, "
+        "counts",
+        "rule 4: alarm_chance does nothing for what it matches; it is for gauge, counter",
+        "rule 5 matches no series that is known",
+    ]
+
+
+def test_rules_at_other_times_do_not_contradict(tmp_path: Path) -> None:
+    spans = [("2026-01-05T10:00:00Z", "2026-01-05T11:00:00Z"), ("2026-01-05T11:00:00Z", "2026-01-05T12:00:00Z")]
+    rules = "".join(
+        f'[[control.rules]]\nhost="db-1"\ndirection="{way}"\nsince={begin}\nuntil={end}\n'
+        for way, (begin, end) in zip(("up", "down"), spans, strict=True)
+    )
+    assert checked(tmp_path, rules)["warnings"] == []
+    assert len(checked(tmp_path, rules.replace("since=2026-01-05T11", "since=2026-01-05T10"))["warnings"]) == 1
+
+
+def test_everything_that_is_wrong_is_a_line_and_exit_1(tmp_path: Path) -> None:
+    file = settings_with(
+        tmp_path, '[[control.rules]]\nhost="a"\n[[control.rules]]\nmute=true\nhuost="a"\n[detection]\nspikes=1\n'
+    )
+    with pytest.raises(RulesRefused) as refused:
+        settings_of(file)
+    assert len(refused.value.lines) == 3
+    assert any("control.rules.0: the rule does nothing" in line for line in refused.value.lines)
+    result = CliRunner().invoke(app, ["config", "check", "--config", str(file)])
+    assert result.exit_code == 1
+    assert "control.rules.1.huost" in result.stderr
+
+
+def test_a_file_with_something_else_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="line 2: not the name of a series"):
+        checked(tmp_path, series="host/a\ncpu.load\n")
+
+
+def test_the_command_prints_one_object(tmp_path: Path) -> None:
+    names = tmp_path / "series.txt"
+    names.write_text(SERIES)
+    file = settings_with(tmp_path, RULES)
+    result = CliRunner().invoke(app, ["config", "check", "--config", str(file), "--series", str(names), "--json"])
+    assert result.exit_code == 0
+    assert len(json.loads(result.stdout)["rules"]) == 6
+
+
+def test_a_version_keeps_its_rules(tmp_path: Path) -> None:
+    settings = load(settings_with(tmp_path, RULES))
+    kept = json.loads(json.dumps(depended_on(settings)))
+    assert models_of(kept)["control"] == settings.control
+    assert models_of(kept)["detection"] == settings.detection
+    assert "rules" not in kept["detection"]
+    assert settings.detector.rules == settings.control.rules
+
+
+# --- labels
+
+
+def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
+    made = label_commands.record(
+        load(settings_with(tmp_path, "")), "abc", "true", "so it was", "me", ["gauge/a%2Fb//cpu", "host/c"]
+    )
+    assert made.pop("@timestamp").endswith("Z")
+    assert made == {
+        "label": "true",
+        "incident": "abc",
+        "version": "live",
+        "series": ["gauge/a%2Fb//cpu", "host/c"],
+        "host": ["a/b", "c"],
+        "start": None,
+        "end": None,
+        "comment": "so it was",
+        "author": "me",
+    }
+
+
+@pytest.mark.parametrize(
+    ("label", "comment", "series", "why"),
+    [
+        ("maybe", "", "host/a", "label is 'maybe'; wanted true, false-alarm, expected-change"),
+        ("true", "x" * 1001, "host/a", "comment has 1001 characters"),
+        ("true", "", "cpu", "not the name of a series"),
+    ],
+)
+def test_what_is_no_label_is_not_written(tmp_path: Path, label: str, comment: str, series: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        label_commands.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", [series])
