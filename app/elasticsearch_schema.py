@@ -22,6 +22,7 @@ TEXT: dict[str, Any] = {"type": "text"}
 DATE: dict[str, Any] = {"type": "date"}
 LONG: dict[str, Any] = {"type": "long"}
 NUMBER: dict[str, Any] = {"type": "double"}
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
 # Read with a document, never searched for: no index of its own.
 SHOWN: dict[str, Any] = {"type": "double", "index": False}
 
@@ -32,6 +33,7 @@ def an_object(**fields: Any) -> dict[str, Any]:
 
 
 EXPECTATION = {"value": SHOWN, "typical": SHOWN, "lower": SHOWN, "upper": SHOWN}
+EXPLANATION = {"part": KEYWORD, "certainty": NUMBER, "provisional": BOOLEAN, "before": SHOWN, "after": SHOWN}
 ALERT = an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE, reason=KEYWORD, severity=LONG)
 STATEMENT = {"version": KEYWORD, "kind": KEYWORD, "status": KEYWORD, "window_end": DATE, "score": NUMBER}
 CONTRIBUTIONS = {
@@ -62,6 +64,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
             series=KEYWORD,
             evidence=NUMBER,
             **EXPECTATION,
+            **EXPLANATION,
             unit=KEYWORD,
             metric=KEYWORD,
             template=KEYWORD,
@@ -74,7 +77,17 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "host": NAMED,
         "service": NAMED,
         "message": TEXT,
-        "novelty": an_object(**STATEMENT, novelties=LONG, template=KEYWORD, contributions=CONTRIBUTIONS),
+        "novelty": an_object(
+            **STATEMENT,
+            novelties=LONG,
+            scope=KEYWORD,
+            affected=LONG,
+            population=LONG,
+            share=NUMBER,
+            false_alarms_per_day=NUMBER,
+            template=KEYWORD,
+            contributions=CONTRIBUTIONS,
+        ),
     },
     "pipeline": {
         "@timestamp": DATE,

@@ -33,6 +33,7 @@ from app.simulator.settings import DEFAULT_START
 from models.detector import Parameters, ShardDetector
 from models.incidents import CorrelationParameters, Correlator, Statement
 from models.series import Series, build, parse
+from models.watched import together
 from models.windows import Windows
 
 WINDOW_MS = 10_000
@@ -201,7 +202,8 @@ def run(settings: SimulatorSettings, parameters: Parameters, folder: Path | None
             said += detectors[shard].step(end, windows)[1]
             spent += time.perf_counter() - began
         novelties += said
-        incidents += [i.record() for i in correlator.step(end, [statement(n) for n in said])]
+        watched = together(detector.watched for detector in detectors.values())
+        incidents += [i.record() for i in correlator.step(end, [statement(n) for n in said], watched)]
     delay = LATENESS_MS + SKEW_MS
     heard = [
         {**dataclasses.asdict(n), "host": parse(n.series).host, "detected_at": n.window_end + delay}

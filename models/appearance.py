@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models import reasons
-from models.episodes import Episode
+from models.episodes import APPEARED, Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
 from models.restaurant import new_surprise, return_surprise
@@ -97,11 +97,12 @@ class Appearance:
         return score
 
     def _announce(self, name: str, reason: str, score: float, now: int) -> Novelty:
-        nan = float("nan")
+        nan, kind = float("nan"), parse(name).kind
+        what = kind if kind in ("host", "service") else "metric"
         start = now - int(1000 * self._p.window_seconds)
         episode = Episode(
-            name, "appeared", "change", start, score, score, nan, nan, nan, nan, "", reason,
-            over=now + 1,
+            name, APPEARED, "change", start, score, score, nan, nan, nan, nan, "", reason,
+            over=now + 1, part=f"new {what}",
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 
@@ -136,9 +137,9 @@ class Appearance:
         per_minute = float(rows.n[at]) * 60 / self._p.window_seconds
         start = trial.first - int(1000 * self._p.window_seconds)
         episode = Episode(
-            trial.series, "appeared", "new", start, evidence, evidence, per_minute, 0.0, 0.0, 0.0,
+            trial.series, APPEARED, "new", start, evidence, evidence, per_minute, 0.0, 0.0, 0.0,
             "lines/min", reasons.new_template(series, template), template, sample,
-            over=now + 1,
+            over=now + 1, part="new template",
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 

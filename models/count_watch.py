@@ -139,6 +139,7 @@ class CountWatch:
             row.name, cause, "silence" if cause == ZERO else "anomaly", start, score, max(score, gathered), value,
             typical, lower, upper, "lines/min", reason, row.template, row.sample,
         )  # fmt: skip
+        episode.part = "silence" if cause == ZERO else "rate"
         if cause == HIGH:
             episode.candidate = Candidate(row.now, max(float(b.mean[j]), 0.01))
             episode.candidate.learn(float(row.answers.value[j]), self._p.window_seconds)
@@ -199,6 +200,7 @@ class CountWatch:
         matrix[poisson.FROZEN, row.row] = 0.0
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         episode.value = mean * per_minute
+        episode.before, episode.after = episode.typical, episode.value
         episode.reason = reasons.new_level(
             parse(row.name)._replace(metric=reasons.lines_of(parse(row.name), episode.template)),
             episode.value, episode.start, episode.typical, lower=episode.lower, upper=episode.upper, unit="/min",

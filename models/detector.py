@@ -7,6 +7,7 @@ nothing else, so splitting a shard by hosts changes nothing. A detector that is 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,9 +19,11 @@ from models.count_watch import CountAnswers, CountWatch
 from models.gauge_watch import Answers, GaugeWatch
 from models.novelty import Novelty
 from models.parameters import Parameters
+from models.series import unquote
 from models.shard_state import ShardState
 from models.silence import Silence
 from models.store import Ints
+from models.watched import Watched
 from models.windows import Scores, Windows
 
 __all__ = ["Parameters", "ShardDetector"]
@@ -45,6 +48,8 @@ class ShardDetector:
         self._gauges = GaugeWatch(self._state, parameters, self._silence, self._control)
         self._counts = CountWatch(self._state, parameters, self._control)
         self._named = UNNAMED  # the last window's names, and their rows
+        self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
+        self._contexts_counted = 0
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
         """Answer one row for each of `rows` but labels, then one for each series whose missing lines say something.
@@ -96,6 +101,7 @@ class ShardDetector:
             said = state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._named = UNNAMED  # rows may have moved
+            self._contexts_counted = 0
         state.first = state.first or window_end
         state.last = window_end
         state.steps += 1
@@ -184,6 +190,16 @@ class ShardDetector:
                 kind[at] = word
         for at in range(sorted_rows, len(series)):
             kind[at] = kinds.get(series[at], kind[at])
+
+    @property
+    def watched(self) -> Watched:
+        """What the shard watches after its last window."""
+        state = self._state
+        if len(state.contexts) != self._contexts_counted:
+            self._services = Counter(unquote(name.split("/", 1)[1]) for name in state.contexts.names)
+            self._contexts_counted = len(state.contexts)
+        series = len(state.gauges) + len(state.counts)
+        return Watched(series, len(state.hosts), self._p.window_seconds, self._services)
 
     def dump(self, only_changed: bool = False) -> dict[str, bytes]:
         """The state as Arrow IPC parts by name; with `only_changed`, without parts equal to those of the last dump."""

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from models import reasons
+from models.certainty import certainty
 from models.novelty import Novelty
 from models.regime import Candidate
 
 GROWTH = 1.5  # an update is worth saying when the score has grown by this factor
-MOST_UPDATES = 5
+GATHERED = 1.25  # or when the evidence has: incidents wait for it
+MOST_UPDATES = 8
 SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
+APPEARED = "appeared"  # the cause of what is said once: a new host, service, metric or template
+UNDECIDED = ("anomaly", "silence")  # kinds that may yet become a change
 
 
 @dataclass
 class Episode:
     """One open episode. `cause` says which look at the series opened it, and so what ends it.
 
-    `told` is the score last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
-    interval, `expected` whether people have said that it is a change they expect, `over` when it is due to be closed (ms,
-    0: open end), `candidate` the regime that may become the new normal.
-    The other fields are those of `Novelty`.
+    `told` and `told_evidence` are what was last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
+    interval, `expected` whether people have said that it is a change they expect, `over` when it is due to be closed (ms, 0: open
+    end), `candidate` the regime that may become the new normal.
+    `reason` is told without what `say` adds to it: since when, and how sure. The other fields are those of `Novelty`.
     """
 
     series: str
@@ -47,10 +53,16 @@ class Episode:
     strayed: bool = False
     expected: bool = False
     candidate: Candidate | None = None
+    part: str = ""
+    before: float = math.nan
+    after: float = math.nan
+    told_evidence: float = 0.0
 
     def say(self, status: str, window_end: int) -> Novelty:
         """A statement about it."""
-        self.told = self.score
+        self.told, self.told_evidence = self.score, self.evidence
+        sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED
+        facts = self.cause == APPEARED
         return Novelty(
             series=self.series,
             kind=self.kind,
@@ -64,10 +76,20 @@ class Episode:
             lower=self.lower,
             upper=self.upper,
             unit=self.unit,
-            reason=self.reason,
+            reason=self.reason if facts else reasons.sentence(self.reason, self.start, sure, provisional=provisional),
             template=self.template,
             sample=self.sample,
+            part=self.part,
+            certainty=sure,
+            provisional=provisional,
+            before=self.before,
+            after=self.after,
         )
+
+    @property
+    def certainty(self) -> float:
+        """The probability that it is no chance. That something has never been seen here is a fact."""
+        return 1.0 if self.cause == APPEARED and self.kind == "change" else certainty(self.evidence)
 
     def gather(self, score: float, allowance: float) -> bool:
         """Take in the surprise of another window; answers whether it is a new peak."""
@@ -79,8 +101,9 @@ class Episode:
         return True
 
     def worth_saying(self) -> bool:
-        """Whether the peak has grown enough since it was last told."""
-        if self.score < GROWTH * self.told or self.updates >= MOST_UPDATES:
+        """Whether the peak or the evidence has grown enough since it was last told."""
+        grown = self.score >= GROWTH * self.told or self.evidence >= GATHERED * self.told_evidence
+        if not grown or self.updates >= MOST_UPDATES:
             return False
         self.updates += 1
         return True

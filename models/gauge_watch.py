@@ -160,7 +160,7 @@ class GaugeWatch:
         episode = Episode(
             row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
         )
-        episode.strayed = row.strays
+        episode.strayed, episode.part = row.strays, row.part(cause)
         if cause == STRANGE:
             before = row.now - int(1000 * self._p.window_seconds)
             episode.candidate = Candidate(before, row.scale(self._reach) ** 2)
@@ -189,6 +189,7 @@ class GaugeWatch:
         episode.strayed |= row.strays
         if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
+            episode.part = row.part(episode.cause)
         if episode.candidate is not None and np.isfinite(row.value):
             scale = row.scale(self._reach)
             old = log_t_density((row.value - row.typical) / scale, DEGREES) - float(np.log(scale))
@@ -251,6 +252,7 @@ class GaugeWatch:
             unit=row.unit,
         )
         episode.value, episode.lower, episode.upper = candidate.mean, row.lower, row.upper
+        episode.part, episode.before, episode.after = "level", row.typical, candidate.mean
         self._model.adopt(row.row, candidate.mean)
         self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
         return episode.say("update", row.now)
@@ -294,6 +296,10 @@ class _Row:
     @property
     def unit(self) -> str:
         return "/s" if self.name.startswith("counter/") else ""
+
+    def part(self, cause: str) -> str:
+        """Which part of the model speaks."""
+        return STUCK if cause == STUCK else reasons.PART_OF_MEMBER[MEMBERS[int(self.answers.speaker[self.at])]]
 
     def scale(self, reach: float) -> float:
         """The scale of the healthy state, whose interval is so many of them to either side."""

@@ -41,6 +41,12 @@ def stay_probability(asked: Floats, stayed: Floats, mean: Floats | float = STAY_
     return out
 
 
+def share_outside(trials: Floats, begun: Floats, asked: Floats, stayed: Floats) -> Floats:
+    """Share of all windows so far that were not in a run, `(n,)`."""
+    out: Floats = 1 - (begun + stayed) / np.maximum(trials + asked, 1.0)
+    return out
+
+
 def run_surprise(trials: Floats, begun: Floats, asked: Floats, stayed: Floats, length: Floats) -> Floats:
     """-ln P(a run begins and lasts at least `length` >= 1 windows), nats, `(n,)`."""
     alpha, total, more = stayed + STAY_STRENGTH * STAY_MEAN, asked + STAY_STRENGTH, length - 1

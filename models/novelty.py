@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -14,7 +15,12 @@ class Novelty:
               (a template never seen in a known service) or `silence` (a host or series that stopped).
     `score`   the largest surprise of the episode so far, nats; `evidence` what the episode has gathered in all, nats.
     `typical`, `lower`, `upper` are what was expected when it opened, `value` what was seen at the peak, in `unit`.
-    `reason`  one sentence for a person: what was seen, what was expected.
+    `reason`  one sentence for a person: what was seen, what was expected, since when, how sure.
+    `part`    what of the model spoke: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step in a calm hour),
+              `spread`, `stuck`, `rate`, `silence`, `new host`, `new service`, `new metric` or `new template`.
+    `certainty`    the probability that it is no chance (`models.certainty`).
+    `provisional`  undecided: it may pass, or turn out to be the new normal.
+    `before`, `after`  of a change: the old and the new level, in `unit`; NaN else.
     """
 
     series: str
@@ -32,3 +38,8 @@ class Novelty:
     reason: str
     template: str | None = None
     sample: str | None = None
+    part: str = ""
+    certainty: float = math.nan
+    provisional: bool = False
+    before: float = math.nan
+    after: float = math.nan

@@ -18,6 +18,15 @@ BY_MEMBER = {
     "local": "an unusual step in a calm hour",
     "spread within": "an unusual spread within the window",
 }
+PART_OF_MEMBER = {
+    "log level": "level",
+    "step": "step",
+    "fast mean": "mean",
+    "roughness": "roughness",
+    "rhythm": "rhythm",
+    "local": "local",
+    "spread within": "spread",
+}
 
 
 def number(value: float) -> str:
@@ -62,6 +71,19 @@ def place(series: Series) -> str:
 def subject(series: Series) -> str:
     """What a metric is called: its name, and its service where it has one."""
     return f"{series.service} {series.metric}" if series.service else series.metric
+
+
+def sentence(text: str, start: float, certainty: float, *, provisional: bool) -> str:
+    """What is said of an episode: what was seen, since when, how sure, and whether that is the last word."""
+    since = "" if " since " in text else f"since {clock(start)}, "
+    return f"{text}; {since}{percent(certainty)} sure{' (provisional)' if provisional else ''}"
+
+
+def percent(probability: float) -> str:
+    """A probability for a person, never rounded to certainty."""
+    if not 0.01 <= probability <= 0.999:
+        return "less than 1 %" if probability < 0.01 else "more than 99.9 %"
+    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
 
 
 def value_off(series: Series, value: float, lower: float, upper: float, unit: str, member: str) -> str:
@@ -110,9 +132,9 @@ def count_off(
     ).replace("'/min,", "',")
 
 
-def silent(what: str, seconds: float) -> str:
-    """Something that reported and does not any more."""
-    return f"{what} silent for {duration(seconds)}"
+def silent(what: str, seconds: float, usual: float) -> str:
+    """Something that reported, in `usual` of the windows, and does not any more."""
+    return f"{what} silent for {duration(seconds)}, it reported in {percent(usual)} of windows"
 
 
 def new_template(series: Series, template: str | None) -> str:

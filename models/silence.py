@@ -72,12 +72,19 @@ class Silence:
         length = state.steps - state.host_column("step")[rows]
         surprise = habits.run_surprise(trials, begun, asked, stayed, length)
         surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
+        usual = habits.share_outside(trials, begun, asked, stayed)
         for at in np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist():
             row = int(rows[at])
             host = unquote(state.hosts.names[row])
             name = build(Series("host", host))
             said += self._silent(
-                name, HOST_SILENT, f"host {host}", now, seen=state.host_column("seen")[row], surprise=surprise[at]
+                name,
+                HOST_SILENT,
+                f"host {host}",
+                now,
+                seen=state.host_column("seen")[row],
+                surprise=surprise[at],
+                usual=usual[at],
             )
             if self._tired(name, now):
                 said.append(self._give_up(name, now))
@@ -99,6 +106,7 @@ class Silence:
         chains = state.gauges.matrix[of.PRESENT, rows]
         surprise = habits.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
         surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
+        usual = habits.share_outside(*chains)
         said: list[Novelty] = []
         for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
             row = int(rows[at])
@@ -106,7 +114,7 @@ class Silence:
             series = parse(name)
             what = f"{reasons.subject(series)} on {series.host}"
             seen = state.gauges.matrix[of.SEEN, row]
-            said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at])
+            said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
             if self._tired(name, now):
                 said.append(self._give_up(name, now))
                 state.gauges.matrix[of.PRESENT, row] = 0.0
@@ -127,19 +135,21 @@ class Silence:
         s[of.HOST_WINDOW] = windows
         return said
 
-    def _silent(self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float) -> list[Novelty]:
+    def _silent(
+        self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float, usual: float
+    ) -> list[Novelty]:
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
         if episode is not None:
             if episode.cause != cause:  # whatever it was, it has stopped: the next window says that
                 return [self._state.episodes.close(name, now)]
-            episode.reason = reasons.silent(what, seconds)
+            episode.reason = reasons.silent(what, seconds, episode.typical)
             episode.score = episode.evidence = max(episode.score, float(surprise))
-            return []
+            return [episode.say("update", now)] if episode.worth_saying() else []
         nan = math.nan
         episode = Episode(
-            name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, nan, nan, nan, "",
-            reasons.silent(what, seconds),
+            name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
+            reasons.silent(what, seconds, float(usual)), part="silence",
         )  # fmt: skip
         return [self._state.episodes.begin(episode, now)]
 

@@ -8,11 +8,10 @@ belongs together may lie in any shard.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,8 +19,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from app.errors import LawBroken
 from models.incidents import STATUS_ORDER, CorrelationParameters, Correlator, Incident, Statement
+from models.watched import Watched, together
 
-FORMAT = 1
+FORMAT = 2
 BEGINNING = -1
 
 RECORD = "id string, series string, status string, window_end long, tick long, shard int, shards int"
@@ -35,7 +35,7 @@ Begin = Callable[[], tuple[int, bytes, bytes] | None]
 def statements(raw: DataFrame) -> DataFrame:
     """Records of the topic `novelties`, as Kafka gives them: the columns that order them, and a statement's JSON.
 
-    Answers `everything (0), tick, shard, shards, window_end, value`: `value` is null on ticks, `tick` on statements.
+    Answers `everything (0), tick, shard, shards, window_end, value`: `tick` is null on statements.
     """
     text = F.col("value").cast("string")
     parsed = raw.select(text.alias("value"), F.from_json(text, RECORD).alias("r"))
@@ -45,7 +45,7 @@ def statements(raw: DataFrame) -> DataFrame:
         "r.shard",
         "r.shards",
         "r.window_end",
-        F.when(F.col("r.tick").isNull(), F.col("value")).alias("value"),
+        "value",
     )
 
 
@@ -87,8 +87,7 @@ class CorrelateProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Take in what came, and answer for each window that it completes."""
         buffer, correlator = self._load()
-        for frame in rows:
-            take_in(buffer, frame)
+        take_in(buffer, rows)
         said = advance(buffer, correlator)
         self._state.update((buffer.done, correlator.dump(), buffer.dump()))
         if said:
@@ -113,7 +112,11 @@ def loaded(
 
 def advance(buffer: StatementBuffer, correlator: Correlator) -> list[Incident]:
     """Give the correlator every window that is complete; what it says."""
-    return [incident for window_end, complete in buffer.take() for incident in correlator.step(window_end, complete)]
+    return [
+        incident
+        for window_end, complete, watched in buffer.take()
+        for incident in correlator.step(window_end, complete, watched)
+    ]
 
 
 def value_of(incident: Incident, version: str) -> str:
@@ -126,17 +129,34 @@ class StatementBuffer:
     """Statements whose window some shard has not ticked yet.
 
     `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's last tick; `waiting` the
-    JSON of statements by window, series, episode and status.
+    JSON of statements by window, series, episode and status; `watched` what each shard has said that it watches, with the
+    tick at which it first said so: oldest first, from the last one that counts at `done`.
     """
 
     done: int = BEGINNING
     shards: int = 1
     latest: dict[int, int] = field(default_factory=dict)
     waiting: dict[tuple[int, str, str, int], str] = field(default_factory=dict)
+    watched: dict[int, list[tuple[int, Watched]]] = field(default_factory=dict)
 
-    def add_tick(self, shard: int, tick: int) -> None:
-        """Learn that nothing with an end up to `tick` will follow for a shard."""
-        self.latest[shard] = max(tick, self.latest.get(shard, BEGINNING))
+    def add_tick(self, shard: int, tick: int, watched: Watched | None = None) -> None:
+        """Learn that nothing with an end up to `tick` will follow for a shard. What is no later than the last is a repeat."""
+        if tick <= self.latest.get(shard, BEGINNING):
+            return
+        self.latest[shard] = tick
+        told = self.watched.setdefault(shard, [])
+        if watched is not None and (not told or told[-1][1] != watched):
+            told.append((tick, watched))
+
+    def watched_at(self, window_end: int) -> Watched:
+        """What was watched in a window that every shard has ticked."""
+        found = [[watched for tick, watched in told if tick <= window_end] for told in self.watched.values()]
+        return together(told[-1] for told in found if told)
+
+    def heard_until(self, ticks: Mapping[int, int], waiting: dict[tuple[int, str, str, int], str]) -> StatementBuffer:
+        """A buffer that has heard each shard up to its tick, and of statements those that are given."""
+        watched = {s: [w for w in told if w[0] <= ticks[s]] for s, told in self.watched.items() if s in ticks}
+        return StatementBuffer(self.done, len(ticks), dict(ticks), waiting, watched)
 
     def add_statement(self, value: str) -> None:
         """Keep a statement that is no repeat. Raises LawBroken for a record that is none: some window would lack it."""
@@ -153,8 +173,11 @@ class StatementBuffer:
         """The last window that every shard has ticked."""
         return min(self.latest.values()) if len(self.latest) >= self.shards else BEGINNING
 
-    def take(self) -> Iterator[tuple[int, list[Statement]]]:
-        """Hand on every complete window that has statements, oldest first, and the last one, so that time goes on."""
+    def take(self) -> Iterator[tuple[int, list[Statement], Watched]]:
+        """Hand on every complete window that has statements, oldest first, and the last one, so that time goes on.
+
+        With each comes what was watched in it.
+        """
         limit = self.limit
         if limit <= self.done:
             return
@@ -163,7 +186,10 @@ class StatementBuffer:
             complete.setdefault(key[0], []).append(Statement.of(json.loads(self.waiting.pop(key))))
         for window_end in sorted(complete):
             self.done = window_end
-            yield window_end, complete[window_end]
+            yield window_end, complete[window_end], self.watched_at(window_end)
+        for shard, told in self.watched.items():
+            counts = max((i for i, (tick, _) in enumerate(told) if tick <= limit), default=0)
+            self.watched[shard] = told[counts:]
 
     def dump(self) -> bytes:
         """Canonical bytes, with the format's version."""
@@ -173,6 +199,9 @@ class StatementBuffer:
             "shards": self.shards,
             "latest": sorted(self.latest.items()),
             "waiting": [self.waiting[key] for key in sorted(self.waiting)],
+            "watched": [
+                [s, [[tick, w.record()] for tick, w in told]] for s, told in sorted(self.watched.items()) if told
+            ],
         }
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -184,17 +213,32 @@ class StatementBuffer:
             msg = f"buffer of statements has format {state.get('format')!r}; wanted {FORMAT}"
             raise ValueError(msg)
         buffer = cls(state["done"], state["shards"], {shard: tick for shard, tick in state["latest"]})
+        buffer.watched = {s: [(tick, Watched(**w)) for tick, w in told] for s, told in state["watched"]}
         for value in state["waiting"]:
             buffer.add_statement(value)
         return buffer
 
 
-def take_in(buffer: StatementBuffer, frame: pd.DataFrame) -> None:
-    """Sort a chunk of input into ticks and statements."""
-    ticks = frame.loc[frame["tick"].notna(), ["shard", "shards", "tick"]].astype(np.int64)
-    if len(ticks):
-        buffer.shards = int(ticks["shards"].max())
-        for shard, tick in ticks.groupby("shard")["tick"].max().items():
-            buffer.add_tick(int(str(shard)), int(tick))
-    for value in frame.loc[frame["tick"].isna(), "value"]:
-        buffer.add_statement(value or "")
+def watched_in(tick: str | None) -> Watched | None:
+    """What a tick says that its shard watches; None where it does not say."""
+    found = json.loads(tick).get("watched") if tick else None
+    return None if found is None else Watched(**found)
+
+
+def take_in(buffer: StatementBuffer, frames: Iterable[pd.DataFrame]) -> None:
+    """Sort a batch of input, in chunks, into ticks and statements.
+
+    Between batches the ticks of a shard are in order, within one they need not be.
+    """
+    ticks: list[tuple[int, int, str | None]] = []
+    for frame in frames:
+        is_tick = frame["tick"].notna()
+        found = frame.loc[is_tick]
+        if len(found):
+            buffer.shards = int(found["shards"].max())
+            shards, ends = found["shard"].astype(int).tolist(), found["tick"].astype(int).tolist()
+            ticks += zip(shards, ends, found["value"].tolist(), strict=True)
+        for value in frame.loc[~is_tick, "value"]:
+            buffer.add_statement(value or "")
+    for shard, tick, text in sorted(ticks, key=lambda found: found[:2]):
+        buffer.add_tick(shard, tick, watched_in(text))

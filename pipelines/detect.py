@@ -156,7 +156,8 @@ def step(
 ) -> list[Columns]:
     """Give a window to the model of its shard: arrays of equal length by the columns of `ANSWER`, twice."""
     scores, novelties = detector.step(window_end, windows)
-    return [score_rows(shard, window_end, scores), statements(shard, window_end, novelties, version, shards)]
+    tick = {"tick": window_end, "shard": shard, "shards": shards, "watched": detector.watched.record()}
+    return [score_rows(shard, window_end, scores), statements(novelties, tick, version)]
 
 
 def together(answers: list[Columns]) -> Columns:
@@ -176,12 +177,12 @@ def missing(name: str, n: int) -> Any:
     return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
 
 
-def statements(shard: int, window_end: int, novelties: list[Novelty], version: str, shards: int) -> Columns:
-    """Novelties as records, and the tick that says that the shard has spoken for this window."""
-    tick = json.dumps({"tick": window_end, "shard": shard, "shards": shards})
-    texts = np.array([*(json.dumps(record(n, version), ensure_ascii=False) for n in novelties), tick], dtype=object)
+def statements(novelties: list[Novelty], tick: Mapping[str, Any], version: str) -> Columns:
+    """Novelties as records, and the tick that says that the shard has spoken for this window, and what it watches."""
+    found = [*(record(n, version) for n in novelties), tick]
+    texts = np.array([json.dumps(r, ensure_ascii=False) for r in found], dtype=object)
     keys = np.array([*(n.series for n in novelties), None], dtype=object)
-    return answer(len(texts), shard, window_end, series=keys, statement=texts)
+    return answer(len(texts), tick["shard"], tick["tick"], series=keys, statement=texts)
 
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:

@@ -25,7 +25,9 @@ RECORD = (
     "id string, series string, kind string, status string, start long, end long, window_end long, score double, "
     "evidence double, value double, typical double, lower double, upper double, unit string, reason string, "
     "template string, sample string, host string, service string, metric string, level string, hosts array<string>, "
-    "services array<string>, templates array<string>, novelties long, tick long"
+    "services array<string>, templates array<string>, novelties long, tick long, part string, certainty double, "
+    "provisional boolean, before double, after double, scope string, affected long, population long, share double, "
+    "false_alarms_per_day double"
 )
 CONTRIBUTIONS = "array<struct<series string, share double, score double, kind string, reason string>>"
 
@@ -171,6 +173,7 @@ def novelty_document(version: str) -> Column:
             of("series").alias("series"),
             finite(of("evidence")).alias("evidence"),
             *expectation(),
+            *explanation(),
             filled(of("unit")).alias("unit"),
             filled(of("metric")).alias("metric"),
             filled(of("template")).alias("template"),
@@ -190,6 +193,7 @@ def incident_document(version: str) -> Column:
         F.struct(
             *statement(version),
             of("novelties").alias("novelties"),
+            *(of(name).alias(name) for name in ("scope", "affected", "population", "share", "false_alarms_per_day")),
             of("templates").alias("template"),
             # In the records' schema `series` is a text, because that of a novelty is: the array comes as its JSON.
             F.from_json(of("series"), CONTRIBUTIONS).alias("contributions"),
@@ -266,6 +270,15 @@ def statement(version: str) -> list[Column]:
 def expectation() -> list[Column]:
     """What was seen and what was expected."""
     return [finite(of(name)).alias(name) for name in ("value", "typical", "lower", "upper")]
+
+
+def explanation() -> list[Column]:
+    """Which part of the model spoke, how sure it is, and of a change what was before and what is after it."""
+    return [
+        filled(of("part")).alias("part"),
+        of("provisional").alias("provisional"),
+        *(finite(of(name)).alias(name) for name in ("certainty", "before", "after")),
+    ]
 
 
 def date(millis: Column) -> Column:

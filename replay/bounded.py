@@ -136,9 +136,9 @@ def correlated(work: Work, said: DataFrame, before: Path | None) -> tuple[list[t
     """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
     state = savepoint.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, work.settings.correlation)
-    rows = said.where(F.col("statement").isNotNull()).select(F.col("statement").alias("value"))
-    for frame in arrow_frames(correlate.statements(rows)):
-        correlate.take_in(buffer, frame)
+    rows = said.where(F.col("statement").isNotNull()).orderBy("shard", "window_end")
+    for frame in arrow_frames(correlate.statements(rows.select(F.col("statement").alias("value")))):
+        correlate.take_in(buffer, [frame])
     found = correlate.advance(buffer, correlator)
     values = [(one.id, correlate.value_of(one, work.settings.version)) for one in found]
     return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())

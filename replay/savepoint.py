@@ -37,7 +37,7 @@ from models import incidents, shard_state, store, univariate_state
 
 FORMAT = 2
 # That of the statements that wait is set in pipelines/correlate.py, which cannot be imported without Spark.
-FORMATS = {"models": store.FORMAT, "incidents": incidents.FORMAT, "statements": 1}
+FORMATS = {"models": store.FORMAT, "incidents": incidents.FORMAT, "statements": 2}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

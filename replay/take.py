@@ -29,7 +29,7 @@ from app import serving, topics
 from app.errors import InputError, ServiceUnavailable
 from app.settings import Settings
 from models.shard_state import host_of
-from pipelines.correlate import BEGINNING, StatementBuffer
+from pipelines.correlate import BEGINNING, StatementBuffer, watched_in
 from pipelines.ordering import WindowBuffer
 from pipelines.parts import BUFFER, parted
 from replay import savepoint
@@ -236,7 +236,11 @@ def brought_to(
     """The state of `correlate` with everything in wait that was said up to the ticks, and nothing beyond."""
     buffer = StatementBuffer.load(state.waiting)
     for value in said_after(settings, positions):
-        buffer.add_statement(value)
+        if is_statement(value):
+            buffer.add_statement(value)
+        else:
+            tick = json.loads(value)
+            buffer.add_tick(tick["shard"], tick["tick"], watched_in(value))
     shards = shards_of(spark, {host_of(key[1]) for key in buffer.waiting}, origin.shards)
     return CorrelatorState(state.done, state.model, cut(buffer, ticks, shards).dump())
 
@@ -244,7 +248,7 @@ def brought_to(
 def cut(buffer: StatementBuffer, ticks: Mapping[int, int], shards: Mapping[str, int]) -> StatementBuffer:
     """A buffer that has heard each shard up to its tick, whatever it had heard before. `shards` are those of hosts."""
     kept = {key: value for key, value in buffer.waiting.items() if key[0] <= ticks[shards[host_of(key[1])]]}
-    return StatementBuffer(buffer.done, len(ticks), dict(ticks), kept)
+    return buffer.heard_until(ticks, kept)
 
 
 def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[str, int]:
@@ -255,7 +259,7 @@ def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[st
 
 
 def said_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
-    """Statements of `novelties` from offsets to the topic's end, ticks left out."""
+    """Statements and ticks of `novelties` from offsets to the topic's end."""
     topic = settings.topic("novelties")
     try:
         consumer = KafkaConsumer(**topics.client_options(settings), enable_auto_commit=False)
@@ -270,7 +274,7 @@ def said_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
         first, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
         for part in parts:
             consumer.seek(part, start_of(part, positions, first[part]))
-        return [value for value in values_to(consumer, ends, settings) if is_statement(value)]
+        return list(values_to(consumer, ends, settings))
     finally:
         consumer.close()
 

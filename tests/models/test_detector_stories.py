@@ -7,6 +7,7 @@ import pytest
 from fleet_story import WINDOW, Row, Teller, words
 
 from models.detector import Parameters, ShardDetector
+from models.novelty import Novelty
 
 CPU, LINES, LEVEL = "gauge/vm-1//cpu", "template/vm-1/web/info/aa", "logs/vm-1/web/info"
 STORY = Callable[[int], dict[str, Row]]
@@ -42,6 +43,11 @@ class Machine:
                     else:
                         rows[name] = value
             yield rows
+
+
+def ends(said: list[Novelty]) -> list[tuple[str, str, str]]:
+    """What opened and closed."""
+    return words(n for n in said if n.status != "update")
 
 
 @pytest.fixture
@@ -148,8 +154,8 @@ def test_a_silent_host_is_one_novelty_and_not_one_for_each_series(teller: Teller
     teller = Teller(ShardDetector(Parameters()))
     teller.tell(a | b for a, b in zip(machine.windows(700), other.windows(700), strict=True))
     said = teller.tell(other.windows(12))
-    assert words(said) == [("host/vm-1", "open", "silence")]
-    assert said[0].reason in ("host vm-1 silent for 40 s", "host vm-1 silent for 50 s")
+    assert ends(said) == [("host/vm-1", "open", "silence")]
+    assert said[0].reason.startswith(("host vm-1 silent for 40 s", "host vm-1 silent for 50 s"))
     machine.total = 0.0
     back = teller.tell(a | b for a, b in zip(machine.windows(40), other.windows(40), strict=True))
     assert words(back) == [("host/vm-1", "close", "silence")]
@@ -157,7 +163,7 @@ def test_a_silent_host_is_one_novelty_and_not_one_for_each_series(teller: Teller
 
 def test_a_metric_that_stops_alone_is_a_silence(teller: Teller, machine: Machine) -> None:
     said = teller.tell(machine.windows(30, cpu=None), machine.windows(5))
-    assert words(said) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
+    assert ends(said) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
 
 
 def test_one_that_reports_each_minute_is_not_silent_in_between(machine: Machine) -> None:
@@ -174,7 +180,7 @@ def test_a_silent_host_is_given_up_as_a_change_in_the_end(machine: Machine) -> N
     other = Machine(9, "vm-2")
     teller.tell(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
     said = teller.tell(other.windows(200))
-    assert words(said) == [("host/vm-1", "open", "silence"), ("host/vm-1", "close", "change")]
+    assert ends(said) == [("host/vm-1", "open", "silence"), ("host/vm-1", "close", "change")]
 
 
 def test_a_gap_is_no_silence(teller: Teller, machine: Machine) -> None:
@@ -253,5 +259,4 @@ def test_zero_lines_have_a_row_where_they_say_something(teller: Teller, machine:
 
 def test_a_metric_that_stops_in_an_anomaly_is_silent_then(teller: Teller, machine: Machine) -> None:
     said = teller.tell(machine.windows(10, cpu=90.0), machine.windows(20, cpu=None))
-    ends = [word for word in words(said) if word[1] != "update"]
-    assert ends == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
+    assert ends(said) == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]

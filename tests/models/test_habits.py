@@ -50,6 +50,14 @@ def test_a_gap_is_learnt_as_the_windows_that_it_had() -> None:
     assert [c[0] for c in by_gap] == [c[0] for c in by_window]
 
 
+def test_the_share_outside_of_runs_counts_windows() -> None:
+    columns = one(0, 0, 0, 0)
+    for gap in (0, 0, 3, 0, 1):  # five windows of one state, four of the other
+        habits.learn_gap(columns, np.array([float(gap)]))
+    assert habits.share_outside(*columns)[0] == pytest.approx(5 / 9)
+    assert habits.share_outside(*one(0, 0, 0, 0))[0] == 1.0
+
+
 def test_a_run_that_began_in_the_warm_up_gathers_nothing() -> None:
     columns, evidence, yes = one(0, 0, 0, 0), np.zeros(1), np.array([True])
     for window in range(50):

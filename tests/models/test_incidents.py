@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from models.incidents import CorrelationParameters, Correlator, Incident, Statement
 from models.series import parse
+from models.watched import NOTHING, Watched
 
 T = 1_700_000_000_000
 WINDOW = 10_000
@@ -43,14 +44,16 @@ def said(series: str, window: int, status: str = "open", **more: Any) -> Stateme
     )
 
 
-def tell(correlator: Correlator, story: Iterable[Statement], until: int) -> list[Incident]:
+def tell(correlator: Correlator, story: Iterable[Statement], until: int, watched: Watched = NOTHING) -> list[Incident]:
     """Step through all windows of a story."""
-    story = list(story)
-    return [i for w in range(until + 1) for i in correlator.step(at(w), [s for s in story if s.window_end == at(w)])]
+    by_window: dict[int, list[Statement]] = {}
+    for statement in story:
+        by_window.setdefault(statement.window_end, []).append(statement)
+    return [i for w in range(until + 1) for i in correlator.step(at(w), by_window.get(at(w), []), watched)]
 
 
-def told(story: Iterable[Statement], until: int = 40, **parameters: Any) -> list[Incident]:
-    return tell(Correlator(CorrelationParameters(**parameters)), story, until)
+def told(story: Iterable[Statement], until: int = 40, watched: Watched = NOTHING, **parameters: Any) -> list[Incident]:
+    return tell(Correlator(CorrelationParameters(**parameters)), story, until, watched)
 
 
 def brief(incidents: Iterable[Incident]) -> list[tuple[int, str, str]]:
@@ -177,10 +180,10 @@ def test_an_episode_of_one_window_is_an_incident(statuses: tuple[str, ...]) -> N
 
 def test_an_update_comes_for_half_as_much_score_again_and_not_for_less() -> None:
     story = [
-        said(CPU, 1, score=20.0),
-        said(CPU, 2, "update", start=1, score=29.9),
-        said(CPU, 3, "update", start=1, score=30.0),
-        said(CPU, 4, "update", start=1, score=31.0),
+        said(CPU, 1, evidence=20.0),
+        said(CPU, 2, "update", start=1, evidence=29.9),
+        said(CPU, 3, "update", start=1, evidence=30.0),
+        said(CPU, 4, "update", start=1, evidence=31.0),
     ]
     assert [(i.status, i.score) for i in told(story, until=5)] == [("open", 20.0), ("update", 30.0)]
 
@@ -255,7 +258,11 @@ def test_windows_out_of_order_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["join_seconds", "close_seconds", "stale_seconds", "growth", "max_members", "max_shown"]
+    "name",
+    [
+        *("join_seconds", "close_seconds", "stale_seconds", "growth", "max_members", "max_shown"),
+        *("max_hosts", "fleet_hosts", "false_alarms_per_day"),
+    ],
 )
 def test_a_parameter_out_of_range_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
@@ -267,8 +274,9 @@ def test_a_storm_is_counted_in_full_and_remembered_in_part() -> None:
     correlator = Correlator(CorrelationParameters(max_members=50))
     (incident,) = tell(correlator, storm, 1)
     assert (incident.novelties, len(incident.hosts), len(incident.series)) == (2_000, 50, 20)
+    assert (incident.scope, incident.affected) == ("fleet", 2_000)
     assert incident.series[0].series == "gauge/h1999/web/latency"
-    assert len(correlator.dump()) < 50_000
+    assert len(correlator.dump()) < 100_000
 
 
 def test_a_forgotten_episode_comes_back_uncounted() -> None:
@@ -285,8 +293,8 @@ def test_a_record_is_json_with_the_fields_of_the_contract() -> None:
     (incident,) = told([said(CPU, 1)], until=1)
     record = json.loads(json.dumps(incident.record(), allow_nan=False))
     assert set(record) == {
-        *("id", "status", "kind", "start", "end", "window_end", "score"),
-        *("hosts", "services", "templates", "series", "novelties", "reason"),
+        *("id", "status", "kind", "scope", "start", "end", "window_end", "score", "affected", "population", "share"),
+        *("hosts", "services", "templates", "series", "novelties", "false_alarms_per_day", "reason"),
     }
     assert list(record["series"][0]) == ["series", "share", "score", "kind", "reason"]
 
@@ -298,7 +306,7 @@ def test_the_state_of_another_format_is_refused() -> None:
 
 SERIES = (
     "gauge/a/web/latency", "gauge/b/web/latency", "gauge/b/db/queue", "logs/c/db/ERROR", "template/c/db/ERROR/4f",
-    "template/d/cache/INFO/4f", "host/e", "service/a/web",
+    "template/d/cache/INFO/4f", "host/e", "service/a/web", "gauge/a//load", "gauge/b//load", "gauge/c//load", "gauge/d//load",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def test_a_value_is_held_against_its_interval() -> None:
         reasons.value_off(CPU, 93.12, 21.44, 38.0, "", "step")
         == "system.cpu.utilization 93.1, expected 21.4 to 38: an unusual step"
     )
-    assert set(reasons.BY_MEMBER) == set(MEMBERS)
+    assert set(reasons.BY_MEMBER) == set(reasons.PART_OF_MEMBER) == set(MEMBERS)
 
 
 def test_lines_are_told_by_the_minute() -> None:
@@ -46,6 +46,28 @@ def test_no_lines_are_told_with_their_time() -> None:
 def test_a_new_level_tells_the_old_one() -> None:
     text = reasons.new_level(CPU, 55.23, 1_767_571_930_000, 31.04, lower=27.93, upper=34.5, unit="")
     assert text == "system.cpu.utilization new level 55.2 since 00:12:10Z, was 31.0 (27.9 to 34.5)"
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"),
+    [(0.0, "less than 1 %"), (0.2, "20 %"), (0.976, "98 %"), (0.9968, "99.7 %"), (1.0, "more than 99.9 %")],
+)
+def test_probabilities_are_never_rounded_to_certainty(probability: float, text: str) -> None:
+    assert reasons.percent(probability) == text
+
+
+def test_a_sentence_says_since_when_once_and_how_sure() -> None:
+    start = 1_767_571_930_000
+    assert reasons.sentence("cpu 93, expected 21 to 38", start, 0.97, provisional=True) == (
+        "cpu 93, expected 21 to 38; since 00:12:10Z, 97 % sure (provisional)"
+    )
+    assert reasons.sentence("cpu new level 93 since 00:12:10Z, was 30", start, 0.97, provisional=False) == (
+        "cpu new level 93 since 00:12:10Z, was 30; 97 % sure"
+    )
+
+
+def test_a_silence_says_what_would_have_been_normal() -> None:
+    assert reasons.silent("host vm-1", 80, 0.98) == "host vm-1 silent for 80 s, it reported in 98 % of windows"
 
 
 def test_long_templates_are_cut() -> None:

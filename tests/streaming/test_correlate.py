@@ -11,6 +11,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from app.errors import LawBroken
 from models.incidents import CorrelationParameters
+from models.watched import Watched
 from pipelines.correlate import CorrelateProcessor, StatementBuffer
 
 SHARDS = 3
@@ -59,7 +60,7 @@ def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
             "shard": r.get("shard"),
             "shards": r.get("shards"),
             "window_end": r.get("window_end"),
-            "value": None if "tick" in r else json.dumps(r),
+            "value": json.dumps(r),
         }
         for r in records
     ]
@@ -139,6 +140,52 @@ def test_the_state_holds_the_last_complete_window_and_the_correlator_after_it() 
     assert json.loads(model)["last"] == at(1)
     assert StatementBuffer.load(waiting).dump() == waiting
     assert len(json.loads(waiting)["waiting"]) == 1
+
+
+def watched(series: int) -> dict[str, Any]:
+    return {"series": series, "hosts": 2, "window_seconds": 10.0, "services": {"web": 2}}
+
+
+def watched_story() -> list[dict[str, Any]]:
+    """As the whole story, but so much is watched until window 2 that what is said then may be chance."""
+    return [{**r, "watched": watched(10**9 if r["tick"] < at(2) else 10)} if "tick" in r else r for r in whole_story()]
+
+
+def test_what_is_watched_in_its_window_decides_whether_an_incident_is_told() -> None:
+    assert brief(Job().batch(watched_story())) == [("open", ["b"], 2), ("close", ["b"], 11)]
+
+
+def test_what_is_watched_is_known_whatever_the_batches() -> None:
+    story = watched_story()
+    wanted = Job().batch(story)
+    for size in (1, 2, 7, 20):
+        job = Job()
+        assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
+    assert Job().batch(random.Random(1).sample(story, len(story))) == wanted
+
+
+def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:
+    buffer = StatementBuffer(shards=1)
+    for window in range(100):
+        buffer.add_tick(0, at(window), Watched(series=1 + window // 50))
+    assert [tick for tick, _ in buffer.watched[0]] == [at(0), at(50)]
+    assert [buffer.watched_at(at(w)).series for w in (0, 49, 50, 99)] == [1, 1, 2, 2]
+    assert StatementBuffer.load(buffer.dump()).watched == buffer.watched
+    assert list(buffer.take()) == [(at(99), [], Watched(series=2))]
+    assert [tick for tick, _ in buffer.watched[0]] == [at(50)]
+    buffer.add_tick(0, at(98), Watched(series=7))  # a repeat
+    assert buffer.watched_at(at(99)).series == 2
+
+
+def test_a_buffer_that_is_cut_knows_what_was_watched_then() -> None:
+    buffer = StatementBuffer(shards=2)
+    for shard in range(2):
+        for window in range(10):
+            buffer.add_tick(shard, at(window), Watched(series=window))
+    kept = buffer.heard_until({0: at(3), 1: at(5)}, {})
+    assert (kept.latest, kept.limit) == ({0: at(3), 1: at(5)}, at(3))
+    assert kept.watched_at(at(3)).series == 6
+    assert max(tick for tick, _ in kept.watched[1]) == at(5)
 
 
 def test_a_buffer_of_another_format_is_refused() -> None:

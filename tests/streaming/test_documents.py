@@ -48,6 +48,11 @@ NOVELTY = {
     "lower": 0.0,
     "upper": 0.5,
     "unit": "lines",
+    "part": "new template",
+    "certainty": 0.999,
+    "provisional": False,
+    "before": None,
+    "after": 3.5,
     "reason": 'never seen: "lost <*>"',
     "template": "lost <*>",
     "sample": "lost 17",
@@ -68,6 +73,11 @@ INCIDENT = {
     "hosts": ["vm-1", "vm-2"],
     "services": ["web"],
     "templates": ["lost <*>"],
+    "scope": "fleet",
+    "affected": 2,
+    "population": 8,
+    "share": 0.25,
+    "false_alarms_per_day": 0.5,
     "series": [{"series": "logs/vm-1/web/ERROR", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
     "novelties": 1,
     "reason": "many",
@@ -160,6 +170,10 @@ def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None
             "typical": 0.0,
             "lower": 0.0,
             "upper": 0.5,
+            "part": "new template",
+            "provisional": False,
+            "certainty": 0.999,
+            "after": 3.5,
             "unit": "lines",
             "template": "lost <*>",
             "sample": "lost 17",
@@ -174,6 +188,8 @@ def test_an_incident_names_all_its_hosts_and_what_contributes(spark: SparkSessio
     assert document["host"] == {"name": ["vm-1", "vm-2"]}
     assert document["novelty"]["contributions"] == INCIDENT["series"]
     assert document["novelty"]["template"] == ["lost <*>"]
+    named = ("scope", "affected", "population", "share", "false_alarms_per_day")
+    assert {name: document["novelty"][name] for name in named} == {name: INCIDENT[name] for name in named}
     assert "end" not in document["event"]
 
 

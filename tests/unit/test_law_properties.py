@@ -27,6 +27,7 @@ from models.control import Controlled
 from models.control_rules import Rule
 from models.detector import ShardDetector
 from models.incidents import CorrelationParameters, Correlator, Statement
+from models.watched import Watched, together
 from models.windows import Windows
 from pipelines import bounded, detect
 from pipelines.correlate import CorrelateProcessor, StatementBuffer, value_of
@@ -69,7 +70,7 @@ QUICK = Controlled(
     new_template_nats=6,
     new_series_nats=2,
 )
-JOINING = CorrelationParameters(join_seconds=30, close_seconds=30)
+JOINING = CorrelationParameters(join_seconds=30, close_seconds=30, false_alarms_per_day=200)
 
 Record = dict[str, Any]
 Log = list[list[Record]]  # records of each partition, in order
@@ -291,10 +292,7 @@ class Correlating:
 def statement_frame(records: Iterable[Record]) -> pd.DataFrame:
     """As `correlate.statements` gives them."""
     names = ("tick", "shard", "shards", "window_end")
-    rows = [
-        {"everything": 0, **{n: r.get(n) for n in names}, "value": None if "tick" in r else json.dumps(r)}
-        for r in records
-    ]
+    rows = [{"everything": 0, **{n: r.get(n) for n in names}, "value": json.dumps(r)} for r in records]
     return pd.DataFrame(rows, columns=["everything", *names, "value"])
 
 
@@ -318,6 +316,7 @@ class Outcome:
     incidents: Said
     shards: Shards
     correlator: tuple[int, bytes]
+    ticks: Log  # of each shard, in order
 
 
 def novelty_key(record: Record) -> tuple[Any, ...]:
@@ -384,7 +383,11 @@ def run(story: Story, extract: int | None, detecting: int | None, correlating: i
     chances = [None if seed is None else random.Random(seed) for seed in (extract, detecting, correlating)]
     job, topic, scores = detected(story, chances[0], chances[1])
     last, incidents = correlated(topic, chances[2])
-    return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2])
+    ticks: Log = [[] for _ in range(SHARDS)]
+    for tick in (r for part in topic for r in part if "tick" in r):
+        if tick not in ticks[tick["shard"]]:
+            ticks[tick["shard"]].append(tick)
+    return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2], ticks)
 
 
 def incident_key(record: Record) -> tuple[Any, ...]:
@@ -399,6 +402,7 @@ def straight(story_seed: int) -> Outcome:
     novelties: Said = {}
     incidents: Said = {}
     statements: dict[int, list[Statement]] = defaultdict(list)
+    ticks: Log = [[] for _ in range(SHARDS)]
     shards = []
     for shard in range(SHARDS):
         detector = ShardDetector(QUICK)
@@ -410,13 +414,16 @@ def straight(story_seed: int) -> Outcome:
                     elif "tick" not in (record := json.loads(row["statement"])):
                         add(novelties, novelty_key(record), json.dumps(record))
                         statements[end].append(Statement.of(record))
+                    else:
+                        ticks[shard].append(record)
         shards.append((story.windows[-1], detector.dump()))
     correlator = Correlator(JOINING)
-    for end in story.windows:
-        for incident in correlator.step(end, sorted(statements[end], key=lambda s: s.order)):
+    for end, told in zip(story.windows, zip(*ticks, strict=True), strict=True):
+        watched = together(Watched(**tick["watched"]) for tick in told)
+        for incident in correlator.step(end, sorted(statements[end], key=lambda s: s.order), watched):
             value = value_of(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)
-    return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()))
+    return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), ticks)
 
 
 def rows_of(story: Story, shard: int, end: int) -> Windows:
@@ -437,6 +444,7 @@ def compare(found: Outcome, wanted: Outcome) -> None:
         assert one == other, kind
     assert found.shards == wanted.shards
     assert found.correlator == wanted.correlator
+    assert found.ticks == wanted.ticks
 
 
 seeds = st.integers(0, 10_000)
@@ -475,9 +483,9 @@ def test_statements_in_any_batches_with_repeats_of_long_ago_are_the_same_inciden
     for shard in range(SHARDS):
         told = [json.loads(v) for values in straight(story).novelties.values() for v in values]
         own = [r for r in told if shard_of(r["host"]) == shard]
-        for end in windows:
+        for end, tick in zip(windows, straight(story).ticks[shard], strict=True):
             topic[shard % PARTITIONS] += [r for r in own if r["window_end"] == end]
-            topic[shard % PARTITIONS].append({"tick": end, "shard": shard, "shards": SHARDS})
+            topic[shard % PARTITIONS].append(tick)
             if chance.random() < 0.15:  # a batch that detect has written before
                 again = chance.randint(1, 60)
                 topic[shard % PARTITIONS] += [r for r in topic[shard % PARTITIONS][-again:] if shard_in(r) == shard]
@@ -562,7 +570,7 @@ def test_statements_that_wait_are_kept_through_a_dump(story: int, seed: int) -> 
         buffer = StatementBuffer.load(buffer.dump()) if chance.random() < 0.2 else buffer
     for shard in range(SHARDS):
         buffer.add_tick(shard, story_of(story).windows[-1])
-    taken = [(end, [novelty_of(s) for s in found]) for end, found in buffer.take() if found]
+    taken = [(end, [novelty_of(s) for s in found]) for end, found, _ in buffer.take() if found]
     by_window: dict[int, list[Any]] = defaultdict(list)
     for record in said:
         by_window[record["window_end"]].append(novelty_of(Statement.of(record)))

@@ -1,0 +1,100 @@
+"""What many hosts do at once is one incident."""
+
+from test_incidents import at, brief, said, told
+
+from models.fleet import clusters
+from models.incidents import CorrelationParameters, Correlator
+from models.watched import Watched, together
+
+WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
+STRONG = 60.0
+
+
+def test_a_thousand_hosts_are_one_incident_with_honest_counts() -> None:
+    names = [f"gauge/h{n:04}//load" for n in range(1_000)]
+    story = [said(name, 1 + n % 4, evidence=STRONG) for n, name in enumerate(names)]
+    story += [said(name, 20 + n % 5, "close", start=1 + n % 4) for n, name in enumerate(names)]
+    incidents = told(story, until=60, watched=WATCHED, max_members=100)
+    assert len({i.id for i in incidents}) == 1
+    assert [i.status for i in incidents] == ["open", "update", "update", "update", "close"]
+    last = incidents[-1]
+    assert (last.scope, last.affected, last.population, last.novelties) == ("fleet", 1_000, 1_200, 1_000)
+    assert last.share == 1_000 / 1_200
+    assert len(last.hosts) == 100
+    assert last.reason.startswith("1,000 of 1,200 hosts at once: ")
+
+
+def test_the_state_of_a_storm_is_bounded() -> None:
+    story = [said(f"gauge/h{n:05}//load", 1, evidence=STRONG) for n in range(3_000)]
+    correlator = Correlator(CorrelationParameters(max_members=100, max_hosts=500))
+    (incident,) = correlator.step(at(1), story, WATCHED)
+    assert (incident.affected, incident.novelties) == (500, 3_000)
+    assert len(correlator.dump()) < 80_000
+
+
+def test_the_population_of_a_role_are_the_hosts_with_its_service() -> None:
+    story = [said(f"gauge/{host}/web/latency", 1, evidence=STRONG) for host in "abc"]
+    (incident,) = told(story, until=1, watched=WATCHED)
+    assert (incident.scope, incident.affected, incident.population) == ("fleet", 3, 1_100)
+    assert incident.reason.startswith("3 of 1,100 hosts with web at once: a: latency is strange")
+
+
+def test_two_hosts_are_no_fleet() -> None:
+    story = [said(f"gauge/{host}//load", 1, evidence=STRONG) for host in "ab"]
+    found = sorted((i.scope, i.hosts) for i in told(story, until=1, watched=WATCHED))
+    assert found == [("host", ["a"]), ("host", ["b"])]
+
+
+def test_hosts_that_fall_silent_together_are_one_incident() -> None:
+    story = [said(f"host/{name}", 1, kind="silence", evidence=STRONG) for name in ("a", "b", "c")]
+    story.append(said("host/d", 1, kind="change", evidence=STRONG))
+    first, second = told(story, until=1, watched=WATCHED)
+    assert (first.kind, first.scope, first.affected, first.population) == ("silence", "fleet", 3, 1_200)
+    assert (second.kind, second.scope, second.population) == ("change", "host", None)
+
+
+def test_the_third_host_within_the_time_makes_the_first_ones_incident_one_of_the_fleet() -> None:
+    story = [said(f"gauge/{host}//load", window, evidence=STRONG) for window, host in enumerate("abcd", start=1)]
+    incidents = told(story, until=5, watched=WATCHED)
+    assert [(i.status, i.scope, i.affected) for i in incidents] == [
+        ("open", "host", 1),
+        ("open", "host", 1),
+        ("update", "fleet", 3),
+        ("update", "fleet", 4),
+    ]
+    assert incidents[2].id == incidents[3].id == incidents[0].id
+
+
+def test_what_hosts_do_one_after_the_other_is_not_of_the_fleet() -> None:
+    story = [said(f"gauge/{host}//load", 10 * k, evidence=STRONG) for k, host in enumerate("abcd", start=1)]
+    assert {i.scope for i in told(story, until=45, watched=WATCHED)} == {"host"}
+
+
+def test_a_fleet_does_not_go_into_what_one_of_its_hosts_was_in_before() -> None:
+    story = [said("gauge/b//disk", 1, evidence=STRONG)]
+    story += [said(f"gauge/{host}//load", 20, evidence=STRONG) for host in "abc"]
+    incidents = told(story, until=21, watched=WATCHED)
+    assert brief(incidents) == [(1, "open", "anomaly"), (20, "open", "anomaly")]
+    assert incidents[1].hosts == ["a", "b", "c"]
+
+
+def test_many_series_of_one_host_are_no_fleet() -> None:
+    story = [said(f"gauge/a//disk{{mount={n}}}", 1, evidence=STRONG) for n in range(9)]
+    (incident,) = told(story, until=1, watched=WATCHED)
+    assert (incident.scope, incident.affected) == ("host", 1)
+
+
+def test_the_ends_of_what_was_forgotten_open_nothing() -> None:
+    assert told([said("gauge/a//load", 5, "close", start=1, evidence=STRONG)], watched=WATCHED) == []
+
+
+def test_clusters_are_cut_where_an_episode_begins_too_late() -> None:
+    begun = [said(f"gauge/{host}//load", w) for host, w in zip("abcdef", (0, 6, 12, 19, 25, 31), strict=True)]
+    found = clusters(begun, 60_000, 3)
+    assert [(sorted(c.hosts), c.start) for c in found] == [(["a", "b", "c"], at(0)), (["d", "e", "f"], at(19))]
+
+
+def test_what_shards_watch_adds_up() -> None:
+    one, two = Watched(10, 2, 10.0, {"web": 2, "": 1}), Watched(5, 1, 10.0, {"web": 1})
+    assert together([one, two]) == Watched(15, 3, 10.0, {"web": 3, "": 1})
+    assert together([]) == Watched()
