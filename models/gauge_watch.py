@@ -36,7 +36,7 @@ LARGEST = 1e150  # squares of larger values would overflow
 @dataclass(frozen=True)
 class Answers:
     """What is said of each row, `(n,)`: see `Scores`. `base` is the model's part of the score, `stuck` that of the run of
-    repeated values; `speaker` is the member of the model that is loudest."""
+    repeated values; `speaker` is the member of the model that is loudest, `health` what a host goes by."""
 
     score: Floats
     value: Floats
@@ -46,6 +46,7 @@ class Answers:
     base: Floats
     stuck: Floats
     speaker: Floats
+    health: Floats
 
 
 class GaugeWatch:
@@ -117,7 +118,7 @@ class GaugeWatch:
         part[of.LOWEST] = np.minimum(part[of.LOWEST], values)
         s[:, known] = part
         score, speaker = np.maximum(said.base, stuck), said.speaker.astype(np.float64)
-        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker)
+        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health)
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column

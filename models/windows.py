@@ -39,7 +39,9 @@ class Scores:
 
     `score` is surprise in nats, -ln of a tail probability, NaN while the model is warming up. `value` is what was
     compared (the window's mean, a rate per second, a count); `typical`, `lower`, `upper` are in the same unit.
-    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`.
+    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`. `health` is what the score of a host is made of
+    (`host_score`): of a metric the greater of what is unusual ever and what is not healthy now, of lines their score; NaN
+    while it is not known.
     """
 
     series: Texts
@@ -49,3 +51,4 @@ class Scores:
     lower: Floats
     upper: Floats
     kind: Texts
+    health: Floats
