@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
+import math
 import os
 import sys
 import time
@@ -261,7 +262,7 @@ def run(
         "files": [{"file": str(table.file), "rows": len(table)} for table in source.tables],
         "metrics": list(source.tables[0].metrics),
         "period_seconds": source.period,
-        "threshold": round(HostParameters().alarm_nats if host else own.loud_nats, 3),
+        "threshold": math.floor(1000 * (HostParameters().alarm_nats if host else own.loud_nats)) / 1000,
         "rows": source.rows,
         "scored": found.scored,
         "missing": found.missing,

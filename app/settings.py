@@ -191,12 +191,25 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
         raise SettingsError(msg)
     _FileInUse.path = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     try:
-        return Settings(**overrides)
+        return checked(Settings(**overrides))
     except ValidationError as error:
         raise SettingsError(_first(error)) from error
     except tomllib.TOMLDecodeError as error:
         msg = f"settings: {_FileInUse.path} is not TOML: {error}"
         raise SettingsError(msg) from error
+
+
+def checked(settings: Settings) -> Settings:
+    """The settings, if a challenger that they name can be used. Looked at only where there is one: it loads libraries."""
+    if settings.detection.challenger:
+        from models.challengers.classes import check
+
+        try:
+            check(settings.detection.challenger, settings.detection.challenger_options)
+        except ValueError as error:
+            msg = f"settings: detection.{error}"
+            raise SettingsError(msg) from error
+    return settings
 
 
 def _first(error: ValidationError) -> str:

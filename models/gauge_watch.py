@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from models import counter_rate, reasons, repeats, student
 from models import metric_rows as of
+from models.challengers.memory import Memories
+from models.challengers.model import ChallengedUnivariate
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -55,7 +57,7 @@ class GaugeWatch:
     def __init__(self, state: ShardState, p: Parameters, silence: Silence) -> None:
         self._state, self._p, self._silence = state, p, silence
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
-        self._model = Univariate(settings, state.univariate)
+        self._model = model_of(p, settings, state)
         self._reach = student.quantile(DEGREES, p.interval_probability)
 
     def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[Answers, list[Novelty]]:
@@ -113,7 +115,7 @@ class GaugeWatch:
         warming = np.isnan(said.base)
         seconds = (now - part[of.SEEN]) / 1000
         stuck = repeats.step(part, values, same, warming, seconds, now, 3600 * self._p.habit_half_life_hours)
-        stuck[warming] = 0.0
+        stuck[warming | bool(self._p.challenger)] = 0.0
         lower = np.where(part[of.LOWEST] < 0, said.lower, np.maximum(said.lower, 0.0))
         part[of.LOWEST] = np.minimum(part[of.LOWEST], values)
         s[:, known] = part
@@ -231,6 +233,15 @@ class GaugeWatch:
         self._model.adopt(row.row, candidate.mean)
         self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
         return episode.say("update", row.now)
+
+
+def model_of(p: Parameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
+    """The model of the metrics of a shard, or its challenger."""
+    if not p.challenger:
+        state.challengers = None  # of a version that had one
+        return Univariate(settings, state.univariate)
+    state.challengers = state.challengers or Memories()
+    return ChallengedUnivariate(p, settings, state.univariate, state.challengers)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 LONGEST_SECONDS = 300.0
+OTHERS = ("challenger", "challenger_options")  # are no numbers
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Parameters:
     `silence_patience_hours`   a silent host or series is given up after so long.
     `forget_days`              a series unseen for so long is forgotten.
     `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
+    `challenger`               a class of another library that judges metrics instead of the univariate model; empty: none.
+    `challenger_options`       its options.
+    `challenger_rows`          rows of a series that it is trained on.
+    `challenger_retrain_hours` it is trained anew after so long, in event time.
     """
 
     window_seconds: float = 10.0
@@ -73,13 +79,17 @@ class Parameters:
     silence_patience_hours: float = 24.0
     forget_days: float = 14.0
     interval_probability: float = 1e-4
+    challenger: str = ""
+    challenger_options: dict[str, Any] = field(default_factory=dict)
+    challenger_rows: int = 1000
+    challenger_retrain_hours: float = 24.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not value > 0:
-                msg = f"{field.name} is {value}; wanted a number above 0"
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in OTHERS and not value > 0:
+                msg = f"{one.name} is {value}; wanted a number above 0"
                 raise ValueError(msg)
         for name in ("outlier_share", "interval_probability", "alarm_chance"):
             if not getattr(self, name) < 1:
