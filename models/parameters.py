@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 LONGEST_SECONDS = 300.0
+LEAST_ROWS = 32  # that a challenger begins with
 OTHERS = ("challenger", "challenger_options")  # are no numbers
 
 
@@ -95,6 +96,9 @@ class Parameters:
             if not getattr(self, name) < 1:
                 msg = f"{name} is {getattr(self, name)}; wanted a number below 1"
                 raise ValueError(msg)
+        if self.challenger_rows < LEAST_ROWS:
+            msg = f"challenger_rows is {self.challenger_rows}; wanted at least {LEAST_ROWS}"
+            raise ValueError(msg)
         if self.persistence_minutes > self.patience_minutes:
             msg = f"persistence_minutes is {self.persistence_minutes}; wanted at most patience_minutes, which is "
             raise ValueError(msg + f"{self.patience_minutes}")

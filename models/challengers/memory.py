@@ -19,12 +19,12 @@ import pyarrow as pa
 from models.challengers.classes import Kind
 from models.challengers.judges import Judge, judge_of
 from models.challengers.tail import nats
+from models.parameters import LEAST_ROWS
 from models.rarity import Ints
 from models.store import part, read_part
 from models.windows import Floats
 
 PART = "challengers"
-FIRST_ROWS = 32  # the first detector of a series begins with so many
 ADOPTED_ROWS = 60  # what is kept of the values when a new level is adopted
 LEAST_SPREAD = 0.01  # of the level
 MOST_SPREADS = 1e6  # some detectors use single precision
@@ -57,7 +57,7 @@ class Memory:
             ):  # river's detectors say 0 at first: not known
                 self.scores = [*self.scores[1 - rows :], score]
         known = len(self.values)
-        if known >= max(2 * self.begun, FIRST_ROWS) or (self.begun and now - self.began >= retrain_ms):
+        if known >= max(2 * self.begun, LEAST_ROWS) or (self.begun and now - self.began >= retrain_ms):
             self.renew(now, rows)
         return found
 

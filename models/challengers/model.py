@@ -58,4 +58,5 @@ class ChallengedUnivariate(Univariate):
         """A series stands at `level` for good: only its last rows are its history."""
         super().adopt(row, level)
         memory = self._memories.series[row]
-        memory.renew(memory.began, ADOPTED_ROWS)
+        if memory.begun:
+            memory.renew(memory.began, ADOPTED_ROWS)
