@@ -2,7 +2,8 @@
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
-# make bench    throughput, latency, accuracy: tables and JSON
+# make bench    throughput, replay, latency: tables and JSON
+# make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
 
@@ -14,7 +15,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml constraints.txt app/jars.toml app/ivy.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long bench lint format clean
+.PHONY: help setup demo test test-long bench accuracy lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -53,6 +54,9 @@ test-long: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+accuracy: setup
+	@$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA))
 
 format: setup
 	$(BIN)/ruff format .

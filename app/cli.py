@@ -378,6 +378,41 @@ def templates(
 
 
 @app.command()
+def score(
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV or Parquet, one after the other; all but the last only teach.")
+    ],
+    value: Annotated[str | None, typer.Option(help="The column of one metric.")] = None,
+    values: Annotated[str | None, typer.Option(help="A pattern such as 'm*': columns of one host's metrics.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(help="The column of times. Default: `timestamp` or the like.")
+    ] = None,
+    period: Annotated[float | None, typer.Option(help="Seconds between two rows that have no times.")] = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Write a row for each row as CSV.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """The detector on the rows of files, without Kafka. CSV on stdout without --out or --json."""
+    from app import score_commands as commands
+    from app.table_files import Wanted
+
+    if (value is None) == (values is None):
+        msg = "give either --value COLUMN or --values PATTERN"
+        raise typer.BadParameter(msg)
+    to_stdout = out_file is None and not as_json
+    wanted = Wanted(value, values, timestamp)
+    made = commands.run(files, wanted, period, load(config).detection, out_file, err, report, to_stdout=to_stdout)
+    if as_json:
+        print_json(made)
+    elif out_file is not None:
+        rows = [
+            [str(n["file"]), str(n["row"]), n["time"], n["kind"], f"{n['score']:.1f}", commands.words(n)]
+            for n in made["first_novelties"]
+        ]
+        table(commands.title(made), ["file", "row", "time", "kind", "nats", "why"], rows)
+
+
+@app.command()
 def simulate(
     hosts: Annotated[int, typer.Option(help="Machines, physical and virtual.")] = 20,
     hours: Annotated[float, typer.Option(help="Length of the simulation.")] = 4.0,

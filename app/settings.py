@@ -208,7 +208,7 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
         raise SettingsError(msg)
     _FileInUse.path = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     try:
-        return Settings(**overrides)
+        return checked(Settings(**overrides))
     except ValidationError as error:
         raise SettingsError(_first(error)) from error
     except tomllib.TOMLDecodeError as error:
@@ -219,6 +219,19 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
 def problems(error: ValidationError) -> list[str]:
     """Everything that is wrong, a sentence each."""
     return [_sentence(one) for one in error.errors()]
+
+
+def checked(settings: Settings) -> Settings:
+    """The settings, if a challenger that they name can be used. Looked at only where there is one: it loads libraries."""
+    if settings.detection.challenger:
+        from models.challengers.classes import check
+
+        try:
+            check(settings.detection.challenger, settings.detection.challenger_options)
+        except ValueError as error:
+            msg = f"settings: detection.{error}"
+            raise SettingsError(msg) from error
+    return settings
 
 
 def _first(error: ValidationError) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from app.errors import InputError
 from app.simulation_commands import progress_bar
+from app.whole_files import written_whole
 from models.templates import template_id, template_of
 
 COLUMNS = ("line", "template_id", "template")
@@ -67,20 +68,8 @@ def mine_to_file(file: Path, target: Path | None, console: Console) -> Found:
     if target is None:
         with Path(os.devnull).open("w") as nowhere:
             return mine(file, nowhere, console)
-    if target.exists() and file.exists() and target.samefile(file):
-        msg = f"templates: --out {target} is the log file itself; wanted another file"
-        raise InputError(msg)
-    part = target.with_name(target.name + ".part")
-    try:
-        with part.open("w", encoding="utf-8", newline="") as out:
-            found = mine(file, out, console)
-        part.replace(target)
-    except OSError as error:
-        msg = f"templates: cannot write {target}: {error.strerror}; wanted a file in a folder that is there"
-        raise InputError(msg) from error
-    finally:
-        part.unlink(missing_ok=True)
-    return found
+    with written_whole(target, "templates", [file]) as out:
+        return mine(file, out, console)
 
 
 def mine_to_stdout(file: Path, console: Console) -> Found:

@@ -1,75 +1,150 @@
-"""`make accuracy`: the detector on the labelled collections, by their own scorers, beside published figures.
+"""`make accuracy`: the detector on the labelled collections, by their own scorers, beside challengers and published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|hosts|changes] [--present] [--json]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|hosts|changes|templates] [--without-challengers]
+                                  [--processes N] [--json]
 
-DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best_` and published figures
-chose theirs on the labels.
+DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best`, `split` and published
+figures chose theirs on the labels.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.contenders import PartsContender, ShardContender
+from benchmarks.contenders import CHALLENGERS, CHANGES, DETECTOR, Contender
 from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
-PARTS = ("nab", "hosts", "changes")
-Figures = dict[str, dict[str, float]]
+# part -> the folders of data/ that it measures, each a collection with figures of its own
+PARTS = {"nab": ("nab",), "hosts": collections.HOST_COLLECTIONS, "changes": ("tcpd",), "templates": ("logs",)}
+HOSTS = {
+    "auc_pr": "AUC-PR",
+    "best_f1": "best F1",
+    "vus_pr": "VUS-PR",
+    "event_recall": "events found",
+    "precision": "precision",
+    "false_per_day": "false a day",
+}
+# collection -> heads of the columns that are printed; the rest is in --json
+COLUMNS = {
+    "nab": {
+        "standard": "standard",
+        "reward_low_FP_rate": "low FP",
+        "reward_low_FN_rate": "low FN",
+        "windows_found": "windows found",
+        "false_rows": "false rows",
+        "best_standard": "best",
+        "split": "split",
+    },
+    "smd": HOSTS,
+    "asd": HOSTS,
+    "tcpd": {"f1": "F1", "covering": "covering", "precision": "precision", "recall": "recall"},
+    "logs": {"ga": "grouping acc.", "fga": "of templates"},
+}
+Figures = dict[str, dict[str, dict[str, float]]]  # collection -> who -> measure -> value
+Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def measure(shared: Path, parts: tuple[str, ...], contender: ShardContender) -> Figures:
-    """Figures by collection."""
-    figures: Figures = {}
-    if "nab" in parts:
-        scores = contender.score_series(list(collections.nab(shared / "data")))
-        figures["nab"] = judges.judge_nab(shared, scores, contender.nab_threshold)
-    for name in collections.HOST_COLLECTIONS if "hosts" in parts else ():
-        scores = contender.score_hosts(list(collections.hosts(shared / "data", name)))
-        figures[name] = judges.judge_hosts(shared, name, scores, contender.host_threshold)
-    if "changes" in parts:
-        found = {s.name: contender.changes_of(s) for s in collections.changes(shared / "data")}
-        figures["changes"] = judges.judge_changes(shared, found)
-    return figures
+def found_in(shared: Path, parts: Iterable[str]) -> list[str]:
+    """The collections of these parts that there are data of."""
+    names = [name for part in parts for name in PARTS[part]]
+    return [name for name in names if (shared / "data" / name).is_dir()]
 
 
-def tables(figures: Figures, name: str) -> list[Table]:
-    """One table a collection: ours first, then what others published."""
-    found = []
+def measure(shared: Path, collection: str, contender: Contender, apply: Apply) -> dict[str, float]:
+    """Figures of a contender on a collection, and the seconds that it took."""
+    began, data = time.perf_counter(), shared / "data"
+    if collection == "nab":
+        series = list(collections.nab(data))
+        scores = named(series, apply(contender.score_series, series))
+        figures = judges.judge_nab(shared, scores, 1.0)  # scores are in thresholds
+    elif collection == "tcpd":
+        series = list(collections.changes(data))
+        figures = judges.judge_changes(shared, named(series, apply(contender.changes_of, series)))
+    else:
+        hosts = list(collections.hosts(data, collection))
+        scores = named(hosts, apply(contender.score_host, hosts))
+        figures = judges.judge_hosts(shared, collection, scores, contender.host_threshold)
+    return figures | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+def named(items: Iterable[Any], results: Iterable[Any]) -> dict[str, Any]:
+    """Results by the names of what they are of."""
+    return {item.name: result for item, result in zip(items, results, strict=True)}
+
+
+def contenders(collection: str, *, challenged: bool) -> Iterator[Contender]:
+    """Who is measured on a collection. Challengers judge series one by one in Python, so they take the univariate one."""
+    yield DETECTOR
+    if collection == "tcpd":
+        yield CHANGES
+    elif collection == "nab" and challenged:
+        yield from CHALLENGERS
+
+
+def table(figures: Figures) -> Table:
+    """One table, a section for each collection: ours first, then challengers, then what others published."""
+    view = Table(show_header=False)
     for collection, ours in figures.items():
-        view = Table(title=collection, title_justify="left")
-        for column in ("", *ours):
-            view.add_column(column)
-        for who, row in ({f"kappa: {name}": ours} | PUBLISHED[collection]).items():
-            view.add_row(who, *(f"{row[column]:.4g}" if column in row else "" for column in ours))
-        found.append(view)
-    return found
+        heads = COLUMNS[collection]
+        everyone = ours | PUBLISHED.get(collection, {})
+        view.add_section()
+        view.add_row(f"[bold]{collection}", *(f"[bold]{head}" for head in heads.values()), "[bold]seconds")
+        for who, row in everyone.items():
+            cells = [f"{row[key]:.4g}" if key in row else "" for key in heads]
+            view.add_row(who, *cells, f"{row['seconds']:.0f}" if "seconds" in row else "published")
+    return view
+
+
+def run(shared: Path, chosen: list[str], *, challenged: bool, processes: int) -> Figures:
+    """Measure everyone; says on stderr what it is at."""
+    figures: Figures = {}
+    with ProcessPoolExecutor(processes) as pool:
+        apply: Apply = pool.map if processes > 1 else map
+        for collection in chosen:
+            figures[collection] = {}
+            if collection == "logs":
+                print("logs: template miner", file=sys.stderr)
+                figures[collection]["kappa"] = judges.judge_templates(shared)
+                continue
+            for contender in contenders(collection, challenged=challenged):
+                print(f"{collection}: {contender.name}", file=sys.stderr)
+                figures[collection][contender.name] = measure(shared, collection, contender, apply)
+    return figures
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/ and score/")
-    parser.add_argument("--only", choices=PARTS, action="append")
-    parser.add_argument("--present", action="store_true", help="the detector alone, as the pipeline has it")
+    parser.add_argument("--only", choices=list(PARTS), action="append")
+    parser.add_argument("--without-challengers", action="store_true", help="they take most of the time")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    if not (chosen.data / "score").is_dir():
-        sys.exit(f"{chosen.data}: no folder score in it; wanted the folder with data/ and score/, by --data")
-    contender: ShardContender = ShardContender() if chosen.present else PartsContender()
-    figures = measure(chosen.data, tuple(chosen.only or PARTS), contender)
+    there = found_in(chosen.data, chosen.only or PARTS)
+    if not there or not (chosen.data / "score").is_dir():
+        wanted = "data/ with nab, smd, asd, tcpd or logs, and score/"
+        sys.exit(
+            f"accuracy: no labelled data in {chosen.data}, nothing was measured; wanted a folder with {wanted}: --data DIR"
+        )
+    figures = run(chosen.data, there, challenged=not chosen.without_challengers, processes=chosen.processes)
     if chosen.json:
-        print(json.dumps({"contender": contender.name, "figures": figures}, indent=1))
+        print(json.dumps({"figures": figures, "published": {name: PUBLISHED[name] for name in there}}, indent=1))
         return
-    for view in tables(figures, contender.name):
-        Console().print(view)
+    Console().print(table(figures))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from models.templates import template_id, template_of
 from models.windows import Floats
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
@@ -54,6 +56,18 @@ def judge_changes(shared: Path, found: Mapping[str, Sequence[int]]) -> dict[str,
         about = [str(predictions), "--data", str(shared / "data" / "tcpd")]
         mean = _run(shared / "score" / "changepoint_score.py", about)["mean"]
     return {measure: mean[measure] for measure in ("f1", "covering", "precision", "recall")}
+
+
+def judge_templates(shared: Path) -> dict[str, float]:
+    """Grouping accuracy of the templates of raw lines, means over the systems."""
+    began, data = time.perf_counter(), shared / "data" / "logs"
+    with tempfile.TemporaryDirectory() as folder:
+        for log in sorted(data.glob("*/*_2k.log")):
+            with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+                ids = [template_id(template_of(line.rstrip("\r\n"))) for line in lines]
+            _write(Path(folder) / f"{log.parent.name}.csv", ("LineId", "EventId"), enumerate(ids, 1))
+        mean = _run(shared / "score" / "template_score.py", [folder, "--data", str(data)])["mean"]
+    return {"ga": mean["ga"], "fga": mean["fga"], "seconds": round(time.perf_counter() - began, 1)}
 
 
 def _text(value: float) -> str:

@@ -22,4 +22,8 @@ CHANGES = {
     "saying nothing": {"f1": 0.711, "covering": 0.627},
     "bocpd, default": {"f1": 0.668, "covering": 0.646},
 }
-PUBLISHED = {"nab": NAB, "smd": SMD, "asd": ASD, "changes": CHANGES}
+LOGS = {
+    "Drain, settings for each system": {"ga": 0.848, "fga": 0.746},
+    "Drain, one setting, masks": {"ga": 0.710, "fga": 0.721},
+}
+PUBLISHED = {"nab": NAB, "smd": SMD, "asd": ASD, "tcpd": CHANGES, "logs": LOGS}

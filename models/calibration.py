@@ -22,3 +22,10 @@ def nats(score: Floats) -> Floats:
     slope = (NATS[-1] - NATS[-2]) / (LAW[-1] - LAW[-2])
     out: Floats = np.interp(score, LAW, NATS) + slope * np.maximum(score - LAW[-1], 0.0)
     return out
+
+
+def joined(nats: Floats) -> Floats:
+    """The inverse of `nats`: the joined score that is as rare."""
+    slope = (LAW[-1] - LAW[-2]) / (NATS[-1] - NATS[-2])
+    out: Floats = np.interp(nats, NATS, LAW) + slope * np.maximum(nats - NATS[-1], 0.0)
+    return out

@@ -147,12 +147,15 @@ class Control:
         return replace(novelty, status="open") if hidden else novelty
 
 
+NUMBERS = ("score", "value", "typical", "lower", "upper", "health")
+
+
 def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
     """Scores of the other rows, and for each planned one its value alone."""
     size, kept = len(planned), np.flatnonzero(~planned)
     more = len(scores.series) - len(kept)
     at = np.concatenate([kept, size + np.arange(more)])
-    columns = {name: np.full(size + more, math.nan) for name in ("score", "value", "typical", "lower", "upper")}
+    columns = {name: np.full(size + more, math.nan) for name in NUMBERS}
     columns["value"][:size] = values_of(rows)
     for name, column in columns.items():
         column[at] = getattr(scores, name)

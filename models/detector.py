@@ -171,13 +171,15 @@ class ShardDetector:
             lower=np.concatenate([values.lower, lines.lower[at]]),
             upper=np.concatenate([values.upper, lines.upper[at]]),
             kind=kind,
+            health=np.concatenate([values.health, lines.score[at]]),
         )
 
     def _only_metrics(self, rows: Windows, values: Answers) -> Scores:
         kind = np.full(len(rows), "normal", dtype=object)
         kind[np.isnan(values.score)] = "warming"
         self._mark(rows.series, len(rows), kind)
-        return Scores(rows.series, values.score, values.value, values.typical, values.lower, values.upper, kind)
+        v = values
+        return Scores(rows.series, v.score, v.value, v.typical, v.lower, v.upper, kind, v.health)
 
     def _mark(self, series: np.ndarray[Any, np.dtype[np.object_]], sorted_rows: int, kind: Any) -> None:
         """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from models import counter_rate, reasons, repeats, student
 from models import metric_rows as of
+from models.challengers.memory import Memories
+from models.challengers.model import ChallengedUnivariate
 from models.control import Control
 from models.control_gauges import GaugeRules
 from models.episodes import Episode
@@ -38,7 +40,7 @@ LARGEST = 1e150  # squares of larger values would overflow
 @dataclass(frozen=True)
 class Answers:
     """What is said of each row, `(n,)`: see `Scores`. `base` is the model's part of the score, `stuck` that of the run of
-    repeated values; `speaker` is the member of the model that is loudest."""
+    repeated values; `speaker` is the member of the model that is loudest, `health` what a host goes by."""
 
     score: Floats
     value: Floats
@@ -48,6 +50,7 @@ class Answers:
     base: Floats
     stuck: Floats
     speaker: Floats
+    health: Floats
 
 
 class GaugeWatch:
@@ -56,7 +59,7 @@ class GaugeWatch:
     def __init__(self, state: ShardState, p: Parameters, silence: Silence, control: Control) -> None:
         self._state, self._p, self._silence, self._control = state, p, silence, control
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
-        self._model = Univariate(settings, state.univariate)
+        self._model = model_of(p, settings, state)
         self._rules = GaugeRules(control, self._model, settings, p)
         self._reach = student.quantile(DEGREES, p.interval_probability)
 
@@ -130,13 +133,13 @@ class GaugeWatch:
         warming = np.isnan(said.base)
         seconds = (now - part[of.SEEN]) / 1000
         stuck = repeats.step(part, values, same, warming, seconds, now, 3600 * self._p.habit_half_life_hours)
-        stuck[warming] = 0.0
+        stuck[warming | bool(self._p.challenger)] = 0.0
         lower = np.where(part[of.LOWEST] < 0, said.lower, np.maximum(said.lower, 0.0))
         part[of.LOWEST] = np.minimum(part[of.LOWEST], values)
         self._rules.unlearn(lesson, part)
         s[:, known] = part
         score, speaker = np.maximum(said.base, stuck), said.speaker.astype(np.float64)
-        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker)
+        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health)
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
@@ -256,6 +259,15 @@ class GaugeWatch:
         self._model.adopt(row.row, candidate.mean)
         self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
         return episode.say("update", row.now)
+
+
+def model_of(p: Parameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
+    """The model of the metrics of a shard, or its challenger."""
+    if not p.challenger:
+        state.challengers = None  # of a version that had one
+        return Univariate(settings, state.univariate)
+    state.challengers = state.challengers or Memories()
+    return ChallengedUnivariate(p, settings, state.univariate, state.challengers)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,14 @@
     H = (sum_i r_i^p)^(1/p)            held:  h = max(H, h 2^(-time / half-life))            share_i = r_i^p / sum_j r_j^p
 
 A p of 1 would add up what correlated metrics say as if each were evidence of its own, a large p would hear only the
-loudest: 3 lies between and was better than either. The hold keeps a host strange while a fault flickers. It fails where
-hosts have very different numbers of series: compare H with the host's own past.
+loudest: 3 lies between and was better than either. The hold keeps a host strange while a fault flickers.
+
+As a probability: powers r^p of normal series have tails so heavy that a sum of m of them is large because one of them is,
+
+    P(H > h) = 1 - exp(-m S(x)),    x^p = h^2p / (h^p + m E r^p)    (which tends to h^p - m E r^p)
+
+with S the law of `calibration`. One series being enough, it does not matter much how they depend on each other; where all
+move as one, it says that H is rarer than it is. A held score is that of the worst window of late.
 """
 
 from __future__ import annotations
@@ -13,21 +19,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models import calibration
 from models.rarity import Ints
 from models.windows import Floats
+
+GRID = np.linspace(0.0, 40.0, 8001)
+LARGEST = 1e50  # its powers are still numbers
 
 
 @dataclass(frozen=True)
 class HostParameters:
-    """`norm`: by which series are joined; `hold_minutes`: half-life of the hold."""
+    """`norm`: by which series are joined; `hold_minutes`: half-life of the hold; `alarm_nats`: a host is strange from there on."""
 
     norm: float = 3.0
     hold_minutes: float = 60.0
+    alarm_nats: float = 13.8
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
-        if not (self.norm >= 1 and self.hold_minutes > 0):
-            msg = f"norm is {self.norm}, hold_minutes {self.hold_minutes}; wanted at least 1, and above 0"
+        if not (self.norm >= 1 and self.hold_minutes > 0 and self.alarm_nats > 0):
+            said = f"norm is {self.norm}, hold_minutes {self.hold_minutes}, alarm_nats {self.alarm_nats}"
+            msg = f"{said}; wanted at least 1, and above 0"
             raise ValueError(msg)
 
 
@@ -51,3 +63,20 @@ def hold(before: Floats, joined: Floats, seconds: Floats, p: HostParameters) -> 
     faded = before * np.exp2(-seconds / (60 * p.hold_minutes))
     out: Floats = np.fmax(joined, faded)
     return out
+
+
+def nats(score: Floats, series: Ints, p: HostParameters) -> Floats:
+    """-ln P(joined score of so many normal series > `score`), both `(hosts,)`; rises with the score, NaN stays."""
+    power = np.minimum(score, LARGEST) ** p.norm
+    with np.errstate(invalid="ignore", divide="ignore"):
+        jump = np.where(power > 0, power / (1 + series * usual_power(p.norm) / power), power)
+    chance = series * np.exp(-calibration.nats(jump ** (1 / p.norm)))
+    with np.errstate(divide="ignore"):
+        out: Floats = np.where(chance > 1e-12, -np.log(-np.expm1(-chance)), -np.log(chance))
+    return np.clip(out, 0.0, LARGEST)
+
+
+def usual_power(norm: float) -> float:
+    """E r^p of a normal series: the integral of p r^(p-1) S(r)."""
+    tail = norm * GRID ** (norm - 1) * np.exp(-calibration.nats(GRID))
+    return float(np.sum(tail[1:] + tail[:-1]) * (GRID[1] - GRID[0]) / 2)

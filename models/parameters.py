@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 LONGEST_SECONDS = 300.0
+LEAST_ROWS = 32  # that a challenger begins with
+OTHERS = ("challenger", "challenger_options")  # are no numbers
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class Parameters:
     `label_nats`               a pattern that was labelled a false alarm needs so much more to be said again.
     `label_half_life_days`     half of that is left after so long.
     `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
+    `challenger`               a class of another library that judges metrics instead of the univariate model; empty: none.
+    `challenger_options`       its options.
+    `challenger_rows`          rows of a series that it is trained on.
+    `challenger_retrain_hours` it is trained anew after so long, in event time.
     """
 
     window_seconds: float = 10.0
@@ -77,18 +84,25 @@ class Parameters:
     label_nats: float = 2.3
     label_half_life_days: float = 30.0
     interval_probability: float = 1e-4
+    challenger: str = ""
+    challenger_options: dict[str, Any] = field(default_factory=dict)
+    challenger_rows: int = 1000
+    challenger_retrain_hours: float = 24.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
-        for field in fields(Parameters):
-            value = getattr(self, field.name)
-            if not value > 0:
-                msg = f"{field.name} is {value}; wanted a number above 0"
+        for one in fields(Parameters):
+            value = getattr(self, one.name)
+            if one.name not in OTHERS and not value > 0:
+                msg = f"{one.name} is {value}; wanted a number above 0"
                 raise ValueError(msg)
         for name in ("outlier_share", "interval_probability", "alarm_chance"):
             if not getattr(self, name) < 1:
                 msg = f"{name} is {getattr(self, name)}; wanted a number below 1"
                 raise ValueError(msg)
+        if self.challenger_rows < LEAST_ROWS:
+            msg = f"challenger_rows is {self.challenger_rows}; wanted at least {LEAST_ROWS}"
+            raise ValueError(msg)
         if self.persistence_minutes > self.patience_minutes:
             msg = f"persistence_minutes is {self.persistence_minutes}; wanted at most patience_minutes, which is "
             raise ValueError(msg + f"{self.patience_minutes}")

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from models import gamma_poisson as poisson
 from models import metric_rows as of
+from models.challengers.memory import PART as CHALLENGERS
+from models.challengers.memory import Memories
 from models.episodes import Episodes
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -47,7 +49,8 @@ class NewTemplate:
 class ShardState:
     """Tables with a row for each metric series, count series, host and context (a service of a host).
 
-    `univariate` has the rows of `gauges`; those that were added since the last window are still missing there.
+    `univariate` has the rows of `gauges`, and so has `challengers` where there is one; those that were added since the last
+    window are still missing there.
     `texts` holds the beginnings of templates by their ids, for reasons.
     `unsaid` names the series whose open episodes have not been said, because they are muted.
     `spoken` has of series the pattern of their last episode that was said, and when; `demands` what patterns need beyond the
@@ -61,6 +64,7 @@ class ShardState:
     counts: Columns = field(default_factory=lambda: Columns(poisson.COLUMNS, owners=2))
     hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
     contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
+    challengers: Memories | None = None
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -99,6 +103,8 @@ class ShardState:
             return []
         self.gauges.keep(~gone_gauges)
         self.univariate.keep(np.flatnonzero(~gone_gauges))
+        if self.challengers is not None:
+            self.challengers.keep(np.flatnonzero(~gone_gauges))
         self.counts.keep(~gone_counts)
         owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]
         self.hosts.keep(np.isin(self.hosts.names, owners) if self.hosts.names else np.zeros(0, dtype=bool))
@@ -127,6 +133,9 @@ class ShardState:
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
         parts |= self.univariate.dump(only_changed=only_changed)
+        if self.challengers is not None:
+            self.challengers.grow(len(self.gauges))
+            parts[CHALLENGERS] = self.challengers.dump()
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about |= {"unsaid": sorted(self.unsaid), "spoken": self.spoken, "demands": self.demands}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
@@ -162,6 +171,8 @@ class ShardState:
         if state.univariate.series != len(state.gauges):
             msg = f"detector state has {state.univariate.series} series for {len(state.gauges)} names: not one dump"
             raise ValueError(msg)
+        if CHALLENGERS in parts:
+            state.challengers = Memories.load(parts[CHALLENGERS])
         state._link()
         arrays, _ = read_part(parts["texts"])
         state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))

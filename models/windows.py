@@ -43,7 +43,9 @@ class Scores:
 
     `score` is surprise in nats, -ln of a tail probability, NaN while the model is warming up. `value` is what was
     compared (the window's mean, a rate per second, a count); `typical`, `lower`, `upper` are in the same unit.
-    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`; by rules `muted` or `planned`.
+    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`; by rules `muted` or `planned`. `health` is what
+    the score of a host is made of (`host_score`): of a metric the greater of what is unusual ever and what is not healthy
+    now, of lines their score; NaN while it is not known.
     """
 
     series: Texts
@@ -53,3 +55,4 @@ class Scores:
     lower: Floats
     upper: Floats
     kind: Texts
+    health: Floats

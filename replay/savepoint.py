@@ -3,6 +3,7 @@
     home/savepoints/NAME/
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
         hot.parquet cold.parquet                                        the univariate model of each metric
+    challengers.parquet                                             what a challenger knows of each, where there is one
         episodes.parquet trials.parquet texts.parquet                   what is open, on trial, and known of templates
         shards.parquet                                                  where each shard stands, and its rows
         correlator.json                                                 open incidents, and statements that wait
@@ -34,6 +35,8 @@ from numpy.typing import NDArray
 
 from app.errors import InputError
 from models import incidents, shard_state, store, univariate_state
+from models.challengers.memory import PART as CHALLENGERS
+from models.challengers.memory import Memories, Memory
 
 FORMAT = 2
 # That of the statements that wait is set in pipelines/correlate.py, which cannot be imported without Spark.
@@ -130,7 +133,7 @@ def write_shards(draft: Path, shards: Iterable[ShardParts]) -> tuple[list[dict[s
                 if name not in writers:
                     writers[name] = stack.enter_context(writer(draft / f"{name}.parquet", table.schema))
                 writers[name].write_table(table, row_group_size=max(1, len(table)))
-                rows[name] += len(table)
+                rows[name] = rows.get(name, 0) + len(table)
     if not about:
         msg = f"savepoint {draft.name}: no shard to write; wanted at least one"
         raise ValueError(msg)
@@ -179,6 +182,10 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     for name in univariate_state.PARTS:
         tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
     episodes, about = read["episodes"]
+    if CHALLENGERS in shard.parts:
+        memories, own = store.read_part(shard.parts[CHALLENGERS])
+        names = column(tables["gauges"], "series")
+        tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": [own["made_by"]] * len(names)})
     tables["episodes"] = episodes_table(episodes["episode"])
     tables["trials"] = pa.Table.from_pylist(about["trials"], schema=pa.schema(TRIAL.items()))
     texts, _ = read["texts"]
@@ -374,7 +381,8 @@ def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
         return None
     group = int(found[0])
     where = about.slice(group, 1).to_pylist()[0]
-    tables = {name: read_table(folder / f"{name}.parquet", group) for name in TABLES}
+    there = [name for name in (*TABLES, CHALLENGERS) if name in TABLES or name in where]
+    tables = {name: read_table(folder / f"{name}.parquet", group) for name in there}
     for name, table in tables.items():
         if column(table, "shard").to_pylist() != [shard] * where[name]:
             raise InputError(
@@ -424,6 +432,8 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     for name, columns_of in univariate_state.PARTS.items():
         arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
         parts[name] = univariate_state.part_of(name, arrays)
+    if CHALLENGERS in tables:
+        parts[CHALLENGERS] = memories_of(tables[CHALLENGERS]).dump()
     lengths = {name: len(tables[name]) for name in LABELS}
     parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
@@ -432,6 +442,13 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
     parts["texts"] = store.part(texts, {})
     return parts
+
+
+def memories_of(table: pa.Table) -> Memories:
+    """What a challenger knows of series; whose it is stands in every row."""
+    rows = zip(*(column(table, name).to_pylist() for name in ("values", "scores", "begun", "began")), strict=True)
+    names = column(table, "made_by").to_pylist()
+    return Memories(names[0] if names else "", [Memory(*row) for row in rows])
 
 
 def column(table: pa.Table, name: str) -> pa.Array:

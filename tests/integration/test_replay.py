@@ -142,6 +142,30 @@ def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: S
     assert made["counts"]["late"] < len(set(records(live, "late")))
 
 
+@pytest.mark.long
+def test_a_challenger_runs_as_a_version_of_its_own_in_any_pieces(spark: SparkSession, live: Settings) -> None:
+    trees = {"n_trees": 5, "height": 5, "window_size": 30}
+    judged = dataclasses.replace(
+        live.detection, challenger="river.anomaly.HalfSpaceTrees", challenger_options=trees, challenger_rows=100
+    )
+    whole, pieces = (named(live, name).model_copy(update={"detection": judged}) for name in ("trees", "trees-pieces"))
+    run.replay(spark, run.plan(whole, WHOLE, None))
+    made = run.replay(spark, run.plan(pieces, WHOLE, None, 4_000), 8)
+    assert len(made["slices"]) > 1
+    assert same(whole, pieces)
+    own, other = (scores_by_row(settings) for settings in (live, whole))
+    assert own.keys() == other.keys()
+    different = {series for series, window_end in own if own[series, window_end] != other[series, window_end]}
+    assert different
+    assert all(series.startswith(("gauge/", "counter/")) for series in different)
+
+
+def scores_by_row(settings: Settings) -> dict[tuple[str, int], float | None]:
+    """The score of each row; None while warming up."""
+    found = [json.loads(value) for _, value, _ in records(settings, "scores")]
+    return {(row["series"], row["window_end"]): row.get("score") for row in found}
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [

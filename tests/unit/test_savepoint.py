@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
@@ -446,3 +447,26 @@ def test_commands_refuse_with_one_line_and_change_nothing(home: Path, arguments:
         raise result.exception
     assert "\n" not in str(result.exception)
     assert [p.name for p in (home / "savepoints").iterdir()] == ["copy"]
+
+
+def test_what_a_challenger_knows_goes_through_a_savepoint_to_the_byte(tmp_path: Path) -> None:
+    p = dataclasses.replace(
+        QUICK,
+        challenger="river.anomaly.HalfSpaceTrees",
+        challenger_options={"n_trees": 3, "height": 4, "window_size": 20},
+        challenger_rows=40,
+    )
+    there, nothing = ShardDetector(p), ShardDetector(p)
+    advance(there, story(0)[:CUT], 0)
+    nothing.step(START + CUT * WINDOW, windows({}, {}))
+    written = [ShardParts(k, START + CUT * WINDOW, one.dump()) for k, one in enumerate((there, nothing))]
+    folder = tmp_path / "savepoints" / "challenged"
+    savepoint.write(folder, ORIGIN, iter(written), None)
+    assert savepoint.verify(folder) == []
+    assert pq.read_table(folder / "challengers.parquet")["series"].to_pylist() == there._state.gauges.names
+    for one in written:
+        loaded = savepoint.load_shard(str(folder), one.shard)
+        assert loaded is not None
+        assert dict(loaded.parts) == dict(one.parts)
+    rest = story(0)[CUT:]
+    assert advance(ShardDetector.load(written[0].parts, p), rest, CUT) == advance(there, rest, CUT)

@@ -1,0 +1,62 @@
+"""A challenger in the chain: it says how strange a metric is, in the place of the univariate model.
+
+What is expected, and the words for it, stay the model's, and so do episodes, counts of log lines, silence and what is new:
+detectors of single series have no notion of them. So two versions that differ in the challenger alone differ in that
+judgement alone. Runs of one exact value are left to the challenger as well.
+
+It is slow, being an object of Python for each series: see docs/challengers.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from models import calibration
+from models.challengers.classes import resolve
+from models.challengers.memory import ADOPTED_ROWS, Memories
+from models.parameters import Parameters
+from models.rarity import Ints
+from models.univariate import LARGEST, Univariate, UnivariateAnswers
+from models.univariate_parameters import UnivariateParameters
+from models.univariate_state import UnivariateState
+from models.windows import Floats
+
+
+class ChallengedUnivariate(Univariate):
+    """The univariate model with another judge of what is strange. Raises ValueError for a class that cannot challenge."""
+
+    def __init__(
+        self, parameters: Parameters, settings: UnivariateParameters, state: UnivariateState, memories: Memories
+    ) -> None:
+        super().__init__(settings, state)
+        self._kind = resolve(parameters.challenger, parameters.challenger_options)
+        self._rows = parameters.challenger_rows
+        self._retrain_ms = 3_600_000 * parameters.challenger_retrain_hours
+        self._memories = memories
+        memories.belong_to(self._kind, parameters.challenger_options)
+
+    def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateAnswers:
+        """As the model's, with the challenger's surprise."""
+        answers = super().step(t_ms, index, n, mean, m2)
+        self._memories.grow(self.state.series)
+        times = np.broadcast_to(np.asarray(t_ms, dtype=np.int64), mean.shape).tolist()
+        found = np.array(
+            [
+                self._memories.series[row].step(self._kind, now, value, self._rows, self._retrain_ms)
+                for row, now, value in zip(
+                    index.tolist(), times, np.clip(mean, -LARGEST, LARGEST).tolist(), strict=True
+                )
+            ],
+            dtype=np.float64,
+        )
+        found[np.isnan(answers.base)] = np.nan  # both warm up
+        return replace(answers, base=found, health=calibration.joined(found))
+
+    def adopt(self, row: int, level: float) -> None:
+        """A series stands at `level` for good: only its last rows are its history."""
+        super().adopt(row, level)
+        memory = self._memories.series[row]
+        if memory.begun:
+            memory.renew(memory.began, ADOPTED_ROWS)

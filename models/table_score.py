@@ -1,0 +1,162 @@
+"""A table as a bounded stream: the detector of a shard on its rows, one after the other, each a window of one point.
+
+A table of one metric is a series, one of several is a host. What a row is told is what the chain says of such a window,
+and beside it a score to raise alarms by, which says each event once:
+
+    of a series     the surprise of the row that opens an episode; none while it lasts, as nobody is surprised by what has been
+                    said; of other rows their surprise, which is below the threshold
+    of a host       the joined surprise of its metrics, held for a while (`host_score`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models import host_score
+from models.detector import ShardDetector
+from models.host_score import HostParameters
+from models.novelty import Novelty
+from models.parameters import Parameters
+from models.series import Series, build
+from models.windows import Floats, Scores, Texts, Windows
+
+HOST = "table"
+UNKNOWN = float("nan")
+UNCONFIRMED = 0.999  # share of the threshold that a row has at most that is loud and opens nothing yet
+MOST_TOP, LEAST_SHARE = 5, 0.05
+QUIET = ("normal", "warming", "missing")
+
+
+@dataclass(frozen=True)
+class RowAnswer:
+    """What is said of a row.
+
+    `score` is that of the chain, `anomaly_score` the one to raise alarms by, both in nats and NaN where nothing is known.
+    `novelty` says whether something begins to be novel here, or turns out to be a change of state. `kind` is `normal`,
+    `warming`, `missing` (no value), or that of what goes on; `since` is when that began (epoch ms, 0: nothing does).
+    `value`, `typical`, `lower`, `upper` are those of the metric, of a host those of the one that contributes most. `top` names
+    the metrics that contribute and `share` by how much, the most first. `said` are the statements of the window.
+    """
+
+    anomaly_score: float = UNKNOWN
+    novelty: bool = False
+    kind: str = "missing"
+    since: int = 0
+    score: float = UNKNOWN
+    value: float = UNKNOWN
+    typical: float = UNKNOWN
+    lower: float = UNKNOWN
+    upper: float = UNKNOWN
+    top: tuple[str, ...] = ()
+    share: tuple[float, ...] = ()
+    said: tuple[Novelty, ...] = ()
+
+
+class TableScorer:
+    """Steps the metrics of a table. `parameters.window_seconds` is how far rows are apart."""
+
+    def __init__(
+        self, metrics: Sequence[str], parameters: Parameters, *, host: bool, joined: HostParameters | None = None
+    ) -> None:
+        names = [build(Series("gauge", HOST, metric=metric)) for metric in metrics]
+        self._order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+        self._names = np.array([names[i] for i in self._order], dtype=object)
+        self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
+        self._p, self._detector = parameters, ShardDetector(parameters)
+        self._since: dict[str, int] = {}
+        self._host = _Host(joined or HostParameters(), parameters.window_seconds) if host else None
+
+    def step(self, at_ms: int, values: Floats) -> RowAnswer:
+        """Score a row, then learn it. `values` are `(metrics,)`, NaN where there is none; `at_ms` is later than the last."""
+        values = values[self._order]
+        there = np.flatnonzero(np.isfinite(values))
+        if not len(there):
+            return RowAnswer()
+        scores, said = self._detector.step(at_ms, window(self._names[there], values[there]))
+        own = tuple(n for n in said if n.series.startswith("gauge/"))
+        for statement in own:
+            self._since[statement.series] = statement.start
+        if self._host is not None:
+            return self._host.answer(at_ms, scores, self._metrics[there], own)
+        return self._of_series(scores, own)
+
+    def _of_series(self, scores: Scores, own: tuple[Novelty, ...]) -> RowAnswer:
+        kind, score = str(scores.kind[0]), float(scores.score[0])
+        opens = any(n.status == "open" for n in own)
+        changes = any(n.status != "close" and n.kind == "change" for n in own)
+        goes_on = kind not in QUIET
+        if opens or np.isnan(score):
+            alarm = score
+        else:
+            alarm = 0.0 if goes_on else min(score, UNCONFIRMED * self._p.loud_nats)
+        since = self._since.get(scores.series[0], 0) if goes_on else 0
+        numbers = (float(column[0]) for column in (scores.value, scores.typical, scores.lower, scores.upper))
+        return RowAnswer(alarm, opens or changes, kind, since, score, *numbers, said=own)
+
+
+@dataclass
+class _Host:
+    """The joined score of a host's metrics, and what held it up."""
+
+    p: HostParameters
+    seconds: float
+    held: float = UNKNOWN
+    since: int = 0
+    at: int = 0
+    loudest: RowAnswer = field(default_factory=RowAnswer)
+
+    def answer(self, at_ms: int, scores: Scores, metrics: Texts, own: tuple[Novelty, ...]) -> RowAnswer:
+        zero, one = np.zeros(len(metrics), np.int64), np.ones(1)
+        joined, share = host_score.join(scores.health, zero, 1, self.p)
+        passed = (at_ms - self.at) / 1000 if self.at else self.seconds
+        before, self.at = self.held, at_ms
+        self.held = float(host_score.hold(one * before, joined, one * passed, self.p)[0])
+        if not self.held > joined[0]:  # otherwise what has been louder lately still is what it is about
+            self.loudest = _contributors(scores, metrics, share)
+        nats = float(host_score.nats(one * self.held, np.array([int(np.isfinite(share).sum())]), self.p)[0])
+        strange = nats >= self.p.alarm_nats
+        begins = strange and not self.since
+        if not strange:
+            self.since = 0
+        elif begins:
+            self.since = at_ms - int(1000 * self.seconds)
+        kind = "warming" if np.isnan(nats) else self._kind(scores, metrics) if strange else "normal"
+        top = self.loudest
+        return RowAnswer(
+            nats, begins, kind, self.since, nats, top.value, top.typical, top.lower, top.upper, top.top, top.share, own
+        )
+
+    def _kind(self, scores: Scores, metrics: Texts) -> str:
+        """What is said of the metric that contributes most, where anything is."""
+        at = np.flatnonzero(metrics == self.loudest.top[0]) if self.loudest.top else []
+        found = str(scores.kind[at[0]]) if len(at) else "anomaly"
+        return "anomaly" if found in QUIET else found
+
+
+def _contributors(scores: Scores, metrics: Texts, share: Floats) -> RowAnswer:
+    """The metrics with the largest shares, and the numbers of the first."""
+    known = np.nan_to_num(share)
+    order = np.lexsort((metrics.astype(str), -known))[:MOST_TOP]
+    chosen = [int(i) for i in order if known[i] >= LEAST_SHARE]
+    if not chosen:
+        return RowAnswer()
+    numbers = [float(column[chosen[0]]) for column in (scores.value, scores.typical, scores.lower, scores.upper)]
+    top = tuple(str(metrics[i]) for i in chosen)
+    return RowAnswer(UNKNOWN, False, "", 0, UNKNOWN, *numbers, top, tuple(float(known[i]) for i in chosen))
+
+
+def window(names: Texts, values: Floats) -> Windows:
+    """A window with a point of each series, `(n,)` names in order and finite values."""
+    size = len(values)
+    none = np.full(size, None, dtype=object)
+    ones = np.ones(size, np.int64)
+    return Windows(names, ones, values, np.zeros(size), values, values, values, none, none)
+
+
+def rising(times: Floats) -> Floats:
+    """Times in ms that rise by at least one: the clocks of some tables go back. Rows keep their order."""
+    steps = np.arange(len(times))
+    return np.asarray(np.maximum.accumulate(times - steps) + steps)

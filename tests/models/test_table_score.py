@@ -1,0 +1,86 @@
+"""Rows of a table: each event once, and a host by what its metrics say together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.detector import Parameters
+from models.table_score import RowAnswer, TableScorer, rising
+
+BEGIN, STEP = 1_700_006_400_000, 300_000
+
+
+def told(scorer: TableScorer, values: np.ndarray) -> list[RowAnswer]:
+    return [scorer.step(BEGIN + STEP * (k + 1), row) for k, row in enumerate(values)]
+
+
+def test_the_order_of_columns_is_not_seen() -> None:
+    values = np.random.default_rng(1).normal(5, 1, (80, 3))
+    p = Parameters(window_seconds=300)
+    one = told(TableScorer(["a", "b", "c"], p, host=True), values)
+    two = told(TableScorer(["c", "a", "b"], p, host=True), values[:, [2, 0, 1]])
+    for first, second in zip(one, two, strict=True):
+        assert np.array_equal(first.anomaly_score, second.anomaly_score, equal_nan=True)
+        assert first.top == second.top
+
+
+def test_an_episode_that_lasts_raises_one_alarm() -> None:
+    values = np.random.default_rng(2).normal(20, 1, 150)
+    values[120:140] += 60
+    p = Parameters(window_seconds=300)
+    found = told(TableScorer(["v"], p, host=False), values[:, None])
+    alarms = [k for k, row in enumerate(found) if row.anomaly_score >= p.loud_nats]
+    assert alarms == [120]
+    assert found[125].kind == "anomaly"
+    assert found[125].anomaly_score == 0
+    assert found[125].since == BEGIN + STEP * 120  # the begin of the window that ends with row 120
+
+
+def test_a_short_row_that_is_loud_but_not_confirmed_stays_below_the_threshold() -> None:
+    values = np.random.default_rng(3).normal(20, 1, 400)
+    values[390:] += 60
+    p = Parameters(window_seconds=10)
+    scorer = TableScorer(["v"], p, host=False)
+    found = [scorer.step(BEGIN + 10_000 * (k + 1), np.array([value])) for k, value in enumerate(values)]
+    opened = [k for k, row in enumerate(found) if row.novelty]
+    assert len(opened) == 1
+    assert 390 < opened[0] < 396
+    assert found[390].score >= p.loud_nats > found[390].anomaly_score > 0
+
+
+def test_a_host_without_any_value_says_nothing_and_learns_nothing() -> None:
+    values = np.random.default_rng(4).normal(5, 1, (60, 2))
+    p = Parameters(window_seconds=300)
+    scorer, twin = (TableScorer(["a", "b"], p, host=True) for _ in range(2))
+    told(scorer, values)
+    told(twin, values)
+    assert scorer.step(BEGIN + STEP * 61, np.full(2, np.nan)).kind == "missing"
+    later = BEGIN + STEP * 62
+    assert scorer.step(later, values[0]) == twin.step(later, values[0])
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=60))
+def test_times_that_rise_are_left_and_others_made_to(times: list[int]) -> None:
+    found = rising(np.array(times, dtype=np.float64))
+    assert (np.diff(found) >= 1).all()
+    assert (found >= np.array(times)).all()
+    ordered = np.array(sorted(set(times)), dtype=np.float64)
+    assert np.array_equal(rising(ordered), ordered)
+
+
+@pytest.mark.parametrize("metrics", [1, 38])
+def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics: int) -> None:
+    """By the law of single series at large: -ln P of the joined score of independent ones, by Monte Carlo."""
+    from models import calibration, host_score
+
+    rng, p = np.random.default_rng(6), host_score.HostParameters()
+    scores = calibration.joined(rng.exponential(size=(20_000, metrics)))  # nats of normal series are exponential
+    joined = np.sum(scores**p.norm, axis=1) ** (1 / p.norm)
+    said = host_score.nats(joined, np.full(len(joined), metrics), p)
+    for level in (3.0, 6.0):
+        assert np.exp(-level) / 2 < np.mean(said >= level) < np.exp(-level) * 2
+    order = np.argsort(joined)
+    assert (np.diff(said[order]) >= 0).all()

@@ -1,0 +1,203 @@
+"""`kappa score`: a row for each row, the same as the chain says of the same windows, and one clear line for what it cannot read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.errors import InputError, KappaError
+from app.score_commands import BEGIN, COLUMNS, OF_HOST
+from models.detector import Parameters, ShardDetector
+from models.series import Series, build
+from models.table_score import HOST, window
+
+RNG = np.random.default_rng(7)
+QUIET = np.round(20 + RNG.normal(size=160), 3)
+STEP = np.concatenate([QUIET, [90.0] * 12, QUIET[:40]])
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["score", *map(str, arguments)])
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def written(folder: Path, columns: Mapping[str, Any], name: str = "in.csv") -> Path:
+    file = folder / name
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return file
+
+
+def scored(folder: Path, *arguments: Any) -> list[dict[str, str]]:
+    out = folder / "out.csv"
+    answer = run(*arguments, "--out", str(out))
+    assert answer.exit_code == 0, answer.exception
+    return rows(out)
+
+
+def stamps(count: int, seconds: int = 300) -> list[str]:
+    return [str(np.datetime64("2026-01-05T00:00:00") + k * seconds) for k in range(count)]
+
+
+def refused(*arguments: Any) -> str:
+    answer = run(*arguments)
+    assert isinstance(answer.exception, KappaError), answer.output
+    text = str(answer.exception)
+    assert "\n" not in text
+    return text
+
+
+def test_what_is_said_of_a_row_is_what_the_detector_says_of_its_window(tmp_path: Path) -> None:
+    found = scored(tmp_path, written(tmp_path, {"v": STEP}), "--value", "v", "--period", "300")
+    detector, name = ShardDetector(Parameters(window_seconds=300)), np.array([build(Series("gauge", HOST, metric="v"))])
+    opened = []
+    for k, (row, value) in enumerate(zip(found, STEP, strict=True)):
+        said, novelties = detector.step(BEGIN + 300_000 * (k + 1), window(name.astype(object), np.array([value])))
+        for column in ("score", "value", "typical", "lower", "upper"):
+            number = float(getattr(said, column)[0])
+            assert row[column] == ("" if np.isnan(number) else format(number, ".7g"))
+        assert row["kind"] == said.kind[0]
+        if any(n.status == "open" for n in novelties):
+            opened.append(k)
+    assert opened == [160]
+    assert [k for k, row in enumerate(found) if row["novelty"] == "1" and row["kind"] == "anomaly"] == opened
+
+
+def test_each_event_has_one_row_above_the_threshold(tmp_path: Path) -> None:
+    file, out = written(tmp_path, {"timestamp": stamps(len(STEP)), "v": STEP}), tmp_path / "out.csv"
+    made = json.loads(run(str(file), "--value", "v", "--out", str(out), "--json").stdout)
+    loud = [
+        k
+        for k, row in enumerate(rows(out))
+        if row["anomaly_score"] and float(row["anomaly_score"]) >= made["threshold"]
+    ]
+    assert loud == [160]
+    assert made["first_novelties"][0]["row"] == made["first_novelties"][0]["since"] == 160
+    assert made["first_novelties"][0]["time"] == "2026-01-05T13:20:00Z"
+    assert made["scored"] < made["rows"] == len(STEP)
+
+
+def test_rows_are_in_order_and_blank_while_warming_up(tmp_path: Path) -> None:
+    found = scored(tmp_path, written(tmp_path, {"v": STEP}), "--value", "v", "--period", "300")
+    assert tuple(found[0]) == COLUMNS
+    assert [(row["file"], row["row"]) for row in found] == [("0", str(k)) for k in range(len(STEP))]
+    assert {row["kind"] for row in found[:20]} == {"warming"}
+    assert {row["anomaly_score"] + row["novelty"] for row in found[:20]} == {""}
+    assert all(row["anomaly_score"] for row in found[60:])
+
+
+def test_the_first_files_only_teach(tmp_path: Path) -> None:
+    one, two = written(tmp_path, {"v": STEP[:100]}, "1.csv"), written(tmp_path, {"v": STEP[100:]}, "2.csv")
+    split = scored(tmp_path, one, two, "--value", "v", "--period", "300")
+    assert [row["file"] for row in split] == ["0"] * 100 + ["1"] * (len(STEP) - 100)
+    assert split[100]["row"] == "0"
+    assert {row["kind"] for row in split[:100]} == {"teaching"}
+    assert {row["anomaly_score"] for row in split[:100]} == {""}
+    whole = scored(tmp_path, written(tmp_path, {"v": STEP}), "--value", "v", "--period", "300")
+    assert [row["anomaly_score"] for row in split[100:]] == [row["anomaly_score"] for row in whole[100:]]
+
+
+def test_a_host_has_one_score_and_names_what_contributes(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).normal(50, 1, (300, 6))
+    values[250:260, 4] += 40
+    columns = {"t": stamps(300, 60), **{f"m{i}": values[:, i] for i in range(6)}, "label": [0] * 300}
+    found = scored(tmp_path, written(tmp_path, columns), "--values", "m*", "--timestamp", "t")
+    assert tuple(found[0]) == COLUMNS + OF_HOST
+    score = np.array([float(row["anomaly_score"] or "nan") for row in found])
+    assert 250 <= np.nanargmax(score) <= 260  # the way back is as far
+    assert found[250]["top"].split(";")[0] == "m4"
+    assert float(found[250]["value"]) == pytest.approx(values[250, 4], abs=1e-3)
+    assert sum(map(float, found[250]["share"].split(";"))) <= 1.01
+    assert [k for k, row in enumerate(found) if row["novelty"] == "1"] == [250]
+
+
+def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
+    times, file = stamps(len(STEP)), tmp_path / "in.parquet"
+    stamped = np.array(times, dtype="datetime64[ms]")
+    pq.write_table(pa.table({"when": stamped, "v": STEP}), file)
+    text = written(tmp_path, {"when": times, "v": STEP})
+    about = ("--value", "v", "--timestamp", "when")
+    assert scored(tmp_path, file, *about) == scored(tmp_path, text, *about)
+
+
+def test_a_value_that_is_missing_has_a_row_that_says_nothing(tmp_path: Path) -> None:
+    holes = {40: "", 41: "NaN", 90: "null", 91: "inf"}
+    values = [holes.get(k, value) for k, value in enumerate(STEP)]
+    found = scored(tmp_path, written(tmp_path, {"v": values}), "--value", "v", "--period", "300")
+    assert [k for k, row in enumerate(found) if row["kind"] == "missing"] == sorted(holes)
+    assert found[160]["novelty"] == "1"
+
+
+def test_times_that_repeat_or_go_back_a_little_keep_their_rows(tmp_path: Path) -> None:
+    times = stamps(len(STEP))
+    times[80:92] = times[68:80]
+    found = scored(tmp_path, written(tmp_path, {"timestamp": times, "v": STEP}), "--value", "v")
+    assert len(found) == len(STEP)
+    assert found[160]["novelty"] == "1"
+
+
+def test_a_fleet_of_errors_each_in_one_line(tmp_path: Path) -> None:
+    def file(text: str) -> Path:
+        path = tmp_path / "bad.csv"
+        path.write_text(text)
+        return path
+
+    v = ("--value", "v")
+    assert "is empty" in refused(file(""), *v)
+    assert "has no rows" in refused(file("v\n"), *v)
+    assert "no column 'v'; it has a, b" in refused(file("a,b\n1,2\n"), *v)
+    assert "no column like 'm*'" in refused(file("a,b\n1,2\n"), "--values", "m*")
+    assert "row 1, column 'v' is 'up'" in refused(file("v\n1\nup\n"), *v)
+    assert "row 1, the time in column 'ts' is missing" in refused(file("ts,v\n2026-01-05,1\n,2\n"), *v)
+    assert "row 0, the time in column 'ts' is 'noon'" in refused(file("ts,v\nnoon,1\n"), *v)
+    assert "sort them by time" in refused(file("ts,v\n" + "".join(f"{9000 - k},1\n" for k in range(30))), *v)
+    assert "give --period" in refused(file("ts,v\n2026-01-05,1\n"), *v)
+    assert "--period is 0" in refused(file("v\n1\n"), *v, "--period", "0")
+    assert "several columns 'v'" in refused(file("v,v\n1,2\n"), *v)
+    assert "No such file" in refused(tmp_path / "none.csv", *v)
+    other = written(tmp_path, {"w": [1.0]}, "other.csv")
+    assert "no column 'v'" in refused(file("v\n1\n"), other, *v, "--period", "1")
+    itself = file("v\n1\n")
+    assert "is the file that is read" in refused(itself, *v, "--period", "1", "--out", itself)
+    assert itself.read_text() == "v\n1\n"
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_one_of_value_and_values_is_wanted(tmp_path: Path) -> None:
+    file = written(tmp_path, {"v": [1.0]})
+    assert run(str(file)).exit_code == 2
+    assert run(str(file), "--value", "v", "--values", "v").exit_code == 2
+
+
+def test_without_a_place_to_write_rows_are_on_stdout(tmp_path: Path) -> None:
+    answer = run(str(written(tmp_path, {"v": STEP[:40]})), "--value", "v", "--period", "300")
+    assert answer.stdout.splitlines()[0] == ",".join(COLUMNS)
+    assert len(answer.stdout.splitlines()) == 41
+
+
+def test_two_runs_write_the_same_bytes(tmp_path: Path) -> None:
+    file = written(tmp_path, {"v": STEP})
+    first = scored(tmp_path, file, "--value", "v", "--period", "10")
+    assert first == scored(tmp_path, file, "--value", "v", "--period", "10")
+
+
+def test_a_file_of_a_folder_that_is_not_there_is_refused_before_it_is_scored(tmp_path: Path) -> None:
+    file = written(tmp_path, {"v": [1.0, 2.0]})
+    with pytest.raises(InputError, match="cannot write"):
+        raise run(str(file), "--value", "v", "--period", "9", "--out", str(tmp_path / "no" / "o.csv")).exception  # type: ignore[misc]
