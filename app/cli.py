@@ -19,6 +19,7 @@ from rich.table import Table
 
 from app import logs, serving, stack
 from app.errors import InputError, KappaError
+from app.kibana_commands import kibana_app
 from app.options import Config, Json
 from app.replay_commands import replay_app
 from app.savepoint_commands import savepoint_app
@@ -37,6 +38,7 @@ app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
+app.add_typer(kibana_app, name="kibana")
 
 out = Console()
 err = Console(stderr=True)
