@@ -381,5 +381,28 @@ def dashboard(
         serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report)
 
 
+@app.command()
+def watch(
+    days: Annotated[
+        float, typer.Option(min=0.01, help="How long ago an incident that is shown may have had its last word.")
+    ] = 7.0,
+    version: Annotated[
+        str | None, typer.Option(help="Whose incidents. Default: those of whichever version serves.")
+    ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="A line for each event, on a terminal as well.")] = False,
+    config: Config = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line for each event, nothing else.")
+    ] = False,
+) -> None:
+    """Incidents as they open and close, and the pipeline's health, until Ctrl-C. A line for each event on a pipe."""
+    from app import watch_commands
+
+    loaded = load(config) if version is None else load(config, version=version)
+    settings, follow = connected(loaded, ("kafka",)), version is None and loaded.version == serving.FIRST
+    with stopped_by_signals() as stopping:
+        watch_commands.run(settings, stopping, out, days, follow=follow, as_json=as_json, lines=lines)
+
+
 if __name__ == "__main__":
     main()
