@@ -135,6 +135,14 @@ def config_show(config: Config = None, as_json: Json = False) -> None:
         out.print(f"{key} = {json.dumps(value)}", markup=False, highlight=False, soft_wrap=True)
 
 
+@config_app.command("spark")
+def config_spark(config: Config = None) -> None:
+    """Spark's configuration as a properties file, for `spark-submit --properties-file`."""
+    from app.spark import configuration, properties
+
+    sys.stdout.write(properties(configuration(load(config), report)))
+
+
 @topics_app.command("create")
 def topics_create(config: Config = None, as_json: Json = False) -> None:
     """Create the topics that are missing, with the settings that the results depend on."""
@@ -372,13 +380,14 @@ def demo(
 @app.command()
 def dashboard(
     config: Config = None,
-    port: Annotated[int, typer.Option(help="Port to listen on, at 127.0.0.1.")] = 8501,
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
+    host: Annotated[str, typer.Option(help="Address to listen on. The pages ask nobody for a password.")] = "127.0.0.1",
 ) -> None:
     """The monitoring pages, in the browser."""
     from app.dashboard import serve
 
     with stopped_by_signals() as stopping:
-        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report)
+        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)
 
 
 @app.command()
