@@ -98,8 +98,8 @@ def version(client: Elasticsearch) -> Iterator[str]:
 
 def asked(client: Elasticsearch, version: str, shown: Panel | Search, since: timedelta = DAY) -> dict[str, Any]:
     """The answer to what is behind a panel or a search."""
-    more = ("1h",) if isinstance(shown, Panel) else (100,)
-    body = shown.request(NOON - since, NOON, *more)  # type: ignore[arg-type]
+    span = NOON - since, NOON
+    body = shown.request(*span, interval="1h") if isinstance(shown, Panel) else shown.request(*span, size=100)
     return dict(client.search(index=f"{shown.kind}-{version}", **body))
 
 

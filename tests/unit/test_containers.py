@@ -128,13 +128,13 @@ def test_every_job_has_a_service_and_every_command_is_one() -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_limits_a_restart_and_a_health_check(name: str) -> None:
-    service = SERVICES[name]
+    service: Any = SERVICES[name]
     limits = service["deploy"]["resources"]["limits"]
     assert limits["cpus"]
     assert limits["memory"]
     one_shot = name in ONE_SHOTS
     assert service["restart"] == ("on-failure:5" if one_shot else "unless-stopped")
-    own = service.get("healthcheck")
+    own: Any = service.get("healthcheck")
     if name in NAMES:
         assert own is None  # the image's own, which asks /healthz
     elif not one_shot:

@@ -208,7 +208,7 @@ def test_import_sends_the_file_as_a_form_with_who_asks() -> None:
     assert path == "/s/ops/api/saved_objects/_import?overwrite=true"
     assert headers["kbn-xsrf"]
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == "elastic:päss"
-    parsed = message_from_bytes(f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode() + body)
+    parsed: Any = message_from_bytes(f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode() + body)
     (part,) = parsed.get_payload()
     assert part.get_filename().endswith(".ndjson")  # Kibana refuses a file that is called otherwise
     assert part.get_param("name", header="Content-Disposition") == "file"
