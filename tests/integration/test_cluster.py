@@ -131,13 +131,18 @@ def workers_used(folder: Path) -> dict[str, set[str]]:
     return found
 
 
-def submitted(file: Path, arguments: list[str]) -> list[str]:
+def by_kappa(file: Path, *arguments: str) -> list[str]:
+    """The command of a person: the driver is that process."""
+    return [sys.executable, "-m", "app.cli", *arguments, "--config", str(file)]
+
+
+def by_submit(file: Path, *arguments: str) -> list[str]:
     """The command that has spark-submit start `kappa`, with the configuration that `kappa` says."""
-    asking = [sys.executable, "-m", "app.cli", "config", "spark", "--config", str(file)]
     options = file.with_suffix(".conf")
-    options.write_bytes(subprocess.run(asking, capture_output=True, check=True, cwd=PROJECT).stdout)
-    submit = [str(BIN / "spark-submit"), "--properties-file", str(options)]
-    return [*submit, str(PROJECT / "deploy" / "submit.py"), *arguments]
+    asked = subprocess.run(by_kappa(file, "config", "spark"), capture_output=True, check=True, cwd=PROJECT)
+    options.write_bytes(asked.stdout)
+    submit = [str(BIN / "spark-submit"), "--properties-file", str(options), str(PROJECT / "deploy" / "submit.py")]
+    return [*submit, *arguments, "--config", str(file)]
 
 
 def test_cluster_gives_the_same_scores(
@@ -147,22 +152,19 @@ def test_cluster_gives_the_same_scores(
     topics.create(alone)
     assert feed(alone, MINUTES) > 8_000
     in_one_process(spark, alone)
-    expected, last = set(records(alone, "scores")), ticks(alone, "novelties")
+    expected = set(records(alone, "scores"))
     assert len(expected) > 5_000
 
-    for version in ("by-kappa", "by-submit"):
-        file = settings_file(tmp_path, stack, unique, version, 5_000)
-        settings = on_the_cluster(file, cluster)
-        topics.create(settings)
-        log, own = tmp_path / f"{version}.log", environment(tmp_path)
-        arguments = ["run", *JOBS, "--config", str(file), "--no-heartbeats"]
-        command = [sys.executable, "-m", "app.cli", *arguments]
-        if version == "by-submit":
-            command = submitted(file, arguments)
-            own |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
-        with process(command, log, own) as driver:
-            wait_for(lambda now=settings: ticks(now, "novelties") >= last, driver, 300, log)  # type: ignore[misc]
-        assert set(records(settings, "scores")) == expected, version
+    file = settings_file(tmp_path, stack, unique, "cluster", 5_000)
+    settings = on_the_cluster(file, cluster)
+    topics.create(settings)
+    own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
+    # One job after the other, each a process of its own and started in its own way; the last tick says that it is done.
+    for job, written, start in (("extract", "statistics", by_submit), ("detect", "novelties", by_kappa)):
+        log, last = tmp_path / f"{job}.log", ticks(alone, written)
+        with process(start(file, "run", job, "--no-heartbeats"), log, own) as driver:
+            wait_for(lambda kind=written, all_=last: ticks(settings, kind) >= all_, driver, 300, log)  # type: ignore[misc]
+    assert set(records(settings, "scores")) == expected
     used = workers_used(tmp_path)
-    assert len(used) == 2
+    assert len(used) == 2  # applications: one for each job
     assert all(len(workers) == WORKERS for workers in used.values())
