@@ -19,6 +19,7 @@ from rich.table import Table
 
 from app import logs, serving, stack
 from app.errors import InputError, KappaError
+from app.kibana_commands import kibana_app
 from app.options import Config, Json
 from app.replay_commands import replay_app
 from app.savepoint_commands import savepoint_app
@@ -37,6 +38,7 @@ app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
+app.add_typer(kibana_app, name="kibana")
 
 out = Console()
 err = Console(stderr=True)
@@ -162,6 +164,14 @@ def config_check(
     )
     for line in answer["warnings"]:
         report(f"warning: {line}")
+
+
+@config_app.command("spark")
+def config_spark(config: Config = None) -> None:
+    """Spark's configuration as a properties file, for `spark-submit --properties-file`."""
+    from app.spark import configuration, properties
+
+    sys.stdout.write(properties(configuration(load(config), report)))
 
 
 @topics_app.command("create")
@@ -462,13 +472,37 @@ def demo(
 @app.command()
 def dashboard(
     config: Config = None,
-    port: Annotated[int, typer.Option(help="Port to listen on, at 127.0.0.1.")] = 8501,
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
+    host: Annotated[str, typer.Option(help="Address to listen on. The pages ask nobody for a password.")] = "127.0.0.1",
 ) -> None:
     """The monitoring pages, in the browser."""
     from app.dashboard import serve
 
     with stopped_by_signals() as stopping:
-        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report)
+        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)
+
+
+@app.command()
+def watch(
+    days: Annotated[
+        float, typer.Option(min=0.01, help="How long ago an incident that is shown may have had its last word.")
+    ] = 7.0,
+    version: Annotated[
+        str | None, typer.Option(help="Whose incidents. Default: those of whichever version serves.")
+    ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="A line for each event, on a terminal as well.")] = False,
+    config: Config = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line for each event, nothing else.")
+    ] = False,
+) -> None:
+    """Incidents as they open and close, and the pipeline's health, until Ctrl-C. A line for each event on a pipe."""
+    from app import watch_commands
+
+    loaded = load(config) if version is None else load(config, version=version)
+    settings, follow = connected(loaded, ("kafka",)), version is None and loaded.version == serving.FIRST
+    with stopped_by_signals() as stopping:
+        watch_commands.run(settings, stopping, out, days, follow=follow, as_json=as_json, lines=lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Starts the Streamlit pages as a process of their own, on loopback, and ends it."""
+"""Starts the Streamlit pages as a process of their own, on loopback unless told otherwise, and ends it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.errors import KappaError
+from app.ports import LOOPBACK
 from app.settings import PROJECT, Settings
 
 PAGE = PROJECT / "dashboards" / "overview.py"
 DEFAULT_PORT = 8501
 
 
-def serve(settings: Settings, port: int, stopping: threading.Event, report: Callable[[str], None]) -> None:
-    """Serve the pages until told to stop. Raises KappaError when the port is taken or the server ends by itself."""
-    if not is_free(port):
-        msg = f"dashboard: port {port} is taken; give another with --port"
+def serve(
+    settings: Settings, port: int, stopping: threading.Event, report: Callable[[str], None], host: str = LOOPBACK
+) -> None:
+    """Serve the pages until told to stop. Raises KappaError when the port is taken or the server ends by itself.
+
+    `host`: the address to listen on. The pages ask nobody for a password: another one than loopback needs a guard.
+    """
+    if not is_free(port, host):
+        msg = (
+            f"dashboard: cannot listen on {host}:{port}: it is taken, or no address of this machine; see --port, --host"
+        )
         raise KappaError(msg)
-    server = start(settings, port)
-    report(f"dashboard at http://127.0.0.1:{port}; Ctrl-C stops")
+    server = start(settings, port, host)
+    report(f"dashboard at http://{host}:{port}; Ctrl-C stops")
     try:
         while not stopping.wait(0.5):
             if server.poll() is not None:
@@ -47,18 +55,18 @@ def running(settings: Settings, report: Callable[[str], None]) -> Iterator[str |
         end(server)
 
 
-def is_free(port: int) -> bool:
-    """Whether a server can listen on this port of loopback."""
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Whether a server can listen on this port of an address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True
 
 
-def start(settings: Settings, port: int) -> subprocess.Popen[bytes]:
+def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Popen[bytes]:
     """Start Streamlit; where Elasticsearch is and which version to show go with the environment."""
     own = settings.elasticsearch
     secrets = {"PASSWORD": own.password, "API_KEY": own.api_key}
@@ -71,7 +79,7 @@ def start(settings: Settings, port: int) -> subprocess.Popen[bytes]:
     }
     options = {
         "server.port": str(port),
-        "server.address": "127.0.0.1",
+        "server.address": host,
         "server.headless": "true",
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": "false",

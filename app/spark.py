@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from app.jars import ensure_jars
 from app.java import spark_java_home
 from app.java_code import ensure_compiled
-from app.settings import Settings
+from app.settings import PROJECT, Settings
 from app.stack import silent
 from pipelines.jvm import FUNCTIONS
 
@@ -26,16 +26,15 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 def session(settings: Settings, name: str = "kappa", report: Callable[[str], None] = silent) -> SparkSession:
     """Start Spark, or give the session that this process has already."""
-    ensure_jars(settings.jars, report)
-    own = ensure_compiled(settings.jars, report)
+    configured = configuration(settings, report)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Spark binds to the host's name, which need not resolve; nothing here is meant for other machines.
-    if settings.spark.master.startswith("local"):
+    # Spark binds to the host's name, which need not resolve; without a cluster nothing here is meant for other machines.
+    if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(master_of(settings))
-    for key, value in (options(settings, own) | settings.spark.extra).items():
+    builder = SparkSession.builder.appName(name)
+    for key, value in configured.items():
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
     with stderr_into(settings.home / "logs" / "spark.log"):
@@ -46,6 +45,30 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     spark.sparkContext.setLogLevel("ERROR")
     register_functions(spark)
     return spark
+
+
+def configuration(settings: Settings, report: Callable[[str], None] = silent) -> dict[str, str]:
+    """All that Spark is configured with, `spark.extra` last; jars that are missing are fetched and compiled first."""
+    ensure_jars(settings.jars, report)
+    own = ensure_compiled(settings.jars, report)
+    elsewhere = {} if is_local(settings) else on_a_cluster()
+    return {"spark.master": master_of(settings)} | options(settings, own) | elsewhere | settings.spark.extra
+
+
+def properties(options: Mapping[str, str]) -> str:
+    """Options as a file of Java's properties: a backslash is doubled, and a line is one option."""
+    return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in sorted(options.items()))
+
+
+def is_local(settings: Settings) -> bool:
+    """Whether all of Spark is in this process."""
+    return settings.spark.master.startswith("local")
+
+
+def on_a_cluster() -> dict[str, str]:
+    """What executors on other machines need beside the jars, which the driver serves them."""
+    # Python workers there import the jobs' modules: from where they are here, if they are there.
+    return {"spark.executorEnv.PYTHONPATH": str(PROJECT)}
 
 
 @contextmanager

@@ -1,0 +1,170 @@
+"""The jobs on a real Spark cluster, a master and two workers, give the scores that they give in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from test_law import MINUTES, feed, records, settings_file, ticks
+
+from app import jobs, topics
+from app.java import spark_java_home
+from app.ports import LOOPBACK, free_port
+from app.run import prepare
+from app.settings import PROJECT, Settings, load
+from app.stack import Addresses
+from pipelines.runner import Runner
+
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+
+BIN = Path(pyspark.__file__).parent / "bin"
+JOBS = ("extract", "detect")
+WORKERS = 2
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of master, workers and drivers: the Java that Spark runs on here, and loopback as their address."""
+    own = {"JAVA_HOME": str(spark_java_home(folder)), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": LOOPBACK}
+    return {name: text for name, text in os.environ.items() if not name.startswith(("KAPPA_", "PYSPARK_"))} | own
+
+
+@contextmanager
+def process(command: list[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ended after the block, with all that it has started."""
+    with log.open("ab") as out:
+        started = subprocess.Popen(
+            command, stdout=out, stderr=out, env=environment, cwd=PROJECT, start_new_session=True
+        )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            started.wait(60)
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+
+
+def wait_for(condition: Callable[[], bool], watched: subprocess.Popen[bytes], seconds: float, log: Path) -> None:
+    """Until the condition holds, as long as the process lives."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        ended = watched.poll() is not None
+        if ended or time.monotonic() > deadline:
+            pytest.fail(f"{'ended by itself' if ended else 'waited in vain'}: {log.read_text()[-2000:]}")
+        time.sleep(0.5)
+
+
+def alive(page: str) -> int:
+    """How many workers a master knows, by its own page."""
+    try:
+        with urlopen(f"{page}/json/", timeout=2) as answer:
+            workers = json.load(answer)["workers"]
+    except (URLError, OSError, ValueError):
+        return 0
+    return sum(worker["state"] == "ALIVE" for worker in workers)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a master with two workers of two cores."""
+    own, port, page = environment(tmp_path), free_port(0), free_port(0)
+    address, log = f"spark://{LOOPBACK}:{port}", tmp_path / "cluster.log"
+    start = [str(BIN / "spark-class"), "org.apache.spark.deploy"]
+    where = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(page)]
+    with ExitStack() as running:
+        master = running.enter_context(process([start[0], f"{start[1]}.master.Master", *where], log, own))
+        for number in range(WORKERS):
+            folder = tmp_path / f"worker-{number}"
+            size = ["--cores", "2", "--memory", "2g", "--webui-port", "0", "--work-dir", str(folder)]
+            command = [start[0], f"{start[1]}.worker.Worker", "--host", LOOPBACK, *size, address]
+            running.enter_context(process(command, log, own))
+        wait_for(lambda: alive(f"http://{LOOPBACK}:{page}") == WORKERS, master, 90, log)
+        yield address
+
+
+def on_the_cluster(file: Path, address: str) -> Settings:
+    """The settings of a file with the cluster as their master, written back."""
+    text = file.read_text().replace('master = "local[2]"', f'master = "{address}"')
+    extra = {
+        "spark.driver.host": LOOPBACK,
+        "spark.cores.max": "2",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "768m",
+    }
+    lines = "".join(f'"{key}" = "{value}"\n' for key, value in extra.items())
+    file.write_text(f"{text}[spark.extra]\n{lines}")
+    assert tomllib.loads(file.read_text())["spark"]["master"] == address
+    return load(file)
+
+
+def in_one_process(spark: SparkSession, settings: Settings) -> None:
+    """Both jobs, one after the other, over what the log holds."""
+    prepare(settings, JOBS)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    try:
+        runner.run_to_end(jobs.extract_job(settings))
+        runner.run_to_end(jobs.detect_job(settings))
+    finally:
+        runner.stop()
+
+
+def workers_used(folder: Path) -> dict[str, set[str]]:
+    """The workers on which each application has had an executor."""
+    found: dict[str, set[str]] = {}
+    for path in folder.glob("worker-*/app-*/*"):
+        found.setdefault(path.parent.name, set()).add(path.parent.parent.name)
+    return found
+
+
+def by_kappa(file: Path, *arguments: str) -> list[str]:
+    """The command of a person: the driver is that process."""
+    return [sys.executable, "-m", "app.cli", *arguments, "--config", str(file)]
+
+
+def by_submit(file: Path, *arguments: str) -> list[str]:
+    """The command that has spark-submit start `kappa`, with the configuration that `kappa` says."""
+    options = file.with_suffix(".conf")
+    asked = subprocess.run(by_kappa(file, "config", "spark"), capture_output=True, check=True, cwd=PROJECT)
+    options.write_bytes(asked.stdout)
+    submit = [str(BIN / "spark-submit"), "--properties-file", str(options), str(PROJECT / "deploy" / "submit.py")]
+    return [*submit, *arguments, "--config", str(file)]
+
+
+def test_cluster_gives_the_same_scores(
+    stack: Addresses, spark: SparkSession, cluster: str, tmp_path: Path, unique: str
+) -> None:
+    alone = load(settings_file(tmp_path, stack, unique, "live", 50_000))
+    topics.create(alone)
+    assert feed(alone, MINUTES) > 8_000
+    in_one_process(spark, alone)
+    expected = set(records(alone, "scores"))
+    assert len(expected) > 5_000
+
+    file = settings_file(tmp_path, stack, unique, "cluster", 5_000)
+    settings = on_the_cluster(file, cluster)
+    topics.create(settings)
+    own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
+    # One job after the other, each a process of its own and started in its own way; the last tick says that it is done.
+    for job, written, start in (("extract", "statistics", by_submit), ("detect", "novelties", by_kappa)):
+        log, last = tmp_path / f"{job}.log", ticks(alone, written)
+        with process(start(file, "run", job, "--no-heartbeats"), log, own) as driver:
+            wait_for(lambda kind=written, all_=last: ticks(settings, kind) >= all_, driver, 300, log)  # type: ignore[misc]
+    assert set(records(settings, "scores")) == expected
+    used = workers_used(tmp_path)
+    assert len(used) == 2  # applications: one for each job
+    assert all(len(workers) == WORKERS for workers in used.values())
