@@ -2,6 +2,7 @@
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
+# make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, latency, accuracy: tables and JSON
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
@@ -14,7 +15,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml constraints.txt app/jars.toml app/ivy.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long bench lint format clean
+.PHONY: help setup demo test test-long test-browser bench lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -50,6 +51,9 @@ test: lint
 
 test-long: setup
 	$(BIN)/pytest -m long
+
+test-browser: setup
+	$(BIN)/pytest tests/browser -m browser --pictures docs/pictures
 
 bench: setup
 	$(BIN)/python -m benchmarks

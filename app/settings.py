@@ -116,6 +116,13 @@ class HealthSettings(Group):
     stale_seconds: float = Field(default=120.0, gt=0)
 
 
+class DashboardSettings(Group):
+    """What the pages link to and look at. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
+
+    kibana_url: str | None = None
+    jobs: tuple[str, ...] = ()
+
+
 class Settings(BaseSettings):
     """All settings of one deployment."""
 
@@ -134,6 +141,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     index: IndexSettings = IndexSettings()
     health: HealthSettings = HealthSettings()
+    dashboard: DashboardSettings = DashboardSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -160,7 +168,7 @@ class Settings(BaseSettings):
 
     def topic(self, kind: str) -> str:
         """The name of a topic of this version: telemetry, logs, statistics, scores, ..."""
-        shared = kind in ("telemetry", "logs") or self.version == "live"
+        shared = kind in ("telemetry", "logs", "labels") or self.version == "live"
         return f"{self.topics.prefix}{kind}" if shared else f"{self.topics.prefix}{kind}.{self.version}"
 
     def checkpoint(self, job: str) -> Path:

@@ -69,7 +69,7 @@ def shown(default: Any) -> str:
     """A default as the documents write it."""
     if default is None:
         return "none"
-    if default in ("", {}):
+    if default in ("", {}, ()):
         return "empty"
     if isinstance(default, bool):
         return str(default).lower()
