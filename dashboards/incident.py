@@ -195,7 +195,7 @@ def contribution(row: Any, novelty: Any, found: Found, view: View) -> None:
     words = [row["reason"] or ""]
     if novelty is not None:
         words += [expected(novelty), explained(novelty)]
-    st.markdown(plain(". ".join(dict.fromkeys(text for text in words if text))))
+    st.markdown(plain(". ".join(dict.fromkeys(text[:1].upper() + text[1:] for text in words if text))))
     curve = found.points.get(series)
     if curve is not None:
         chart = model_plot(curve, found.incident.shown, view.zone, measured(series))

@@ -83,9 +83,7 @@ def show_said(found: Found, view: View) -> None:
         st.caption(f"No message was new, fell silent, or changed how often it comes in the last {view.words}.")
         return
     count = int((found.said.rows["kind"] == "new").sum())
-    st.caption(
-        f"{plural(count, 'new message')} of {plural(found.said.total, 'message')} with something said of it. Click one for its series."
-    )
+    st.caption(f"{plural(count, 'new message')}, {found.said.total:,} in all. Click one for its series.")
     config = {
         "kind": text_column("kind", 70),
         "since": time_column("since", view.zone),

@@ -252,7 +252,7 @@ def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version:
     assert "anomaly of score 30" in said
     assert ":red-badge[open]" in said
     assert "**100%** of the evidence" in said
-    assert "seen 9%, expected 3% to 6%, typically 4%" in said
+    assert "Seen 9%, expected 3% to 6%, typically 4%" in said
     assert links(test) == ["cpu · vm-1 · web"]
     assert len(test.get("vega_lite_chart")) == 2
     messages, similar = (frame.value for frame in test.dataframe)
