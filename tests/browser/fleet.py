@@ -28,17 +28,18 @@ from app.stack import Stack, running_stack
 from pipelines.runner import Runner
 
 JARS = PROJECT / ".kappa" / "jars"
-HOURS = 3.0
+HOURS = 2.2
 INTERVAL = 10
-# Minutes before the end at which they begin, and how long they last: two of one kind on one host, one not over yet.
+# Minutes before the end at which they begin, and how long they last: two of one kind on one host, two not over yet.
 EPISODES = (
     ("deployment", 85, 0, ""),
     ("network_delay", 75, 8, "vm-002"),
     ("disk_filling", 60, 20, ""),
     ("new_message", 35, 3, "vm-003"),
-    ("error_burst", 28, 4, ""),
+    ("error_burst", 28, 4, "vm-001"),
     ("host_silent", 20, 5, ""),
-    ("network_delay", 9, 9, "vm-002"),
+    ("error_burst", 8, 8, "vm-001"),
+    ("host_silent", 5, 5, "vm-004"),
 )
 
 
@@ -85,7 +86,7 @@ def feed(settings: Settings) -> None:
     schedule = [Planned(kind, seconds - 60 * ago, max(60, 60 * m), host) for kind, ago, m, host in EPISODES]
     simulation = simulate(
         SimulatorSettings(
-            hosts=8,
+            hosts=6,
             hours=HOURS,
             seed=3,
             start=1000 * (int(time.time()) // INTERVAL * INTERVAL - seconds),
