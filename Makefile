@@ -2,6 +2,7 @@
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
+# make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
 # make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
 # make lint     lint, types and layers alone;  make format  write the format
@@ -15,7 +16,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml constraints.txt app/jars.toml app/ivy.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long bench accuracy lint format clean
+.PHONY: help setup demo test test-long test-browser bench accuracy lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -51,6 +52,9 @@ test: lint
 
 test-long: setup
 	$(BIN)/pytest -m long
+
+test-browser: setup
+	$(BIN)/pytest tests/browser -m browser --pictures docs/pictures
 
 bench: setup
 	$(BIN)/python -m benchmarks

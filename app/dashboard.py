@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,13 +10,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from pydantic import SecretStr
+
+from app import topics
 from app.errors import KappaError
 from app.ports import LOOPBACK
 from app.settings import PROJECT, Settings
 
-PAGE = PROJECT / "dashboards" / "overview.py"
+PAGE = PROJECT / "dashboards" / "navigation.py"
 DEFAULT_PORT = 8501
+PREFIX = "KAPPA_"
 
 
 def serve(
@@ -66,17 +72,64 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
-def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Popen[bytes]:
-    """Start Streamlit; where Elasticsearch is and which version to show go with the environment."""
-    own = settings.elasticsearch
+def environment(settings: Settings) -> dict[str, str]:
+    """What the pages are told: where servers and jobs are, and the settings for the commands that they run.
+
+    Pages read no settings. Secrets go with the environment of their process, which only its user can read.
+    """
+    own, kafka = settings.elasticsearch, settings.kafka.bootstrap_servers
     secrets = {"PASSWORD": own.password, "API_KEY": own.api_key}
-    environment = os.environ | {
-        "KAPPA_DASHBOARD_URL": own.url or "",
-        "KAPPA_DASHBOARD_VERSION": settings.version,
-        "KAPPA_DASHBOARD_USERNAME": own.username or "",
-        **{f"KAPPA_DASHBOARD_{name}": s.get_secret_value() if s else "" for name, s in secrets.items()},
-        "KAPPA_DASHBOARD_CA_CERTS": str(own.ca_certs or ""),
+    told = {
+        "URL": own.url or "",
+        "VERSION": settings.version,
+        "USERNAME": own.username or "",
+        **{name: s.get_secret_value() if s else "" for name, s in secrets.items()},
+        "CA_CERTS": str(own.ca_certs or ""),
+        "KAFKA": json.dumps(topics.client_options(settings)) if kafka else "",
+        "LABELS": settings.topic("labels"),
+        "KIBANA_URL": settings.dashboard.kibana_url or "",
+        "JOBS": json.dumps(job_addresses(settings)),
+        "RUN": str(settings.home / "run"),
+        "COMMAND": json.dumps([sys.executable, "-m", "app.cli"]),
     }
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+    return inherited | as_variables(settings) | {f"{PREFIX}DASHBOARD_{name}": text for name, text in told.items()}
+
+
+def job_addresses(settings: Settings) -> list[str]:
+    """Where processes that run jobs serve their health: those that are named, else the one of these settings."""
+    named = list(settings.dashboard.jobs)
+    own = settings.health
+    return named or ([f"http://{own.host}:{own.port}"] if own.port else [])
+
+
+def as_variables(settings: Settings) -> dict[str, str]:
+    """Effective settings as the variables that give them again, secrets in clear: a variable for each group, as JSON.
+
+    Whatever was set by file or argument is in them, so a command that is given them needs neither.
+    """
+    shown = settings.model_dump(mode="json", exclude={"version"})  # commands are told whose version they are about
+    return {f"{PREFIX}{name.upper()}": text(value) for name, value in revealed(settings, shown).items()}
+
+
+def revealed(settings: Settings, shown: dict[str, Any]) -> dict[str, Any]:
+    """Settings as JSON types with their secrets, which `model_dump` masks."""
+    for group in ("kafka", "elasticsearch"):
+        inner = getattr(settings, group)
+        for name in type(inner).model_fields:
+            value = getattr(inner, name)
+            if isinstance(value, SecretStr):
+                shown[group][name] = value.get_secret_value()
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def text(value: Any) -> str:
+    """A setting as the environment holds it: plain text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Popen[bytes]:
+    """Start Streamlit; what the pages need to know goes with the environment."""
     options = {
         "server.port": str(port),
         "server.address": host,
@@ -88,7 +141,11 @@ def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Pop
     flags = [f"--{name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", "streamlit", "run", str(PAGE), *flags]
     return subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        env=environment(settings),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
 
 

@@ -29,9 +29,10 @@ from rich.table import Table as View
 from app import dashboard, jobs, stack, topics
 from app.collector import collect
 from app.errors import InputError, KappaError, StackError
-from app.health import Health, offsets
+from app.health import Health, HealthServer, offsets
+from app.ports import LOOPBACK
 from app.run import running
-from app.settings import ElasticsearchSettings, KafkaSettings, Settings
+from app.settings import DashboardSettings, ElasticsearchSettings, KafkaSettings, Settings
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.publish import Target, live
 from app.simulator.truth import Table, judge
@@ -137,7 +138,9 @@ def run_demo(
         feeder = beside.enter_context(Feeder(own, fleet))
         say(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
         with running(own, ("all",)) as (runner, health):
-            pages = beside.enter_context(dashboard.running(own, say))
+            told = beside.enter_context(HealthServer(health, LOOPBACK, 0))
+            shown = own.model_copy(update={"dashboard": DashboardSettings(jobs=(told.address,))})
+            pages = beside.enter_context(dashboard.running(shown, say))
             say(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
             findings = watch(own, runner, feeder, stopping, deadline, say)
             delay = 1000 * own.law.watermark_delay_seconds

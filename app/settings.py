@@ -126,6 +126,13 @@ class HealthSettings(Group):
     stale_seconds: float = Field(default=120.0, gt=0)
 
 
+class DashboardSettings(Group):
+    """What the pages link to and look at. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
+
+    kibana_url: str | None = None
+    jobs: tuple[str, ...] = ()
+
+
 class Settings(BaseSettings):
     """All settings of one deployment."""
 
@@ -145,6 +152,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     index: IndexSettings = IndexSettings()
     health: HealthSettings = HealthSettings()
+    dashboard: DashboardSettings = DashboardSettings()
 
     @classmethod
     def settings_customise_sources(

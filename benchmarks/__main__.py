@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import latency, replays, throughput
+from benchmarks import latency, pages, replays, throughput
 from benchmarks.deployment import deployment, machine
 
 RESULTS = Path(__file__).parent / "results"
 
-PARTS = ("throughput", "replay", "latency")
+PARTS = ("throughput", "replay", "latency", "pages")
 # figure -> (what it says, what was promised)
 WANTED = {
     "plain_events_per_second": ("reading the topic without parsing, events/s", ""),
@@ -32,6 +32,10 @@ WANTED = {
     "latency_p99_seconds": ("window closed -> novelty searchable, p99 s", "< 10"),
     "scores_latency_median_seconds": ("the same with all scores indexed, median s", ""),
     "scores_latency_p99_seconds": ("the same with all scores indexed, p99 s", ""),
+    "pages_overview_seconds": ("overview, 24 h of a million documents, s", "< 2"),
+    "pages_overview_30d_seconds": ("overview, 30 days, s", "< 2"),
+    "pages_incident_seconds": ("incident, by its address, s", "< 1"),
+    "pages_incident_click_seconds": ("incident, by a click on the overview, s", "< 1"),
 }
 
 
@@ -47,13 +51,10 @@ def main() -> None:
     chosen = parser.parse_args()
     about = machine()
     figures: dict[str, float] = {}
-    with deployment() as (settings, spark):
-        if chosen.only in (None, "throughput"):
-            figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
-        if chosen.only in (None, "replay"):
-            figures |= replays.measure(spark, settings, chosen.events, chosen.series)
-        if chosen.only in (None, "latency"):
-            figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
+    if chosen.only != "pages":
+        figures |= of_jobs(chosen)
+    if chosen.only in (None, "pages"):
+        figures |= pages.measure()
     RESULTS.mkdir(exist_ok=True)
     at = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
     file = RESULTS / f"{at}.json"
@@ -67,6 +68,19 @@ def main() -> None:
             view.add_row(what, f"{value:,.2f}" if value < 1000 else f"{value:,.0f}", wanted)
     Console().print(view)
     Console().print(f"written to {file}")
+
+
+def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
+    """Figures of the jobs, on a deployment of their own."""
+    figures: dict[str, float] = {}
+    with deployment() as (settings, spark):
+        if chosen.only in (None, "throughput"):
+            figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
+        if chosen.only in (None, "replay"):
+            figures |= replays.measure(spark, settings, chosen.events, chosen.series)
+        if chosen.only in (None, "latency"):
+            figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
+    return figures
 
 
 if __name__ == "__main__":

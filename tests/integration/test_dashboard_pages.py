@@ -1,5 +1,6 @@
-"""The first page on a real Elasticsearch: it shows what was indexed."""
+"""Every page on a real Elasticsearch: it shows what was indexed."""
 
+import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,20 +10,25 @@ from typing import Any
 import pytest
 from elasticsearch import Elasticsearch
 from elasticsearch.helpers import bulk
+from kafka.admin import KafkaAdminClient, NewTopic
 from streamlit.testing.v1 import AppTest
 
 from app.elasticsearch_schema import drop_version, ensure_templates
 from app.stack import Addresses
-from dashboards import queries
-from dashboards.queries import Overview, Span
+from dashboards import chrome, labels
+from dashboards.labels import Log
+from dashboards.queries import Connection, QueryError, Span, newest_event, overview, search, series, versions
+from dashboards.queries.overview import Overview
 
 pytestmark = pytest.mark.stack
 
-PAGE = Path(__file__).parents[2] / "dashboards" / "overview.py"
+PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-# Of the page: the tables, in their order.
-OPEN, CLOSED, CHANGES, REFUSED = range(4)
+# Of the overview: the tables, in their order.
+CHANGES, CLOSED = range(2)
+CPU = "gauge/vm-1/web/cpu"
+ERRORS = "template/vm-1/web/error/00ff"
 
 
 # When something began and what was last heard of it, in minutes before.
@@ -40,15 +46,18 @@ class Documents:
         """So many minutes ago."""
         return self.now - timedelta(minutes=minutes)
 
-    def add(self, kind: str, minutes: float, document: dict[str, Any]) -> None:
+    def add(self, kind: str, minutes: float, document: dict[str, Any], identity: str | None = None) -> None:
         """A document of this kind that stands under this time."""
         time = self.at(minutes)
         name = f"{kind}-{self.version}-{time:%Y.%m.%d}"
-        self._actions.append({"_index": name, "_source": {"@timestamp": time.isoformat(), **document}})
+        own = {} if identity is None else {"_id": identity}
+        self._actions.append({"_index": name, **own, "_source": {"@timestamp": time.isoformat(), **document}})
 
-    def score(self, minutes: float) -> None:
-        """What a series scored."""
-        self.add("scores", minutes, {"host": {"name": "vm-1"}, "novelty": {"version": self.version, "score": 0.5}})
+    def score(self, minutes: float, series: str = CPU, **own: Any) -> None:
+        """What a series scored in a window."""
+        expected = {"value": 5.0, "typical": 4.0, "lower": 3.0, "upper": 6.0}
+        novelty = {"version": self.version, "series": series, "score": 0.5, "kind": "normal", **expected, **own}
+        self.add("scores", minutes, {"host": {"name": "vm-1"}, "novelty": novelty})
 
     def statement(self, status: str, kind: str, ago: Ago, score: float, **own: Any) -> dict[str, Any]:
         """What novelties and incidents have in common."""
@@ -61,17 +70,22 @@ class Documents:
             "novelty": {**shared, "window_end": heard, **own},
         }
 
-    def novelty(self, host: str, kind: str, status: str, ago: Ago, score: float) -> None:
-        """An episode of a metric."""
-        own = {"series": f"gauge/{host}/web/cpu", "metric": "cpu"}
-        said = self.statement(status, kind, ago, score, **own)
-        self.add("novelties", ago[0], {"host": {"name": host}, "service": {"name": "web"}, **said})
+    def novelty(
+        self, host: str, kind: str, status: str, ago: Ago, score: float, identity: str | None = None, **own: Any
+    ) -> None:
+        """An episode, of a metric unless said otherwise."""
+        about = {"series": f"gauge/{host}/web/cpu", "metric": "cpu"} | own
+        said = self.statement(status, kind, ago, score, **about)
+        self.add("novelties", ago[0], {"host": {"name": host}, "service": {"name": "web"}, **said}, identity)
 
-    def incident(self, hosts: list[str], kind: str, status: str, ago: Ago, score: float) -> None:
+    def incident(
+        self, hosts: list[str], kind: str, status: str, ago: Ago, score: float, identity: str | None = None
+    ) -> None:
         """An incident to which each host contributes a series."""
-        shares = [{"series": f"gauge/{host}/web/cpu", "share": 1 / len(hosts)} for host in hosts]
+        each = {"share": 1 / len(hosts), "score": score, "kind": kind}
+        shares = [{"series": f"gauge/{host}/web/cpu", "reason": f"{host} high", **each} for host in hosts]
         said = self.statement(status, kind, ago, score, novelties=len(hosts), contributions=shares)
-        self.add("incidents", ago[0], {"host": {"name": hosts}, **said})
+        self.add("incidents", ago[0], {"host": {"name": hosts}, **said}, identity)
 
     def refused(self, dataset: str, reason: str | None, minutes: float, sample: str) -> None:
         """A record that was refused."""
@@ -89,7 +103,7 @@ class Documents:
 def client(stack: Addresses) -> Iterator[Elasticsearch]:
     """A client as the pages have it."""
     assert stack.elasticsearch is not None
-    with queries.Connection(stack.elasticsearch).connect() as found:
+    with Connection(stack.elasticsearch).connect() as found:
         yield found
 
 
@@ -105,7 +119,45 @@ def served(stack: Addresses, version: str, monkeypatch: pytest.MonkeyPatch) -> A
     """The page of this version, not yet run."""
     monkeypatch.setenv("KAPPA_DASHBOARD_URL", stack.elasticsearch or "")
     monkeypatch.setenv("KAPPA_DASHBOARD_VERSION", version)
+    monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", "[]")
+    chrome.listed_versions.clear()
     return AppTest.from_file(str(PAGE), default_timeout=60)
+
+
+@pytest.fixture
+def labels_topic(stack: Addresses, unique: str, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """The topic of labels, of the test's own."""
+    options = {"bootstrap_servers": stack.kafka}
+    admin = KafkaAdminClient(**options)
+    try:
+        admin.create_topics([NewTopic(name=f"labels-{unique}", num_partitions=1, replication_factor=1)])
+    finally:
+        admin.close()
+    monkeypatch.setenv("KAPPA_DASHBOARD_KAFKA", json.dumps(options))
+    monkeypatch.setenv("KAPPA_DASHBOARD_LABELS", f"labels-{unique}")
+    return Log(f"labels-{unique}", options)
+
+
+def opened(name: str, **query: str) -> AppTest:
+    """A page of the pages, run at an address."""
+
+    def script(first: str) -> None:
+        from dashboards.navigation import run
+
+        run(first)
+
+    test = AppTest.from_function(script, default_timeout=60, kwargs={"first": name})
+    for key, value in query.items():
+        test.query_params[key] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def words(test: AppTest) -> str:
+    """All that is written on a page."""
+    groups = (test.error, test.warning, test.info, test.success, test.caption, test.markdown, test.subheader)
+    return "\n".join(element.value for group in groups for element in group)
 
 
 def fill(documents: Documents) -> None:
@@ -127,16 +179,15 @@ def fill(documents: Documents) -> None:
 
 def overview_of(documents: Documents, length: timedelta = HOUR) -> Overview:
     """What the page would read."""
-    return queries.overview(documents.client, documents.version, length, documents.now)
+    return overview.overview(documents.client, documents.version, length, documents.now)
 
 
-def test_page_shows_what_was_indexed(client: Elasticsearch, version: str, served: AppTest) -> None:
+def test_overview_shows_what_was_indexed(client: Elasticsearch, version: str, served: AppTest) -> None:
     fill(Documents(client, version, datetime.now(tz=UTC)))
     test = served.run()
     assert not test.exception
     assert not test.error
     assert not test.warning
-    assert version in test.markdown[0].value
     assert {m.label: m.value for m in test.metric} == {
         "Open incidents": "2",
         "Closed incidents": "1",
@@ -144,27 +195,249 @@ def test_page_shows_what_was_indexed(client: Elasticsearch, version: str, served
         "Changes of state": "1",
         "Refused records": "3",
     }
-    assert [h.value for h in test.subheader][:2] == ["Open incidents", "Closed incidents"]
-    opened = test.dataframe[OPEN].value
-    assert [list(hosts) for hosts in opened["hosts"]] == [["vm-2", "vm-3"], ["vm-1"]]
-    assert list(opened["series"]) == [2, 1]
-    assert list(opened["reason"]) == ["silence of score 60", "anomaly of score 20"]
+    assert test.subheader[0].value == "Open incidents"
+    assert links(test) == ["silence of score 60", "anomaly of score 20"]
     assert list(test.dataframe[CLOSED].value["score"]) == [33.0]
     assert list(test.dataframe[CHANGES].value[["host", "what"]].iloc[0]) == ["vm-4", "cpu"]
-    refused = test.dataframe[REFUSED].value
-    assert refused[["dataset", "reason", "count", "whence", "sample"]].to_numpy().tolist() == [
-        ["dead-letters", "not JSON", 2, "telemetry/1/17", "{broken"],
-        ["late", "no reason given", 1, "telemetry/1/17", '{"value": 1}'],
-    ]
     assert len(test.get("vega_lite_chart")) == 1
 
 
-def test_longer_range_shows_what_is_longer_ago(client: Elasticsearch, version: str, served: AppTest) -> None:
+def links(test: AppTest) -> list[str]:
+    """What links on a page say."""
+    return [link.proto.label for link in test.get("page_link")]
+
+
+@pytest.mark.usefixtures("served")
+def test_longer_range_shows_what_is_longer_ago(client: Elasticsearch, version: str) -> None:
     fill(Documents(client, version, datetime.now(tz=UTC)))
-    test = served.run()
-    test.radio(key="range").set_value("6h").run()
-    assert not test.exception
+    test = opened("overview", range="6h")
     assert list(test.dataframe[CLOSED].value["score"]) == [33.0, 99.0]
+
+
+@pytest.mark.usefixtures("served")
+def test_lanes_can_be_of_services(client: Elasticsearch, version: str) -> None:
+    fill(Documents(client, version, datetime.now(tz=UTC)))
+    test = opened("overview", lanes="service")
+    assert "Novelties by service" in words(test)
+    found = overview.overview(client, version, HOUR, datetime.now(tz=UTC), "service")
+    assert (found.lanes.names, found.lanes.novelties) == (["web"], 3)
+
+
+def story(documents: Documents) -> None:
+    """An incident with a curve, a message that is new, and one of last week that is like it."""
+    for minute in range(120):
+        novel: dict[str, Any] = {"kind": "anomaly", "score": 30.0, "value": 9.0} if 10 <= minute < 30 else {}
+        documents.score(minute, **novel)
+        documents.score(minute, ERRORS, value=float(minute % 3))
+    documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now")
+    documents.incident(["vm-1"], "anomaly", "close", (9_000, 8_990), 40.0, "before")
+    documents.incident(["vm-7"], "anomaly", "close", (9_000, 8_990), 41.0, "other")
+    expected: dict[str, Any] = {"value": 9.0, "typical": 4.0, "lower": 3.0, "upper": 6.0, "unit": "%"}
+    documents.novelty("vm-1", "anomaly", "update", (30, 10), 30.0, **expected)
+    message: dict[str, Any] = {
+        "series": ERRORS,
+        "metric": None,
+        "template": "lost <*> packets",
+        "sample": "lost 17 packets",
+    }
+    documents.novelty("vm-1", "new", "open", (25, 20), 20.0, **message)
+    documents.write()
+
+
+@pytest.mark.usefixtures("served")
+def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version: str) -> None:
+    story(Documents(client, version, datetime.now(tz=UTC)))
+    test = opened("incident", incident="now")
+    said = words(test)
+    assert "anomaly of score 30" in said
+    assert ":red-badge[open]" in said
+    assert "**100%** of the evidence" in said
+    assert "Seen 9%, expected 3% to 6%, typically 4%" in said
+    assert links(test) == ["cpu · vm-1 · web"]
+    assert len(test.get("vega_lite_chart")) == 2
+    messages, similar = (frame.value for frame in test.dataframe)
+    assert messages[["did", "template", "sample"]].to_numpy().tolist() == [
+        ["appeared", "lost <*> packets", "lost 17 packets"]
+    ]
+    assert similar[["reason", "shared"]].to_numpy().tolist() == [["anomaly of score 40", "1 series, 1 host"]]
+
+
+@pytest.mark.usefixtures("served")
+def test_incident_without_indexed_scores_says_how_to_have_curves(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now")
+    documents.novelty("vm-1", "anomaly", "update", (30, 10), 30.0)
+    documents.write()
+    test = opened("incident", incident="now")
+    assert "index.scores = true" in words(test)
+    assert len(test.get("vega_lite_chart")) == 1
+
+
+@pytest.mark.usefixtures("served")
+def test_incident_that_a_version_has_not_is_said(client: Elasticsearch, version: str) -> None:
+    story(Documents(client, version, datetime.now(tz=UTC)))
+    assert "has no incident `nowhere`" in opened("incident", incident="nowhere").warning[0].value
+    assert links(opened("incident")) == ["anomaly of score 30 (vm-1)"]
+
+
+@pytest.mark.usefixtures("served")
+def test_label_is_in_the_log_and_on_the_page(client: Elasticsearch, version: str, labels_topic: Log) -> None:
+    story(Documents(client, version, datetime.now(tz=UTC)))
+    test = opened("incident", incident="now")
+    test.radio[0].set_value("false-alarm")
+    test.text_input[0].set_value("the backup")
+    test.text_input[1].set_value("Ada")
+    button = next(b for b in test.button if "Label" in b.label)
+    button.click().run()
+    assert not test.exception
+    assert "It is in the log" in words(test)
+    (written,) = labels.recent(labels_topic)
+    assert (written["label"], written["incident"], written["version"]) == ("false-alarm", "now", version)
+    assert (written["series"], written["host"], written["end"]) == ([CPU], ["vm-1"], None)
+    assert (written["comment"], written["author"]) == ("the backup", "Ada")
+    assert "False alarm: nothing was wrong or new**, says Ada" in words(opened("incident", incident="now"))
+
+
+def test_only_the_last_labels_are_read(labels_topic: Log) -> None:
+    assert labels.recent(labels_topic) == []
+    for number in range(5):
+        labels.write(labels_topic, {"label": "true", "incident": str(number)})
+    assert [said["incident"] for said in labels.recent(labels_topic, 3)] == ["2", "3", "4"]
+
+
+def test_topic_that_is_not_there_is_a_sentence(labels_topic: Log) -> None:
+    missing = Log(f"{labels_topic.topic}-not", labels_topic.options)
+    assert labels.recent(missing) == []
+    with pytest.raises(labels.LabelError, match="kappa topics create"):
+        labels.write(missing, {"label": "true", "incident": "x"})
+
+
+@pytest.mark.usefixtures("served")
+def test_series_has_its_curve_and_what_was_said_of_it(client: Elasticsearch, version: str) -> None:
+    story(Documents(client, version, datetime.now(tz=UTC)))
+    test = opened("series", series=CPU)
+    assert "cpu · vm-1 · web" in words(test)
+    assert len(test.get("vega_lite_chart")) == 2
+    novel, said = (frame.value for frame in test.dataframe)
+    assert list(novel["series"]) == [CPU, ERRORS]
+    assert list(said["seen"]) == ["seen 9%, expected 3% to 6%, typically 4%"]
+
+
+def test_points_are_windows_and_of_a_long_span_their_means_and_extremes(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, NOON)
+    for minute in range(120):
+        documents.score(minute, value=float(minute), score=float(minute), kind="change" if minute == 7 else "normal")
+    documents.write()
+    short = series.points(client, version, [CPU, "gauge/vm-9/web/cpu"], Span(NOON - timedelta(minutes=9), NOON))
+    assert list(short) == [CPU]
+    assert list(short[CPU]["value"]) == [float(minute) for minute in range(9, -1, -1)]
+    assert list(short[CPU]["kind"]).count("change") == 1
+    assert short[CPU]["time"].iloc[-1] == NOON
+    long = series.points(client, version, [CPU], Span(NOON - timedelta(days=30), NOON))[CPU]
+    assert len(long) < 5
+    assert (long["least"].min(), long["most"].max(), long["score"].max()) == (0.0, 119.0, 119.0)
+    assert "change" in set(long["kind"])
+
+
+def test_series_are_found_by_words_whatever_their_case(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, NOON)
+    for number in range(60):
+        documents.score(1, f"gauge/vm-{number}/web/cpu*", score=float(number))
+    documents.novelty("vm-1", "anomaly", "open", (5, 4), 50.0)
+    documents.write()
+    span = Span(NOON - HOUR, NOON)
+    found = series.matching(client, version, "WEB vm-59", span)
+    assert list(found.rows["series"]) == ["gauge/vm-59/web/cpu*"]
+    assert len(series.matching(client, version, "cpu", span).rows) == series.MAX_MATCHES
+    assert len(series.matching(client, version, "u*", span).rows) == series.MAX_MATCHES
+    assert series.matching(client, version, "c?u", span).total == 0
+    assert list(series.matching(client, version, "", span).rows["series"]) == [CPU]
+
+
+@pytest.mark.usefixtures("served")
+def test_logs_show_new_messages_first_and_how_often_they_come(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    loud: dict[str, Any] = {"series": "template/vm-2/web/error/0a", "metric": None, "template": "loud <*>"}
+    documents.novelty("vm-2", "anomaly", "close", (30, 20), 90.0, **loud)
+    story(documents)
+    test = opened("logs")
+    said, rates = (frame.value for frame in test.dataframe)
+    assert said[["kind", "template"]].to_numpy().tolist() == [["new", "lost <*> packets"], ["anomaly", "loud <*>"]]
+    assert rates[["text", "lines"]].to_numpy().tolist() == [["lost <*> packets", 60.0]]
+    assert len(rates["rate"].iloc[0]) >= 40
+    assert sum(rates["rate"].iloc[0]) == 60.0
+
+
+@pytest.mark.usefixtures("served")
+def test_pipeline_shows_what_was_refused_with_a_sample(client: Elasticsearch, version: str) -> None:
+    fill(Documents(client, version, datetime.now(tz=UTC)))
+    test = opened("pipeline")
+    assert test.dataframe[0].value[["dataset", "reason", "count", "whence", "sample"]].to_numpy().tolist() == [
+        ["dead-letters", "not JSON", 2, "telemetry/1/17", "{broken"],
+        ["late", "no reason given", 1, "telemetry/1/17", '{"value": 1}'],
+    ]
+    assert "dashboard.jobs" in words(test)
+
+
+@pytest.mark.usefixtures("served")
+def test_versions_show_what_only_one_has(client: Elasticsearch, version: str, labels_topic: Log, unique: str) -> None:
+    other, now = f"{unique}-b", datetime.now(tz=UTC)
+    left, right = Documents(client, version, now), Documents(client, other, now)
+    try:
+        for documents in (left, right):
+            documents.score(0)
+            documents.incident(["vm-1"], "anomaly", "close", (30, 20), 30.0, "both")
+            documents.novelty("vm-1", "anomaly", "close", (30, 20), 30.0, "shared")
+        left.novelty("vm-2", "new", "close", (20, 19), 15.0, "left")
+        right.novelty("vm-3", "silence", "close", (10, 9), 16.0, "right")
+        right.incident(["vm-3"], "silence", "close", (10, 9), 16.0, "false")
+        left.write()
+        right.write()
+        for label, identity, host, minutes in (("true", "both", "vm-1", 30), ("false-alarm", "false", "vm-3", 10)):
+            at = left.at(minutes).isoformat()
+            said = {"label": label, "incident": identity, "host": [host], "start": at, "end": at, "@timestamp": at}
+            labels.write(labels_topic, said)
+        test = opened("versions", **{"with": other})
+        assert {m.label: m.value for m in test.metric} == {
+            "In both": "1",
+            "Of another kind": "0",
+            f"Only {version}": "1",
+            f"Only {other}": "1",
+        }
+        mine, theirs, judged = (frame.value for frame in test.dataframe)
+        assert (list(mine["host"]), list(theirs["host"])) == (["vm-2"], ["vm-3"])
+        assert judged.to_numpy().tolist() == [
+            [version, "1 of 1", "100%", "0 of 1"],
+            [other, "1 of 1", "100%", "1 of 1"],
+        ]
+    finally:
+        drop_version(client, other)
+
+
+def test_versions_are_listed_by_their_aliases(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, NOON)
+    documents.score(0)
+    documents.write()
+    assert version in search.indexed_versions(client)
+
+
+def test_what_is_cut_is_not_called_a_difference(client: Elasticsearch, version: str, unique: str) -> None:
+    other = f"{unique}-b"
+    left, right = Documents(client, version, NOON), Documents(client, other, NOON)
+    try:
+        for number in range(40):
+            left.novelty("vm-1", "anomaly", "close", (50 - number, 1), 20.0, f"n{number}")
+            if number < 39:
+                right.novelty("vm-1", "anomaly", "close", (50 - number, 1), 20.0, f"n{number}")
+        left.write()
+        right.write()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(versions, "MAX_COMPARED", 10)
+            found = versions.compare(client, version, other, HOUR, NOON)
+        assert (list(found.only_left["id"]), list(found.only_right["id"])) == (["n39"], [])
+        assert found.both == 9
+    finally:
+        drop_version(client, other)
 
 
 def test_version_that_was_never_written_is_explained(served: AppTest) -> None:
@@ -189,15 +462,15 @@ def test_page_goes_on_showing_what_it_knew_when_the_server_goes(
     client: Elasticsearch, version: str, served: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(Documents(client, version, datetime.now(tz=UTC)))
-    before = served.run().dataframe[OPEN].value
+    before = links(served.run())
     with socket.create_server(("127.0.0.1", 0)) as server:
         nobody = f"http://127.0.0.1:{server.getsockname()[1]}"
     monkeypatch.setenv("KAPPA_DASHBOARD_URL", nobody)
     after = served.run()
     assert not after.exception
     assert "does not answer" in after.error[0].value
-    assert "what was known at" in after.caption[0].value
-    assert after.dataframe[OPEN].value.equals(before)
+    assert "what was known at" in words(after)
+    assert links(after) == before
 
 
 def test_lanes_are_of_the_hosts_with_the_highest_scores(client: Elasticsearch, version: str) -> None:
@@ -208,20 +481,20 @@ def test_lanes_are_of_the_hosts_with_the_highest_scores(client: Elasticsearch, v
         documents.novelty(f"vm-{number:02}", "anomaly", "close", (20, 10), 20.0 + number)
     documents.write()
     found = overview_of(documents)
-    assert found.hosts.names == [f"vm-{number:02}" for number in range(24, 4, -1)]
-    assert (found.hosts.novelties, found.hosts.complete, found.novelties.total) == (50, False, 40)
-    assert set(found.novelties.rows["host"]) == set(found.hosts.names)
+    assert found.lanes.names == [f"vm-{number:02}" for number in range(24, 4, -1)]
+    assert (found.lanes.novelties, found.lanes.complete, found.novelties.total) == (50, False, 40)
+    assert set(found.novelties.rows["host"]) == set(found.lanes.names)
 
 
 def test_listing_is_bounded_and_knows_how_many_there_are(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, NOON)
     documents.score(0)
-    for number in range(queries.MAX_INCIDENTS + 5):
+    for number in range(overview.MAX_INCIDENTS + 5):
         documents.incident(["vm-1"], "anomaly", "open", (30, 20), 20.0 + number)
     documents.write()
     found = overview_of(documents).open_incidents
-    assert (len(found.rows), found.total) == (queries.MAX_INCIDENTS, queries.MAX_INCIDENTS + 5)
-    assert found.rows["score"].iloc[0] == 20.0 + queries.MAX_INCIDENTS + 4
+    assert (len(found.rows), found.total) == (overview.MAX_INCIDENTS, overview.MAX_INCIDENTS + 5)
+    assert found.rows["score"].iloc[0] == 20.0 + overview.MAX_INCIDENTS + 4
 
 
 def test_only_what_lasts_is_shown_until_it_is_closed(client: Elasticsearch, version: str) -> None:
@@ -244,7 +517,7 @@ def test_what_is_not_after_the_span_nor_before_it_is_shown_edges_included(client
     ):
         documents.novelty(host, "anomaly", "close", (begins, ends), 20.0)
     documents.write()
-    found = queries.strongest_hosts(client, version, Span(NOON - HOUR, NOON))
+    found = overview.strongest(client, version, Span(NOON - HOUR, NOON))
     assert found.names == ["edge", "last", "within"]
 
 
@@ -253,12 +526,12 @@ def test_newest_event_is_that_of_the_last_window_of_any_kind(client: Elasticsear
     documents.score(5)
     documents.novelty("vm-1", "anomaly", "update", (60, 2), 20.0)
     documents.write()
-    assert queries.newest_event(client, version) == NOON - timedelta(minutes=2)
+    assert newest_event(client, version) == NOON - timedelta(minutes=2)
 
 
 def test_search_that_is_refused_is_a_sentence(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, NOON)
     documents.score(0)
     documents.write()
-    with pytest.raises(queries.QueryError, match=r"answered with an error \(400"):
-        queries.search(client, [f"scores-{version}"], size=1, query={"no such query": {}})
+    with pytest.raises(QueryError, match=r"answered with an error \(400"):
+        search.search(client, [f"scores-{version}"], size=1, query={"no such query": {}})

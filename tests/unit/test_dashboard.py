@@ -1,25 +1,27 @@
-"""The first page without an Elasticsearch, and what it computes."""
+"""The pages without an Elasticsearch: empty, stale, away; and what they compute."""
 
+import json
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
-import altair as alt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from dashboards.charts import LOOKS, lanes, swim_lanes
-from dashboards.overview import DEFAULT_RANGE, RANGES, in_words
-from dashboards.queries import FRESH, NOVELTY, Connection, QueryError, Span, frame_of, newest_event, span_of
+from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
+from dashboards.navigation import PAGES
+from dashboards.queries import Connection, QueryError, newest_event, span_of
+from dashboards.queries.episodes import FRESH
+from dashboards.words import in_words
 
-PAGE = Path(__file__).parents[2] / "dashboards" / "overview.py"
+PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-HOUR = Span(NOON - timedelta(hours=1), NOON)
 LENGTHS = st.sampled_from([length for _, length in RANGES.values()])
 OFFSETS = st.timedeltas(min_value=-timedelta(minutes=2), max_value=timedelta(days=30))
+# What a page asks Elasticsearch for only when it is told of what.
+ADDRESSES = {"incident": {"incident": "0123"}, "series": {"series": "gauge/vm-1/web/cpu"}}
 
 
 @pytest.fixture
@@ -29,44 +31,88 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
     monkeypatch.setenv("KAPPA_DASHBOARD_URL", url)
     monkeypatch.setenv("KAPPA_DASHBOARD_VERSION", "live")
+    listed_versions.clear()
     return url
 
 
 def page(**query: str) -> AppTest:
-    """The page, not yet run."""
-    test = AppTest.from_file(str(PAGE), default_timeout=60)
+    """The pages at the first one, not yet run."""
+    return with_query(AppTest.from_file(str(PAGE), default_timeout=60), query)
+
+
+def page_named(name: str) -> AppTest:
+    """The pages at this one, not yet run."""
+
+    def script(first: str) -> None:
+        from dashboards.navigation import run
+
+        run(first)
+
+    test = AppTest.from_function(script, default_timeout=60, kwargs={"first": name})
+    return with_query(test, ADDRESSES.get(name, {}) | ({"version": "old"} if name == "versions" else {}))
+
+
+def with_query(test: AppTest, query: dict[str, str]) -> AppTest:
+    """A page at an address."""
     for name, value in query.items():
         test.query_params[name] = value
     return test
 
 
-def shown(minutes_old: float | None) -> AppTest:
-    """What is shown of a version without an incident whose newest event is so old."""
+def shown(name: str, minutes_old: float | None) -> AppTest:
+    """What a page shows of a version in which nothing was found and whose newest event is so old."""
 
-    def script(minutes_old: float | None) -> None:
+    def script(name: str, minutes_old: float | None) -> None:
         from datetime import UTC, datetime, timedelta
         from zoneinfo import ZoneInfo
 
-        from dashboards.overview import show
-        from dashboards.queries import INCIDENT, NOVELTY, REFUSED, Hosts, Listing, Overview, frame_of, span_of
+        import pandas as pd
+
+        from dashboards import chrome, logs, overview, pipeline, series, versions
+        from dashboards.queries import INCIDENT, NOVELTY, Listing, span_of
+        from dashboards.queries.frames import frame_of
+        from dashboards.queries.logs import RATE, SAID
+        from dashboards.queries.overview import Lanes, Overview
+        from dashboards.queries.pipeline import REFUSED, Refusals
+        from dashboards.queries.versions import COUNT, Comparison
 
         now = datetime(2026, 11, 21, 12, tzinfo=UTC)
         newest = None if minutes_old is None else now - timedelta(minutes=minutes_old)
-        incidents, novelties = Listing(frame_of([], INCIDENT), 0), Listing(frame_of([], NOVELTY), 0)
-        found = Overview(
-            read=now,
-            span=span_of(newest, now, timedelta(hours=1)),
-            newest=newest,
-            open_incidents=incidents,
-            closed_incidents=incidents,
-            hosts=Hosts([], 0, complete=True),
-            novelties=novelties,
-            changes=novelties,
-            refused=Listing(frame_of([], REFUSED), 0),
-        )
-        show(found, "live", "1 h", ZoneInfo("Europe/Berlin"))
+        span = span_of(newest, now, timedelta(hours=1))
+        view = chrome.View("live", ["live", "old"], "1h", ZoneInfo("Europe/Berlin"), 5)
+        none = {
+            "incidents": Listing(frame_of([], INCIDENT), 0),
+            "novelties": Listing(frame_of([], NOVELTY), 0),
+            "rates": Listing(frame_of([], RATE), 0),
+            "said": Listing(frame_of([], SAID), 0),
+        }
+        if name == "overview":
+            found = Overview(
+                read=now,
+                span=span,
+                newest=newest,
+                open_incidents=none["incidents"],
+                closed_incidents=none["incidents"],
+                lanes=Lanes("host", [], 0, complete=True),
+                novelties=none["novelties"],
+                changes=none["novelties"],
+                changes_from=span.start,
+                refused=0,
+            )
+            overview.show(found, view)
+        elif name == "series":
+            series.show(series.Found(now, newest, span, None, False, none["novelties"]), view, "gauge/vm-1/web/cpu")
+        elif name == "logs":
+            logs.show(logs.Found(now, newest, span, none["said"], none["rates"], False), view, "lines")
+        elif name == "pipeline":
+            reasons = Listing(frame_of([], REFUSED), 0)
+            pipeline.show(Refusals(now, span, newest, reasons, pd.DataFrame()), view)
+        else:
+            rows, counts = none["novelties"].rows, frame_of([], COUNT)
+            both = (newest, newest)
+            versions.show(Comparison("live", "old", span, both, counts, rows, rows, 0, 0, span.start), view)
 
-    test = AppTest.from_function(script, default_timeout=60, args=(minutes_old,)).run()
+    test = AppTest.from_function(script, default_timeout=60, args=(name, minutes_old)).run()
     assert not test.exception
     return test
 
@@ -79,15 +125,48 @@ def words(test: AppTest) -> str:
 
 
 @pytest.mark.usefixtures("nobody")
-def test_server_that_is_away_is_a_sentence_with_what_to_do_and_no_numbers() -> None:
-    test = page().run()
+@pytest.mark.parametrize("name", PAGES)
+def test_server_that_is_away_is_a_sentence_with_what_to_do_and_no_numbers(name: str) -> None:
+    test = page_named(name).run()
     assert not test.exception
-    assert [e.value for e in test.error] == [
+    said = [e.value for e in test.error if "Elasticsearch" in e.value]
+    assert said
+    assert set(said) == {
         "Elasticsearch does not answer: see whether it runs (`kappa status`), and check elasticsearch.url. "
         "This page tries again every 5 seconds."
-    ]
+    }
     assert not test.metric
     assert not test.dataframe
+
+
+@pytest.mark.parametrize("name", ["overview", "series", "logs", "pipeline", "versions"])
+def test_empty_version_is_explained_and_shows_no_tables(name: str) -> None:
+    test = shown(name, None)
+    assert "Nothing has been found in version `live` yet" in test.info[0].value
+    assert not test.metric
+    assert not test.dataframe
+    assert not test.get("vega_lite_chart")
+
+
+@pytest.mark.parametrize("name", ["overview", "series", "logs", "pipeline"])
+def test_stale_version_says_how_old_it_is(name: str) -> None:
+    assert "17 min old" in shown(name, 17).warning[0].value
+    assert not shown(name, 1).warning
+
+
+def test_version_without_indexed_scores_says_how_to_have_them_instead_of_an_empty_chart() -> None:
+    for name in ("series", "logs"):
+        test = shown(name, 1)
+        assert "index.scores = true" in words(test)
+        assert not test.get("vega_lite_chart")
+
+
+@pytest.mark.usefixtures("nobody")
+def test_pages_without_a_broker_or_a_command_say_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps([]))
+    test = page_named("pipeline").run()
+    assert "dashboard.jobs" in words(test)
+    assert "kappa dashboard" in words(test)
 
 
 def test_missing_address_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,40 +185,23 @@ def test_address_that_is_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch, url
 
 
 @pytest.mark.usefixtures("nobody")
-def test_range_is_kept_in_the_address_of_the_page() -> None:
-    test = page(range="6h").run()
-    assert test.radio(key="range").value == "6h"
-    test.radio(key="range").set_value("7d").run()
-    assert test.query_params["range"] == "7d"
+@pytest.mark.parametrize(("asked", "given"), [("6h", "6h"), ("fortnight", DEFAULT_RANGE)])
+def test_range_is_that_of_the_address_and_the_default_for_an_unknown_one(asked: str, given: str) -> None:
+    test = page(range=asked).run()
+    assert not test.exception
+    assert test.session_state["range"] == given
 
 
-@pytest.mark.usefixtures("nobody")
-def test_range_that_is_unknown_becomes_the_default() -> None:
-    test = page(range="fortnight").run()
-    assert test.radio(key="range").value == DEFAULT_RANGE
-    assert test.query_params["range"] == DEFAULT_RANGE
-
-
-def test_empty_version_says_what_to_start_and_shows_no_tables() -> None:
-    test = shown(None)
-    assert "kappa run all" in test.info[0].value
-    assert not test.metric
-    assert not test.subheader
+def test_empty_version_says_what_to_start() -> None:
+    assert "kappa run all" in shown("overview", None).info[0].value
 
 
 def test_quiet_version_is_no_warning() -> None:
-    test = shown(1)
+    test = shown("overview", 1)
     assert not test.warning
     assert [metric.value for metric in test.metric] == ["0"] * 5
     assert test.success[0].value == "No incident is open."
     assert "Newest event 2026-11-21 12:59:00 CET, 60 s old" in words(test)
-    assert "since 2026-11-21 12:00:00 CET" in words(test)
-
-
-def test_stale_version_says_how_old_it_is_and_where_the_range_ends() -> None:
-    test = shown(17)
-    assert "17 min old" in test.warning[0].value
-    assert "since 2026-11-21 11:43:00 CET" in words(test)
 
 
 @given(LENGTHS, st.none() | OFFSETS)
@@ -179,49 +241,3 @@ def test_age_is_in_the_largest_unit_that_fits(seconds: int, said: str) -> None:
 
 def test_clock_behind_the_events_is_said() -> None:
     assert in_words(-timedelta(seconds=40)) == "40 s ahead of this machine's clock"
-
-
-def novelty(kind: str, began: int, heard: int, **other: object) -> dict[str, object]:
-    """A row of NOVELTY; times in minutes before noon."""
-    since, latest = ((NOON - timedelta(minutes=m)).isoformat() for m in (began, heard))
-    until = latest if other.get("status") == "close" else None
-    row = dict.fromkeys(NOVELTY) | {"host": "vm-1", "series": "gauge/vm-1/web/m", "score": 20.0, "status": "open"}
-    return row | {"kind": kind, "since": since, "latest": latest, "until": until} | other
-
-
-ROWS = frame_of(
-    [
-        novelty("anomaly", 90, 30, status="close", metric="cpu"),
-        novelty("silence", 90, 90, series="host/vm-1"),
-        novelty("new", 20, 20, template="lost <*>", level="ERROR"),
-        novelty("anomaly", 10, 5, series="logs/vm-1/web/ERROR", level="ERROR", status="close"),
-    ],
-    NOVELTY,
-)
-
-
-def test_lanes_stay_within_the_span_and_what_is_not_over_reaches_its_end() -> None:
-    drawn = lanes(ROWS, HOUR, ZoneInfo("UTC"))
-    minutes = [[(NOON - row[name]) / timedelta(minutes=1) for name in ("from", "to")] for _, row in drawn.iterrows()]
-    assert minutes == [[60, 30], [60, 0], [20, 20], [10, 5]]
-
-
-def test_lanes_say_the_true_times_in_the_zone_and_what_it_is_about() -> None:
-    drawn = lanes(ROWS, HOUR, ZoneInfo("Asia/Kolkata"))
-    assert list(drawn["began"])[:2] == ["2026-11-21 16:00:00 IST"] * 2
-    assert list(drawn["ended"])[:2] == ["2026-11-21 17:00:00 IST", "not over yet"]
-    assert list(drawn["what"]) == ["cpu", "whole host", "lost <*>", "ERROR lines"]
-
-
-def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:
-    colours, shapes = zip(*LOOKS.values(), strict=True)
-    assert len(set(colours)) == len(set(shapes)) == len(LOOKS)
-
-
-def test_chart_is_a_valid_one_with_named_axes() -> None:
-    found = swim_lanes(ROWS, ["vm-1"], HOUR, ZoneInfo("Europe/Berlin")).to_dict()
-    bars = found["layer"][0]["encoding"]
-    assert bars["x"]["title"] == "event time (Europe/Berlin)"
-    assert bars["x"]["scale"]["domain"] == [int(t.timestamp() * 1000) for t in (HOUR.start, HOUR.end)]
-    assert bars["y"]["sort"] == ["vm-1"]
-    assert alt.Chart.from_dict(found)

@@ -1,0 +1,228 @@
+"""How long the pages take with 1,000 hosts, 30 days and a million documents, as a browser sees it.
+
+The documents are made here, in the form in which `index` writes them: what they say has no influence on how long they take,
+their number and their spread have. A page is ready when Streamlit has run it and its charts are drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from elasticsearch import Elasticsearch
+from elasticsearch.helpers import parallel_bulk
+
+from app import dashboard
+from app.elasticsearch_schema import ensure_templates
+from app.settings import Settings, load
+from app.stack import Stack, running_stack
+from benchmarks.deployment import say
+
+HOSTS, DAYS, DOCUMENTS = 1_000, 30, 1_000_000
+# Of the documents: the others are scores.
+SHARES = {"novelties": 0.20, "incidents": 0.03, "pipeline": 0.02}
+OPEN_INCIDENTS = 25
+SERVICES = ("web", "search", "cache", "batch", "payments", "")
+METRICS = ("system.cpu.utilization", "system.memory.used", "service.latency.p95", "service.error.rate", "network.bytes")
+KINDS = ("anomaly", "anomaly", "anomaly", "new", "silence", "change")
+TEMPLATES = 400
+CHUNK = 5_000
+ROUNDS = 5
+WINDOW_SECONDS = 10
+MINUTES_OF_CURVE = 60
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+READY = """() => document.querySelector('[data-testid="stApp"]')?.dataset.testScriptState === 'notRunning'
+    && !document.querySelector('[data-testid="stSkeleton"], [data-testid="stSpinner"]')
+    && document.querySelectorAll('.vega-embed canvas, .vega-embed svg').length >= %d
+    && [...document.querySelectorAll('h3')].some(h => h.textContent.includes(%s))"""
+
+
+def measure(documents: int = DOCUMENTS) -> dict[str, float]:
+    """Seconds of the first and of later looks at the pages. Nothing where there is no browser to look with."""
+    browser = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if browser is None:
+        say("no Chromium on this machine, so pages are not measured: install it (Debian: apt-get install chromium)")
+        return {}
+    base = load()
+    home = base.home / "bench-pages"
+    shutil.rmtree(home, ignore_errors=True)
+    stack = Stack(home, jars=base.jars, kafka=False, elasticsearch_heap_mib=1024)
+    with running_stack(stack, say) as servers:
+        own = base.elasticsearch.model_copy(update={"url": servers.elasticsearch})
+        settings = base.model_copy(update={"home": home, "elasticsearch": own})
+        identity = fill(settings, documents)
+        port = next(p for p in range(8601, 8651) if dashboard.is_free(p))
+        server = dashboard.start(settings, port)
+        try:
+            return looked_at(browser, f"http://127.0.0.1:{port}", identity)
+        finally:
+            dashboard.end(server)
+
+
+# --- documents
+
+
+def fill(settings: Settings, documents: int) -> str:
+    """Write the documents. Answers the id of an open incident."""
+    began, now = time.monotonic(), datetime.now(tz=UTC).replace(microsecond=0)
+    with Elasticsearch(settings.elasticsearch.url or "", request_timeout=120) as client:
+        ensure_templates(client, settings.version, live=True)
+        written = 0
+        for good, _ in parallel_bulk(client, made(settings.version, documents, now), 2, chunk_size=CHUNK):
+            written += good
+        client.indices.refresh(index=f"*-{settings.version}-*", request_timeout=120)
+    say(f"{written:,} documents of {HOSTS:,} hosts and {DAYS} days in {time.monotonic() - began:.0f} s")
+    return "incident-0"
+
+
+def made(version: str, documents: int, now: datetime) -> Iterator[dict[str, Any]]:
+    """Documents over the last days; the first incidents are open, the first one's series have a curve."""
+    chance = random.Random(7)
+    counts = {kind: int(share * documents) for kind, share in SHARES.items()}
+    makers = {"novelties": novelty, "incidents": incident, "pipeline": refused}
+    for kind, count in counts.items():
+        for number in range(count):
+            ago = timedelta(seconds=chance.random() * DAYS * 86_400)
+            if kind == "incidents" and number < OPEN_INCIDENTS:
+                ago = timedelta(minutes=20 + number)
+            yield action(
+                kind, version, now - ago, makers[kind](chance, number, now - ago, version), f"{kind[:-1]}-{number}"
+            )
+    rest = documents - sum(counts.values())
+    curve = MINUTES_OF_CURVE * 60 // WINDOW_SECONDS
+    for number in range(rest):
+        near = number < curve * len(METRICS)
+        ago = timedelta(seconds=number // len(METRICS) * WINDOW_SECONDS) if near else random_ago(chance)
+        series = (
+            series_of(0, number % len(METRICS)) if near else series_of(chance.randrange(HOSTS), number % len(METRICS))
+        )
+        yield action("scores", version, now - ago, score(chance, series, version), f"score-{number}")
+
+
+def random_ago(chance: random.Random) -> timedelta:
+    """Some time ago."""
+    return timedelta(seconds=chance.randrange(DAYS * 8_640) * 10)
+
+
+def action(kind: str, version: str, time: datetime, source: dict[str, Any], identity: str) -> dict[str, Any]:
+    """A document as the bulk helper takes it."""
+    name = f"{kind}-{version}-{time:%Y.%m.%d}"
+    return {"_index": name, "_id": identity, "_source": {"@timestamp": time.isoformat(), **source}}
+
+
+def series_of(host: int, metric: int) -> str:
+    """The name of a series."""
+    return f"gauge/host-{host:04}/{SERVICES[host % len(SERVICES)]}/{METRICS[metric]}"
+
+
+def score(chance: random.Random, series: str, version: str) -> dict[str, Any]:
+    """What a series scored in a window."""
+    value, host = 50 + 10 * chance.random(), series.split("/")[1]
+    numbers = {"score": chance.expovariate(1.0), "value": value, "typical": 55.0, "lower": 40.0, "upper": 70.0}
+    return {
+        "event": {"kind": "metric", "dataset": "kappa.scores"},
+        "host": {"name": host},
+        "novelty": {"version": version, "series": series, "kind": "normal", "metric": series.split("/")[3], **numbers},
+    }
+
+
+def alert(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
+    """What novelties and incidents have in common."""
+    kind, closed = KINDS[number % len(KINDS)], number >= OPEN_INCIDENTS
+    end = start + timedelta(seconds=30 + chance.random() * 1800)
+    reason = f"host-{number % HOSTS:04}: {METRICS[number % len(METRICS)]} {number % 97}.5, expected 26.2 to 37.9"
+    event = {"kind": "alert", "start": start.isoformat(), "reason": reason} | (
+        {"end": end.isoformat()} if closed else {}
+    )
+    status = "close" if closed else "update"
+    own = {"version": version, "kind": kind, "status": status, "window_end": end.isoformat()}
+    return {"event": event, "novelty": own | {"score": 14 + chance.expovariate(0.05)}}
+
+
+def novelty(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
+    """What is known of an episode."""
+    host = chance.randrange(HOSTS)
+    said = alert(chance, number + OPEN_INCIDENTS, start, version)
+    said["novelty"] |= {"series": series_of(host, number % len(METRICS)), "value": 80.0, "typical": 55.0, "lower": 40.0}
+    if said["novelty"]["kind"] == "new":
+        said["novelty"]["template"] = f"connection <*> lost by worker kind{number % TEMPLATES}"
+    return said | {"host": {"name": f"host-{host:04}"}, "service": {"name": SERVICES[host % len(SERVICES)] or "base"}}
+
+
+def incident(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
+    """What is known of an incident."""
+    said = alert(chance, number, start, version)
+    first = 0 if number < OPEN_INCIDENTS else chance.randrange(HOSTS)
+    hosts = [first, *[chance.randrange(HOSTS) for _ in range(number % 3)]]
+    series = [series_of(host, metric) for host in hosts for metric in range(len(METRICS))]
+    shares = [
+        {"series": name, "share": 1 / len(series), "score": 20.0, "kind": "anomaly", "reason": name} for name in series
+    ]
+    said["novelty"] |= {"novelties": len(series), "contributions": shares}
+    return said | {"host": {"name": [f"host-{host:04}" for host in hosts]}}
+
+
+def refused(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
+    """A record that was refused."""
+    dataset = "kappa.late" if number % 3 else "kappa.dead-letters"
+    whence = {
+        "version": version,
+        "topic": "telemetry",
+        "partition": 0,
+        "offset": number,
+        "stage": "extract",
+        "size": 99,
+    }
+    event = {"kind": "pipeline_error", "dataset": dataset, "reason": f"reason {chance.randrange(8)}"}
+    return {"event": event, "message": '{"metric.value": "twelve"}', "pipeline": whence}
+
+
+# --- the browser
+
+
+def looked_at(browser: str, address: str, identity: str) -> dict[str, float]:
+    """Medians of how long pages take, seconds."""
+    from playwright.sync_api import sync_playwright
+
+    figures = {}
+    pages = {
+        "overview": ("?range=24h", "Closed incidents", 1),
+        "overview_30d": ("?range=30d", "Closed incidents", 1),
+        "incident": (f"incident?incident={identity}", "Seen before?", 2),
+    }
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=browser, args=list(FLAGS))
+        tab = started.new_page(viewport={"width": 1440, "height": 1000})
+        tab.set_default_timeout(120_000)
+        for name, (path, heading, charts) in pages.items():
+            took = [ready(tab, f"{address}/{path}", heading, charts) for _ in range(ROUNDS + 1)]
+            figures[f"pages_{name}_first_seconds"] = took[0]
+            figures[f"pages_{name}_seconds"] = statistics.median(took[1:])
+            say(f"{name}: " + ", ".join(f"{seconds:.2f}" for seconds in took) + " s")
+        figures["pages_incident_click_seconds"] = statistics.median(clicked(tab, address) for _ in range(ROUNDS))
+        started.close()
+    return figures
+
+
+def ready(tab: Any, url: str, heading: str, charts: int) -> float:
+    """Seconds from going to an address until the page is there as a whole."""
+    began = time.monotonic()
+    tab.goto(url, wait_until="commit")
+    tab.wait_for_function(READY % (charts, json.dumps(heading)), polling=20)
+    return time.monotonic() - began
+
+
+def clicked(tab: Any, address: str) -> float:
+    """Seconds from a click on an incident of the overview until its page is there."""
+    ready(tab, f"{address}/?range=24h", "Closed incidents", 1)
+    began = time.monotonic()
+    tab.locator('[data-testid="stPageLink"] a[href*="incident="]').first.click()
+    tab.wait_for_function(READY % (2, json.dumps("Seen before?")), polling=20)
+    return time.monotonic() - began

@@ -1,0 +1,194 @@
+"""What all pages share: which version, which range, which zone, how often to read; and what is said when that fails.
+
+Whatever is chosen is in the address of the page, so that a view can be sent to others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+import streamlit as st
+from elasticsearch import Elasticsearch
+
+from dashboards.queries.episodes import FRESH
+from dashboards.queries.search import Connection, QueryError, indexed_versions
+from dashboards.words import in_words, local_text
+
+RANGES = {
+    "15m": ("15 min", timedelta(minutes=15)),
+    "1h": ("1 h", timedelta(hours=1)),
+    "6h": ("6 h", timedelta(hours=6)),
+    "24h": ("24 h", timedelta(hours=24)),
+    "7d": ("7 d", timedelta(days=7)),
+    "30d": ("30 d", timedelta(days=30)),
+}
+DEFAULT_RANGE = "1h"
+REFRESHES = {"5s": 5, "30s": 30, "off": None}
+DEFAULT_REFRESH = "5s"
+VERSIONS_SECONDS = 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class View:
+    """What is looked at. `refresh`: seconds between two readings, None for only when asked. `pages`: by their names."""
+
+    version: str
+    versions: list[str]
+    range: str
+    zone: ZoneInfo
+    refresh: int | None
+    pages: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def words(self) -> str:
+        """The range in words."""
+        return RANGES[self.range][0]
+
+    @property
+    def length(self) -> timedelta:
+        """How long the range is."""
+        return RANGES[self.range][1]
+
+    def address(self, **own: str) -> dict[str, str]:
+        """What a link to another page carries, so that it shows the same version and range."""
+        return {"version": self.version, "range": self.range, **own}
+
+    def link(self, page: str, label: str, icon: str | None = None, **own: str) -> None:
+        """A link to another page."""
+        st.page_link(self.pages[page], label=label, icon=icon, query_params=self.address(**own))
+
+    def open(self, page: str, **own: str) -> None:
+        """Go to another page."""
+        st.switch_page(self.pages[page], query_params=self.address(**own))
+
+
+def view(title: str, pages: Mapping[str, Any]) -> View:
+    """The head of a page: its title, and what is chosen."""
+    named = os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
+    head, version, length, refresh = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
+    head.markdown(f"## {title}")
+    found = known_versions(named)
+    with version:
+        chosen = st.selectbox("Version", found, index=found.index(named), key="version", bind="query-params")
+    with length:
+        span = st.segmented_control(
+            "Range, back from the newest event",
+            list(RANGES),
+            default=DEFAULT_RANGE,
+            required=True,
+            key="range",
+            bind="query-params",
+        )
+    with refresh:
+        every = st.segmented_control(
+            "Read again", list(REFRESHES), default=DEFAULT_REFRESH, required=True, key="refresh", bind="query-params"
+        )
+    return View(
+        version=chosen or named,
+        versions=found,
+        range=span or DEFAULT_RANGE,
+        zone=zone(),
+        refresh=REFRESHES[every or DEFAULT_REFRESH],
+        pages=pages,
+    )
+
+
+def known_versions(named: str) -> list[str]:
+    """Versions that are indexed, the one that the pages were started for first; the one in the address among them."""
+    asked = st.query_params.get("version")
+    others = {*listed_versions(), *([asked] if asked else [])}
+    return [named, *sorted(others - {named})]
+
+
+@st.cache_data(show_spinner=False, ttl=VERSIONS_SECONDS)
+def listed_versions() -> list[str]:
+    """Versions that are indexed; none where they cannot be listed: each part of a page says for itself why."""
+    try:
+        return indexed_versions(client(Connection.of(os.environ)))
+    except QueryError:
+        return []
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def client(connection: Connection) -> Elasticsearch:
+    """One client for all sessions."""
+    return connection.connect()
+
+
+def zone() -> ZoneInfo:
+    """The time zone of the browser; UTC where it does not tell."""
+    try:
+        return ZoneInfo(st.context.timezone or "UTC")
+    except (KeyError, ValueError):
+        return ZoneInfo("UTC")
+
+
+def now() -> datetime:
+    """The clock of this machine."""
+    return datetime.now(tz=UTC)
+
+
+def refreshed(view: View, show: Callable[..., None], *arguments: Any) -> None:
+    """Show a part of a page, and show it anew, alone, as often as is chosen."""
+    st.fragment(show, run_every=view.refresh)(*arguments)
+
+
+def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T]) -> T | None:
+    """What Elasticsearch answers; where it does not, that is said, and the answer is what was read last, or None.
+
+    `part` names the part of the page, `asked` what it was asked beside version and range.
+    """
+    question = (view.version, view.range, asked)
+    kept: dict[str, Any] = st.session_state.setdefault("known", {})
+    before = kept.get(part)
+    last = before if before is not None and before[0] == question else None
+    try:
+        with loading(is_first=last is None):
+            found = read(client(Connection.of(os.environ)))
+    except QueryError as error:
+        st.error(f"{error} {tries(view)}", icon=":material/cloud_off:")
+        if last is None:
+            return None
+        st.caption(f"Below is what was known at {local_text(last[1], view.zone)}.")
+        value: T = last[2]
+        return value
+    kept[part] = (question, now(), found)
+    return found
+
+
+def tries(view: View) -> str:
+    """When a page asks again."""
+    return f"This page tries again every {view.refresh} seconds." if view.refresh else "Reload the page to try again."
+
+
+def loading(*, is_first: bool) -> AbstractContextManager[Any]:
+    """Says that the first answer is awaited; later ones replace what is there without a word."""
+    return st.spinner("Reading from Elasticsearch …") if is_first else nullcontext()
+
+
+def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
+    """Say how far a version is: nothing written, stale, or fresh. Answers whether there is anything to show."""
+    if newest is None:
+        st.info(
+            f"Nothing has been found in version `{view.version}` yet, not even a score. The first documents come about "
+            "half a minute after the jobs begin: `kappa run all`, or `kappa demo` to try it.",
+            icon=":material/hourglass_empty:",
+        )
+        return False
+    behind = read - newest
+    st.caption(f"Newest event {local_text(newest, view.zone)}, {in_words(behind)}. Times are in {view.zone.key}.")
+    if behind > FRESH:
+        st.warning(
+            f"The newest event is {in_words(behind)}: the jobs are catching up with the log, or no events come, or the "
+            "jobs have stopped (`kappa status`). The range ends at the newest event, not now.",
+            icon=":material/history:",
+        )
+    return True

@@ -1,0 +1,112 @@
+"""Runs `kappa` for what these pages may not do themselves: ask a model, list savepoints, promote a version.
+
+The settings of the deployment, and how the command is called, come with the environment.
+
+    CommandError    the command failed, or took too long: its own sentence
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from dashboards.queries.search import PREFIX
+
+MAX_CHARACTERS = 20_000
+
+
+class CommandError(Exception):
+    """The command failed, or took too long: one sentence for a person."""
+
+
+def called() -> list[str]:
+    """How `kappa` is called here. Raises CommandError where these pages were not told."""
+    told = os.environ.get(f"{PREFIX}COMMAND")
+    if not told:
+        msg = "These pages were not started by `kappa dashboard`, so they cannot run its commands: start them with it."
+        raise CommandError(msg)
+    return [str(part) for part in json.loads(told)]
+
+
+def answer(arguments: Sequence[str], seconds: float) -> dict[str, Any]:
+    """The one object that a command prints with `--json`. Raises CommandError if it fails or is not ready in time."""
+    try:
+        done = subprocess.run(
+            [*called(), *arguments, "--json"],
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        msg = f"`kappa {' '.join(arguments)}` was not ready within {seconds:.0f} s."
+        raise CommandError(msg) from error
+    if done.returncode:
+        raise CommandError(
+            last_line(done.stderr) or f"`kappa {' '.join(arguments)}` ended with code {done.returncode}."
+        )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def last_line(said: bytes) -> str:
+    """The last thing that a command said: its error."""
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("kappa: ") if lines else ""
+
+
+@dataclass
+class Work:
+    """A command that runs on while pages come and go. Both streams of it go into one file, which goes with it."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    file: Any = field(repr=False)
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self.process.poll()
+
+    @property
+    def said(self) -> str:
+        """What it has said so far, the end of it."""
+        text = Path(self.file.name).read_text(errors="replace")
+        return text[-MAX_CHARACTERS:]
+
+
+@dataclass
+class Desk:
+    """At most one command at a time, whoever asks for it."""
+
+    work: Work | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one runs."""
+        return self.work is not None and self.work.code is None
+
+    def begin(self, arguments: Sequence[str]) -> Work:
+        """Start a command. Raises CommandError while another one runs."""
+        if self.work is not None and self.is_busy:
+            msg = f"`{self.work.name}` is running: wait for its end."
+            raise CommandError(msg)
+        file = tempfile.NamedTemporaryFile(prefix="kappa-", suffix=".log")  # noqa: SIM115 - it outlives this call
+        command = [*called(), *arguments]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+        self.work = Work(f"kappa {' '.join(arguments)}", process, file)
+        return self.work
+
+
+@st.cache_resource(show_spinner=False)
+def desk() -> Desk:
+    """The one desk of all sessions."""
+    return Desk()

@@ -1,0 +1,250 @@
+"""One incident: what happened, where, since when, why the model thinks so, and whether it was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from elasticsearch import Elasticsearch
+
+from dashboards import chrome, labelling, links
+from dashboards.chrome import View
+from dashboards.labels import LabelError
+from dashboards.lanes import swim_lanes
+from dashboards.looks import badge
+from dashboards.model_plot import HOW_TO_READ, model_plot
+from dashboards.queries.frames import Listing
+from dashboards.queries.incident import Incident, episodes, incident, similar
+from dashboards.queries.overview import open_incidents
+from dashboards.queries.search import SIDE_BY_SIDE
+from dashboards.queries.series import has_scores, points
+from dashboards.tables import chosen_row, score_column, table, text_column, time_column
+from dashboards.words import (
+    clock,
+    duration,
+    expected,
+    explained,
+    local_text,
+    measured,
+    named,
+    number,
+    plain,
+    plural,
+    scoped,
+    some,
+)
+
+PLOTTED = 4
+MAX_LANES = 12
+NO_SCORES = (
+    "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
+    "writes a document for each series and window from then on (about 0.1 kB each); what is listed here comes from the "
+    "novelties, which are always indexed."
+)
+APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "silence": "vanished", "change": "new rate"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the page shows of an incident. `points`: for the first contributions that have scores."""
+
+    incident: Incident
+    episodes: Listing
+    similar: Listing
+    points: Mapping[str, pd.DataFrame]
+    has_scores: bool
+
+
+def page(view: View) -> None:
+    """The incident that the address names; without one, a choice."""
+    identity = st.query_params.get("incident", "")
+    if not identity:
+        choose(view)
+        return
+    chrome.refreshed(view, part, view, identity)
+    found = kept(view, identity)
+    if found is not None:
+        labelling.show(view, found.incident)
+
+
+def choose(view: View) -> None:
+    """Open incidents to choose from."""
+    st.caption("Choose an incident here, or on the page Overview.")
+    found = chrome.known(view, "open", "", lambda client: open_incidents(client, view.version))
+    if found is None:
+        return
+    if not found.total:
+        st.success("No incident is open. Overview lists the closed ones.", icon=":material/check_circle:")
+        return
+    for _, row in found.rows.iterrows():
+        view.link("incident", plain(f"{row['reason']} ({some(row['hosts'])})"), incident=row["id"])
+
+
+def part(view: View, identity: str) -> None:
+    """Read and show."""
+    found = chrome.known(view, "incident", identity, lambda client: read(client, view.version, identity))
+    if isinstance(found, Found):
+        show(found, view)
+    elif found is not None:
+        st.warning(
+            f"Version `{view.version}` has no incident `{identity}`: it is another version's, or its index has gone with "
+            "age. Choose the version above, or go back to Overview.",
+            icon=":material/search_off:",
+        )
+
+
+def kept(view: View, identity: str) -> Found | None:
+    """What `part` has read, so that the form is about it."""
+    entry = st.session_state.get("known", {}).get("incident")
+    same = entry is not None and entry[0] == (view.version, view.range, identity)
+    return entry[2] if same and isinstance(entry[2], Found) else None
+
+
+def read(client: Elasticsearch, version: str, identity: str) -> Found | str:
+    """All of an incident; its id where the version has none of it. Raises QueryError if a search fails."""
+    of = incident(client, version, identity)
+    if of is None:
+        return identity
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        said, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
+        plotted = points(client, version, of.series[:PLOTTED], of.shown)
+        return Found(
+            incident=of,
+            episodes=said.result(),
+            similar=like.result(),
+            points=plotted,
+            has_scores=bool(plotted) or has_scores(client, version),
+        )
+
+
+def show(found: Found, view: View) -> None:
+    """All that was read."""
+    head(found.incident, view)
+    show_timeline(found, view)
+    show_contributions(found, view)
+    show_templates(found, view)
+    show_similar(found, view)
+
+
+def head(of: Incident, view: View) -> None:
+    """The incident in a sentence and five facts."""
+    st.markdown(f"### {plain(of.reason)}")
+    state = ":green-badge[closed]" if of.until is not None else ":red-badge[open]"
+    lasted = duration(of.span.length)
+    ends = f"until {local_text(of.until, view.zone)}" if of.until is not None else "not over yet"
+    st.markdown(
+        f"{state} {badge(of.kind)} since **{local_text(of.since, view.zone)}**, {ends} ({lasted}) · "
+        f"**{of.score:,.1f}** nats · {plural(of.novelties, 'episode')} · latest evidence {clock(of.latest, view.zone)}"
+    )
+    st.markdown(f"Hosts: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
+    reach = scoped(of.about)
+    if reach:
+        st.markdown(f"Reach: {reach}")
+    address = links.kibana("novelties", of.shown, links.any_of("novelty.series", of.series))
+    if address:
+        st.link_button("Novelties in Kibana", address, icon=":material/open_in_new:")
+
+
+def show_timeline(found: Found, view: View) -> None:
+    """What began and ended when, a lane for each series."""
+    st.subheader("Timeline")
+    rows = found.episodes.rows.assign(lane=found.episodes.rows["series"].map(named))
+    if rows.empty:
+        st.caption("The novelties of this incident are not indexed any more.")
+        return
+    ranked = [named(name) for name in found.incident.series]
+    others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
+    lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
+    shown = rows[rows["lane"].isin(lanes)]
+    st.altair_chart(
+        swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first"),
+        width="stretch",
+    )
+
+
+def show_contributions(found: Found, view: View) -> None:
+    """Series by their share of the evidence; the first ones with what was seen and expected."""
+    of = found.incident
+    st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
+    said = {row["series"]: row for _, row in found.episodes.rows.iterrows()}
+    if not found.has_scores:
+        st.info(NO_SCORES.format(version=view.version), icon=":material/info:")
+    if found.points:
+        st.caption(HOW_TO_READ)
+    for rank, (_, row) in enumerate(of.contributions.iterrows()):
+        if rank < PLOTTED:
+            contribution(row, said.get(row["series"]), found, view)
+    rest = of.contributions[PLOTTED:]
+    if len(rest):
+        with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
+            for _, row in rest.iterrows():
+                contribution(row, said.get(row["series"]), found, view)
+
+
+def contribution(row: Any, novelty: Any, found: Found, view: View) -> None:
+    """A series: its share, its reason in words, and its curve."""
+    series = row["series"]
+    name, share = st.columns([5, 2], vertical_alignment="center")
+    with name:
+        view.link("series", plain(named(series)), icon=":material/show_chart:", series=series)
+    share.markdown(f"{badge(row['kind'])} **{row['share']:.0%}** of the evidence · {number(row['score'])} nats")
+    words = [row["reason"] or ""]
+    if novelty is not None:
+        words += [expected(novelty), explained(novelty)]
+    st.markdown(plain(". ".join(dict.fromkeys(text[:1].upper() + text[1:] for text in words if text))))
+    curve = found.points.get(series)
+    if curve is not None:
+        chart = model_plot(curve, found.incident.shown, view.zone, measured(series))
+        st.altair_chart(chart, width="stretch", key=f"plot {series}")
+
+
+def show_templates(found: Found, view: View) -> None:
+    """Messages that appeared, vanished, or came more or less often, with a sample of each."""
+    rows = found.episodes.rows
+    messages = rows[rows["template"].notna()]
+    st.subheader("Log messages")
+    if messages.empty:
+        st.caption("No message appeared, vanished, or changed how often it comes.")
+        return
+    shown = messages.assign(did=messages["kind"].map(APPEARED))
+    config = {
+        "did": text_column("it", 150),
+        "since": time_column("since", view.zone),
+        "host": text_column("host", 100),
+        "service": text_column("service", 100),
+        "level": text_column("level", 70),
+        "template": text_column("template", "large"),
+        "sample": text_column("a sample", "large"),
+        "score": score_column(),
+    }
+    table(Listing(shown, len(shown)), config)
+
+
+def show_similar(found: Found, view: View) -> None:
+    """Earlier incidents with something in common, and what people said of them."""
+    st.subheader("Seen before?")
+    if not found.similar.total:
+        st.caption("No earlier incident shares a series, a template, a host or a service with this one.")
+        return
+    try:
+        said = labelling.all_labels()
+    except LabelError:
+        said = {}  # the form below says that labels cannot be read
+    rows = found.similar.rows
+    rows = rows.assign(label=rows["id"].map(lambda name: said.get(name, {}).get("label", "")))
+    config = {
+        "reason": text_column("reason (click to open)", "large"),
+        "shared": text_column("in common", "medium"),
+        "label": text_column("label", 110),
+        "kind": text_column("kind", 70),
+        "since": time_column("since", view.zone),
+        "until": time_column("until", view.zone),
+        "score": score_column(),
+    }
+    chosen = chosen_row(Listing(rows, len(rows)), config, f"similar {found.incident.id}")
+    if chosen is not None:
+        view.open("incident", incident=chosen["id"])

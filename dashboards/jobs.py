@@ -1,0 +1,85 @@
+"""What the jobs say of themselves: `/healthz` of the processes that run them, which is `/metrics` with words.
+
+Addresses come with the environment: those of the settings, and a folder where processes that run `detect` say where they
+listen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+from dashboards.queries.search import PREFIX
+
+TIMEOUT_SECONDS = 2.0
+MAX_BYTES = 1_000_000
+MAX_PROCESSES = 32
+ORDER = ("extract", "detect", "correlate", "index")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What processes said: facts by the job's name, and for those that did not answer, address and why."""
+
+    jobs: Mapping[str, Mapping[str, Any]]
+    silent: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> bool:
+        """Whether there was anybody to ask."""
+        return bool(self.jobs or self.silent)
+
+
+def report(version: str) -> Report:
+    """Ask every process that is known, side by side, each for at most TIMEOUT_SECONDS."""
+    known = addresses(os.environ, version)
+    if not known:
+        return Report({})
+    with ThreadPoolExecutor(len(known)) as pool:
+        answers = dict(zip(known, pool.map(fetch, known), strict=True))
+    jobs = {name: facts for found in answers.values() if isinstance(found, dict) for name, facts in found.items()}
+    ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
+    return Report(ordered, {where: why for where, why in answers.items() if isinstance(why, str)})
+
+
+def addresses(environment: Mapping[str, str], version: str) -> list[str]:
+    """Where processes listen: as the settings say, and as the one that runs `detect` says itself."""
+    told = [str(where).rstrip("/") for where in json.loads(environment.get(f"{PREFIX}JOBS") or "[]")]
+    folder = environment.get(f"{PREFIX}RUN")
+    own = announced(Path(folder) / f"{version}-detect.json") if folder else None
+    return list(dict.fromkeys([*told, *([own] if own else [])]))[:MAX_PROCESSES]
+
+
+def announced(file: Path) -> str | None:
+    """The address that a process wrote down; None where none did."""
+    try:
+        return str(json.loads(file.read_text())["address"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # no such process has run here
+
+
+def fetch(address: str) -> dict[str, Any] | str:
+    """The facts of a process' jobs by name, or why there are none."""
+    try:
+        try:
+            with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT_SECONDS) as found:
+                said = json.loads(found.read(MAX_BYTES))
+        except HTTPError as error:  # 503 says which job is not well
+            with error:
+                said = json.loads(error.read(MAX_BYTES))
+        jobs: dict[str, Any] = said["jobs"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return jobs
+
+
+def place(job: str) -> int:
+    """Where a job stands in the chain; one of several `extract` stands with it."""
+    return next((n for n, name in enumerate(ORDER) if job.startswith(name)), len(ORDER))

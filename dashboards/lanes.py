@@ -1,0 +1,82 @@
+"""Swim lanes: novelties over time, a lane for each host, service or series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zoneinfo import ZoneInfo
+
+import altair as alt
+import pandas as pd
+
+from dashboards.looks import colour, kinds_in, millis, shape, time_axis
+from dashboards.queries.episodes import LASTING
+from dashboards.queries.search import Span
+from dashboards.words import TIME_FORMAT, what
+
+LANE_PIXELS = 30
+AXES_PIXELS = 110
+COLUMNS = ("lane", "host", "kind", "from", "to", "began", "ended", "service", "what", "score", "reason")
+TOOLTIP = {
+    "host": "host",
+    "kind": "kind",
+    "service": "service",
+    "what": "what",
+    "began": "since",
+    "ended": "until",
+    "reason": "reason",
+}
+
+
+def swim_lanes(
+    novelties: pd.DataFrame, names: Sequence[str], span: Span, zone: ZoneInfo, lane: str = "host", title: str = ""
+) -> alt.LayerChart:
+    """Novelties over time: a lane for each name in the order given, within it a line for each kind.
+
+    `novelties` has the columns of NOVELTY, `lane` is the one whose values are names of lanes. A bar lasts as long as the
+    novelty, a mark stands where it began.
+    """
+    rows = drawn(novelties.assign(lane=novelties[lane]), span, zone)
+    kinds = kinds_in(rows["kind"])
+    lanes_axis = alt.Axis(labelLimit=260, grid=True, tickBand="extent")
+    base = alt.Chart(rows).encode(
+        y=alt.Y(
+            "lane:N",
+            title=title or f"{lane}, highest score first",
+            sort=list(names),
+            scale=alt.Scale(padding=0),
+            axis=lanes_axis,
+        ),
+        yOffset=alt.YOffset("kind:N", scale=alt.Scale(domain=kinds, padding=0.9)),
+        color=colour(kinds, legend=alt.Legend(orient="top", symbolOpacity=1)),
+        tooltip=[
+            *[alt.Tooltip(f"{name}:N", title=title) for name, title in TOOLTIP.items()],
+            alt.Tooltip("score:Q", title="score (nats)", format=",.1f"),
+        ],
+    )
+    x = time_axis("from", span, zone)
+    bars = base.mark_rule(strokeWidth=6, opacity=0.75).encode(x=x, x2="to:T")
+    # What began before the span has no mark: its bar comes in from the left.
+    marks = base.transform_filter(f"datum.from > {millis(span.start)}").mark_point(filled=True, size=60, opacity=1)
+    return alt.LayerChart(layer=[bars, marks.encode(x=x, shape=shape(kinds))]).properties(
+        height=LANE_PIXELS * len(names) + AXES_PIXELS
+    )
+
+
+def drawn(novelties: pd.DataFrame, span: Span, zone: ZoneInfo) -> pd.DataFrame:
+    """What the chart draws: `from` and `to` within the span, and words for the tooltip. Columns of COLUMNS.
+
+    `novelties` has a column `lane`.
+    """
+    start, end = pd.Timestamp(span.start), pd.Timestamp(span.end)
+    going_on = novelties["kind"].isin(LASTING) & (novelties["status"] != "close")
+    until = novelties["until"].fillna(novelties["latest"])
+    words = until.dt.tz_convert(zone).dt.strftime(TIME_FORMAT)
+    since, to = novelties["since"], until.mask(going_on, end)
+    rows = novelties.assign(
+        **{"from": since.mask(since < start, start), "to": to.mask(to < start, start).mask(to > end, end)},
+        began=since.dt.tz_convert(zone).dt.strftime(TIME_FORMAT),
+        ended=words.mask(going_on, "not over yet"),
+        what=what(novelties),
+        service=novelties["service"].fillna(""),
+    )
+    return rows[list(COLUMNS)]

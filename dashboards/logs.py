@@ -1,0 +1,129 @@
+"""Log messages by template: what was said of them, new ones first, and how often they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import streamlit as st
+from elasticsearch import Elasticsearch
+
+from dashboards import chrome
+from dashboards.chrome import View
+from dashboards.queries.episodes import newest_event, span_of
+from dashboards.queries.frames import Listing
+from dashboards.queries.logs import RATE_BUCKETS, rates, said, texts
+from dashboards.queries.search import Span
+from dashboards.queries.series import has_scores
+from dashboards.tables import chosen_row, count_column, score_column, text_column, time_column
+from dashboards.words import duration, named, plural
+
+# What rates are sorted by: in words, and by which number.
+BY = {"lines": ("most lines", "lines"), "surprise": ("most surprising", "score")}
+NO_SCORES = (
+    "How often each message comes is not known here: version `{version}` does not index its scores. With "
+    "`index.scores = true` the job `index` writes them from then on."
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the page shows. `rates` has a column `text` with the templates that are known."""
+
+    read: datetime
+    newest: datetime | None
+    span: Span
+    said: Listing
+    rates: Listing
+    has_scores: bool
+
+
+def page(view: View) -> None:
+    """The whole page."""
+    by = st.segmented_control("Rates by", list(BY), default="lines", required=True, key="by", bind="query-params")
+    chrome.refreshed(view, part, view, by or "lines")
+
+
+def part(view: View, by: str) -> None:
+    """Read and show."""
+    found = chrome.known(view, "logs", by, lambda client: read(client, view, by))
+    if found is not None:
+        show(found, view, by)
+
+
+def show(found: Found, view: View, by: str) -> None:
+    """All that was read."""
+    if chrome.fresh(view, found.newest, found.read):
+        show_said(found, view)
+        show_rates(found, view, by)
+
+
+def read(client: Elasticsearch, view: View, by: str) -> Found:
+    """All of the page. Raises QueryError if a search fails."""
+    now = chrome.now()
+    newest = newest_event(client, view.version)
+    span = span_of(newest, now, view.length)
+    listing = rates(client, view.version, span, BY[by][1])
+    known = texts(client, view.version, list(listing.rows["series"]))
+    listing.rows["text"] = [known.get(name, f"({named(name)}: text not known)") for name in listing.rows["series"]]
+    return Found(
+        read=now,
+        newest=newest,
+        span=span,
+        said=said(client, view.version, span),
+        rates=listing,
+        has_scores=bool(listing.total) or has_scores(client, view.version),
+    )
+
+
+def show_said(found: Found, view: View) -> None:
+    """Templates of which something was said."""
+    st.subheader("Novel messages, new ones first")
+    if not found.said.total:
+        st.caption(f"No message was new, fell silent, or changed how often it comes in the last {view.words}.")
+        return
+    count = int((found.said.rows["kind"] == "new").sum())
+    st.caption(f"{plural(count, 'new message')}, {found.said.total:,} in all. Click one for its series.")
+    config = {
+        "kind": text_column("kind", 70),
+        "since": time_column("since", view.zone),
+        "template": text_column("message (click to see its series)", "large"),
+        "hosts": count_column("hosts", 60),
+        "service": text_column("service", 100),
+        "level": text_column("level", 70),
+        "score": score_column(),
+        "reason": text_column("reason", "medium"),
+        "sample": text_column("a sample", "large"),
+    }
+    chosen = chosen_row(found.said, config, f"said {view.version}", "messages")
+    if chosen is not None:
+        view.open("series", series=str(chosen["series"]))
+
+
+def show_rates(found: Found, view: View, by: str) -> None:
+    """Templates by how often they come."""
+    st.subheader(f"Messages by rate: {BY[by][0]}")
+    if not found.has_scores:
+        st.info(NO_SCORES.format(version=view.version), icon=":material/info:")
+        return
+    if not found.rates.total:
+        st.caption(f"No line was counted in the last {view.words}.")
+        return
+    minutes = view.length.total_seconds() / 60
+    rows = found.rates.rows
+    rows = rows.assign(per_minute=rows["lines"] / minutes, where=rows["series"].map(named))
+    each = duration(view.length / RATE_BUCKETS)
+    config = {
+        "text": text_column("message (click to see its series)", "large"),
+        "where": text_column("where", "medium"),
+        "lines": count_column("lines", 80, help=f"In the last {view.words}."),
+        "per_minute": st.column_config.NumberColumn("lines/min", format="%.2f", width=80),
+        "rate": st.column_config.LineChartColumn(
+            "over time", width="medium", y_min=0, help=f"Lines, a point for {each}."
+        ),
+        "score": score_column("highest score (nats)"),
+        "latest": time_column("latest", view.zone),
+    }
+    chosen = chosen_row(Listing(rows, found.rates.total), config, f"rates {view.version} {by}", "messages")
+    if chosen is not None:
+        view.open("series", series=str(chosen["series"]))

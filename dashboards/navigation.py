@@ -1,0 +1,51 @@
+"""The monitoring pages: `kappa dashboard` has Streamlit run this file.
+
+Where Elasticsearch is and which version to show first come with the variables KAPPA_DASHBOARD_*. Each page reads afresh
+every few seconds; where it cannot, it says so and goes on showing what it read last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import streamlit as st
+
+from dashboards import chrome, incident, logs, overview, pipeline, series, versions
+
+PAGES: dict[str, tuple[str, str, ModuleType]] = {
+    "overview": ("Overview", ":material/query_stats:", overview),
+    "incident": ("Incident", ":material/notification_important:", incident),
+    "series": ("Series", ":material/show_chart:", series),
+    "logs": ("Logs", ":material/article:", logs),
+    "versions": ("Versions", ":material/compare_arrows:", versions),
+    "pipeline": ("Pipeline", ":material/lan:", pipeline),
+}
+
+
+def run(first: str = "overview") -> None:
+    """Show the page that the address names, `first` where it names none."""
+    st.set_page_config(page_title="kappa", page_icon=":material/query_stats:", layout="wide")
+    state: dict[str, Any] = {}
+    pages = {
+        name: st.Page(shown(module, state), title=title, icon=icon, url_path=name, default=name == first)
+        for name, (title, icon, module) in PAGES.items()
+    }
+    chosen = st.navigation(list(pages.values()), position="top")
+    # The controls belong to all pages, so what they say stays when another one is opened.
+    state["view"] = chrome.view(chosen.title, pages)
+    chosen.run()
+
+
+def shown(module: ModuleType, state: dict[str, Any]) -> Callable[[], None]:
+    """What Streamlit calls for a page."""
+
+    def page() -> None:
+        module.page(state["view"])
+
+    return page
+
+
+if __name__ == "__main__":
+    run()

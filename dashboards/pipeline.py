@@ -1,0 +1,185 @@
+"""Whether the pipeline itself is well: its jobs, what it refused, and the savepoints there are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from dashboards import chrome, commands, jobs
+from dashboards.chrome import View
+from dashboards.commands import CommandError
+from dashboards.looks import time_axis
+from dashboards.queries.frames import Listing
+from dashboards.queries.pipeline import Refusals, refusals
+from dashboards.tables import count_column, table, text_column, time_column
+from dashboards.words import duration, plural
+
+REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
+REFUSED_WORDS = {"late": "too late", "dead-letters": "unreadable (dead letters)"}
+SAVEPOINT_SECONDS = 30.0
+JOBS_HELP = (
+    "No process is known that runs jobs of version `{version}`. Start them with `kappa run all` on this machine, or set "
+    "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
+    '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start these pages anew.'
+)
+
+
+def page(view: View) -> None:
+    """The whole page."""
+    chrome.refreshed(view, show_jobs, view)
+    chrome.refreshed(view, show_refusals, view)
+    show_savepoints(view)
+
+
+def show_jobs(view: View) -> None:
+    """Each job's newest facts."""
+    st.subheader("Jobs")
+    found = jobs.report(view.version)
+    if not found.asked:
+        st.info(JOBS_HELP.format(version=view.version), icon=":material/info:")
+        return
+    for address, why in found.silent.items():
+        st.error(f"The process at {address} does not answer ({why}): see whether it runs.", icon=":material/cloud_off:")
+    if not found.jobs:
+        return
+    ill = [name for name, facts in found.jobs.items() if not facts["healthy"]]
+    if ill:
+        st.error(f"Not well: {', '.join(ill)}. No progress for too long, or rows were dropped; its log says why.")
+    else:
+        st.success(f"{plural(len(found.jobs), 'job')} make progress.", icon=":material/check_circle:")
+    job_table(pd.DataFrame([job_row(name, facts) for name, facts in found.jobs.items()]))
+
+
+def job_row(name: str, facts: Any) -> dict[str, Any]:
+    """A job as a row."""
+    delay = facts.get("watermark_delay_seconds")
+    return {
+        "job": name,
+        "well": "yes" if facts["healthy"] else "NO",
+        "lag": facts["lag"],
+        "delay": delay,
+        "batch": facts["batch_seconds"],
+        "rows": facts["rows"],
+        "state_rows": facts["state_rows"],
+        "state": facts["state_bytes"] / 2**20,
+        "dropped": facts["dropped_by_watermark"],
+        "age": facts["seconds_since_progress"],
+    }
+
+
+def job_table(rows: pd.DataFrame) -> None:
+    """Jobs as a table."""
+    number = st.column_config.NumberColumn
+    config = {
+        "job": text_column("job"),
+        "well": text_column("well", 60, help="Progress is recent and no row was dropped."),
+        "lag": count_column("lag (records)", 110, help="Records in its topics that it has not read."),
+        "delay": number("watermark delay (s)", format="%.0f", help="Clock minus watermark. Only extract has one."),
+        "batch": number("last batch (s)", format="%.1f"),
+        "rows": count_column("rows read", 110, help="Since the process began."),
+        "state_rows": count_column("state (rows)", 100),
+        "state": number("state (MiB)", format="%.1f", help="Memory of the state store."),
+        "dropped": count_column("dropped", 80, help="By the watermark. Anything but 0 stops the job."),
+        "age": number("last progress (s ago)", format="%.0f"),
+    }
+    table(Listing(rows, len(rows)), config)
+
+
+def show_refusals(view: View) -> None:
+    """Records that were too late or could not be read."""
+    st.subheader("Refused records")
+    found = chrome.known(view, "refused", "", lambda client: refusals(client, view.version, view.length, chrome.now()))
+    if found is not None:
+        show(found, view)
+
+
+def show(found: Refusals, view: View) -> None:
+    """All that was read."""
+    if not chrome.fresh(view, found.newest, found.read) and not found.reasons.total:
+        return
+    if not found.reasons.total:
+        st.caption(f"No record was too late or unreadable in the last {view.words}.")
+        return
+    counts = found.reasons.rows.groupby("dataset")["count"].sum()
+    st.caption(" · ".join(f"**{counts.get(name, 0):,}** {text}" for name, text in REFUSED_WORDS.items()))
+    st.altair_chart(refused_chart(found, view), width="stretch")
+    reasons = found.reasons.rows
+    config = {
+        "dataset": text_column("kind"),
+        "reason": text_column("reason"),
+        "count": count_column("records"),
+        "latest": time_column("latest", view.zone),
+        "stage": text_column("stage"),
+        "whence": text_column("from", help="Topic, partition and offset of the sample."),
+        "sample": text_column("newest sample", "large"),
+    }
+    table(Listing(reasons, len(reasons)), config)
+
+
+def refused_chart(found: Refusals, view: View) -> alt.Chart:
+    """Refused records over time."""
+    names = [name for name in REFUSED_COLOURS if name in set(found.rate["dataset"])]
+    colours = [REFUSED_COLOURS[name] for name in names]
+    chart: alt.Chart = (
+        alt.Chart(found.rate)
+        .mark_bar(size=8)
+        .encode(
+            x=time_axis("time", found.span, view.zone, title=f"appended ({view.zone.key})"),
+            y=alt.Y("count:Q", title="records", axis=alt.Axis(format="~s", tickMinStep=1)),
+            color=alt.Color("dataset:N", title="kind", scale=alt.Scale(domain=names, range=colours)),
+            tooltip=[alt.Tooltip("dataset:N", title="kind"), alt.Tooltip("count:Q", title="records", format=",")],
+        )
+        .properties(height=160)
+    )
+    return chart
+
+
+def show_savepoints(view: View) -> None:
+    """Savepoints, as `kappa savepoint list` says."""
+    st.subheader("Savepoints")
+    try:
+        with st.spinner("Asking `kappa savepoint list` …"):
+            found = savepoints()
+    except CommandError as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    if not found["savepoints"]:
+        st.caption(f"There is none in {found['home']}. `kappa savepoint create NAME` takes one while jobs run.")
+        return
+    rows = pd.DataFrame([savepoint_row(one) for one in reversed(found["savepoints"])])
+    config = {
+        "name": text_column("name"),
+        "version": text_column("version"),
+        "after": time_column("state after", view.zone),
+        "age": text_column("how old"),
+        "series": count_column("series"),
+        "size": st.column_config.NumberColumn("size (MiB)", format="%.1f"),
+        "problem": text_column("problem", "medium"),
+    }
+    table(Listing(rows, len(rows)), config)
+
+
+@st.cache_data(show_spinner=False, ttl=30)
+def savepoints() -> dict[str, Any]:
+    """What `kappa savepoint list` answers. Raises CommandError."""
+    return commands.answer(["savepoint", "list"], SAVEPOINT_SECONDS)
+
+
+def savepoint_row(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A savepoint as a row; one whose manifest cannot be read says why."""
+    if "problem" in manifest:
+        return {"name": manifest["name"], "problem": manifest["problem"]}
+    after = datetime.fromtimestamp(manifest["tick"] / 1000, tz=UTC)
+    return {
+        "name": manifest["name"],
+        "version": manifest["version"],
+        "after": after,
+        "age": duration(max(chrome.now() - after, datetime.resolution)),
+        "series": manifest["series"],
+        "size": sum(file["bytes"] for file in manifest["files"].values()) / 2**20,
+        "problem": "",
+    }

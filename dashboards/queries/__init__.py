@@ -1,0 +1,11 @@
+"""What the pages ask of Elasticsearch, and nothing else asks it: client in, data frames out.
+
+A module for each page; `search` reaches the server, `frames` makes frames of its answers, `episodes` knows novelties and
+incidents.
+"""
+
+from dashboards.queries.episodes import INCIDENT, NOVELTY, newest_event, span_of
+from dashboards.queries.frames import Listing
+from dashboards.queries.search import Connection, QueryError, Span
+
+__all__ = ["INCIDENT", "NOVELTY", "Connection", "Listing", "QueryError", "Span", "newest_event", "span_of"]

@@ -1,0 +1,128 @@
+"""Log templates: what was said of them, the new ones first, and how often they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticsearch import Elasticsearch
+
+from dashboards.queries.episodes import touching
+from dashboards.queries.frames import Listing, frame_of, moment, pick
+from dashboards.queries.search import Span, all_of, buckets, search, terms, within
+
+MAX_TEMPLATES = 50
+MAX_RATES = 30
+RATE_BUCKETS = 40
+SAID = (
+    "template",
+    "kind",
+    "since",
+    "latest",
+    "score",
+    "times",
+    "hosts",
+    "service",
+    "level",
+    "series",
+    "reason",
+    "sample",
+)
+RATE = ("series", "lines", "score", "latest", "rate")
+
+
+def said(client: Elasticsearch, version: str, span: Span) -> Listing:
+    """Templates of which something was said in the span: columns of SAID, new ones first, then by score.
+
+    Of a template on several hosts the statement with the highest score is shown; `hosts` says how many they are.
+    """
+    strongest = {
+        "top_hits": {"size": 1, "sort": [{"novelty.score": "desc"}], "_source": ["service", "log", "event", "novelty"]}
+    }
+    by_template = {
+        "terms": {"field": "novelty.template", "size": MAX_TEMPLATES, "order": [{"new": "desc"}, {"score": "desc"}]},
+        "aggs": {
+            "score": {"max": {"field": "novelty.score"}},
+            "since": {"min": {"field": "@timestamp"}},
+            "latest": {"max": {"field": "novelty.window_end"}},
+            "hosts": {"cardinality": {"field": "host.name", "precision_threshold": 1000}},
+            "new": {"filter": {"term": {"novelty.kind": "new"}}},
+            "strongest": strongest,
+        },
+    }
+    count = {"cardinality": {"field": "novelty.template", "precision_threshold": 3000}}
+    query = all_of(touching(span), {"exists": {"field": "novelty.template"}})
+    found = search(client, [f"novelties-{version}"], size=0, query=query, aggs={"templates": by_template, "all": count})
+    rows = [said_row(bucket) for bucket in buckets(found, "templates")]
+    rows.sort(key=lambda row: (row["kind"] != "new", -row["score"]))
+    total = found.get("aggregations", {}).get("all", {}).get("value", 0)
+    return Listing(frame_of(rows, SAID), max(len(rows), int(total)))
+
+
+def said_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said of a template."""
+    source = bucket["strongest"]["hits"]["hits"][0]["_source"]
+    return {
+        "template": bucket["key"],
+        "kind": "new" if bucket["new"]["doc_count"] else pick(source, "novelty.kind"),
+        "since": moment(bucket["since"]["value"]),
+        "latest": moment(bucket["latest"]["value"]),
+        "score": bucket["score"]["value"],
+        "times": bucket["doc_count"],
+        "hosts": bucket["hosts"]["value"],
+        "service": pick(source, "service.name"),
+        "level": pick(source, "log.level"),
+        "series": pick(source, "novelty.series"),
+        "reason": pick(source, "event.reason"),
+        "sample": pick(source, "novelty.sample"),
+    }
+
+
+def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") -> Listing:
+    """Series of templates by their lines in the span, or by their highest `score`: columns of RATE.
+
+    `rate` lists the lines of equal parts of the span. Empty where scores are not indexed. `total` is not above MAX_RATES.
+    """
+    milliseconds = max(1000, int(span.length.total_seconds() * 1000 / RATE_BUCKETS))
+    bounds = {"min": int(span.start.timestamp() * 1000), "max": int(span.end.timestamp() * 1000)}
+    lines = {"sum": {"field": "novelty.value"}}
+    over_time = {
+        "date_histogram": {"field": "@timestamp", "fixed_interval": f"{milliseconds}ms", "extended_bounds": bounds},
+        "aggs": {"lines": lines},
+    }
+    by_series = {
+        "terms": {"field": "novelty.series", "size": MAX_RATES, "order": [{by: "desc"}, {"_key": "asc"}]},
+        "aggs": {
+            "lines": lines,
+            "score": {"max": {"field": "novelty.score"}},
+            "latest": {"max": {"field": "@timestamp"}},
+            "times": over_time,
+        },
+    }
+    query = all_of(within("@timestamp", span), {"prefix": {"novelty.series": "template/"}})
+    found = search(client, [f"scores-{version}"], size=0, query=query, aggs={"series": by_series})
+    rows = [
+        {
+            "series": bucket["key"],
+            "lines": bucket["lines"]["value"],
+            "score": bucket["score"]["value"],
+            "latest": moment(bucket["latest"]["value"]),
+            "rate": [inner["lines"]["value"] for inner in bucket["times"]["buckets"]],
+        }
+        for bucket in buckets(found, "series")
+    ]
+    return Listing(frame_of(rows, RATE), len(rows))
+
+
+def texts(client: Elasticsearch, version: str, series: list[str]) -> dict[str, str]:
+    """The templates of these series, of those of which something was ever said: scores do not hold them."""
+    if not series:
+        return {}
+    by_series = {
+        "terms": {"field": "novelty.series", "size": len(series)},
+        "aggs": {"template": {"terms": {"field": "novelty.template", "size": 1}}},
+    }
+    query = terms("novelty.series", series)
+    found = search(client, [f"novelties-{version}"], size=0, query=query, aggs={"series": by_series})
+    named = {bucket["key"]: bucket["template"]["buckets"] for bucket in buckets(found, "series")}
+    return {name: inner[0]["key"] for name, inner in named.items() if inner}

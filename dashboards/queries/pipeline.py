@@ -1,0 +1,94 @@
+"""Records that the pipeline refused, by reason and over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pandas as pd
+from elasticsearch import Elasticsearch
+
+from dashboards.queries.episodes import newest_event, span_of
+from dashboards.queries.frames import Listing, frame_of, moment, pick
+from dashboards.queries.search import Span, buckets, search, within
+
+MAX_REASONS = 10
+BUCKETS = 60
+REFUSED = ("dataset", "reason", "count", "latest", "stage", "whence", "sample")
+RATE = ("time", "dataset", "count")
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Refused records of a span: by reason with a sample, and their number over time (columns of RATE)."""
+
+    read: datetime
+    span: Span
+    newest: datetime | None
+    reasons: Listing
+    rate: pd.DataFrame
+
+
+def refusals(client: Elasticsearch, version: str, length: timedelta, now: datetime) -> Refusals:
+    """What was refused. Raises QueryError if a search fails."""
+    newest = newest_event(client, version)
+    own = span_of(newest, now, length)
+    span = Span(own.start, max(own.end, now))
+    return Refusals(now, span, newest, refused(client, version, span), rate(client, version, span))
+
+
+def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
+    """Late and dead records appended in the span, by reason: columns of REFUSED, with the newest one as sample.
+
+    `total` counts the records, `rows` has the most frequent reasons of either kind.
+    """
+    newest = {
+        "top_hits": {"size": 1, "sort": [{"@timestamp": "desc"}], "_source": ["@timestamp", "message", "pipeline"]}
+    }
+    by_reason = {
+        "terms": {"field": "event.reason", "size": MAX_REASONS, "missing": "no reason given"},
+        "aggs": {"newest": newest},
+    }
+    by_dataset = {"terms": {"field": "event.dataset", "size": 5}, "aggs": {"reasons": by_reason}}
+    found = search(
+        client, [f"pipeline-{version}"], size=0, query=within("@timestamp", span), aggs={"datasets": by_dataset}
+    )
+    rows = [
+        refused_row(dataset["key"], reason)
+        for dataset in buckets(found, "datasets")
+        for reason in dataset["reasons"]["buckets"]
+    ]
+    return Listing(frame_of(rows, REFUSED), found["hits"]["total"]["value"])
+
+
+def refused_row(dataset: str, reason: Mapping[str, Any]) -> dict[str, Any]:
+    """How often records were refused for a reason, and the newest of them."""
+    sample = reason["newest"]["hits"]["hits"][0]["_source"]
+    whence = [pick(sample, f"pipeline.{name}") for name in ("topic", "partition", "offset")]
+    return {
+        "dataset": dataset.removeprefix("kappa."),
+        "reason": reason["key"],
+        "count": reason["doc_count"],
+        "latest": sample["@timestamp"],
+        "stage": pick(sample, "pipeline.stage"),
+        "whence": "/".join(str(part) for part in whence if part is not None),
+        "sample": pick(sample, "message"),
+    }
+
+
+def rate(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
+    """How many records were refused, by time and dataset: columns of RATE."""
+    seconds = max(1, int(span.length.total_seconds()) // BUCKETS)
+    over_time = {
+        "date_histogram": {"field": "@timestamp", "fixed_interval": f"{seconds}s", "min_doc_count": 1},
+        "aggs": {"datasets": {"terms": {"field": "event.dataset", "size": 5}}},
+    }
+    found = search(client, [f"pipeline-{version}"], size=0, query=within("@timestamp", span), aggs={"times": over_time})
+    rows = [
+        {"time": moment(bucket["key"]), "dataset": inner["key"].removeprefix("kappa."), "count": inner["doc_count"]}
+        for bucket in buckets(found, "times")
+        for inner in bucket["datasets"]["buckets"]
+    ]
+    return frame_of(rows, RATE)

@@ -1,0 +1,104 @@
+"""One series: which there are, what was seen of it and what was expected, and what was said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from elasticsearch import Elasticsearch
+
+from dashboards.queries.episodes import novelties, touching
+from dashboards.queries.frames import Listing, frame_of, moment
+from dashboards.queries.search import Query, Span, all_of, buckets, search, term, terms, within
+
+MAX_MATCHES = 50
+MAX_WORDS = 6
+MAX_POINTS = 600
+MAX_EPISODES = 100
+POINT = ("time", "value", "least", "most", "typical", "lower", "upper", "score", "kind")
+MATCH = ("series", "score", "latest", "said")
+QUIET = ("normal", "warming")
+
+
+def matching(client: Elasticsearch, version: str, text: str, span: Span) -> Listing:
+    """Series whose names hold every word of the text, the highest score of the span first: columns of MATCH.
+
+    Without a text, the series with the highest scores. `said` counts windows and novelties. `total` is not above
+    MAX_MATCHES: how many more there are is not counted. Raises QueryError if the search fails.
+    """
+    words = [contains(word) for word in text.split()[:MAX_WORDS]]
+    # Without a word every series of the fleet would be counted: what was novel is far less.
+    aliases = [f"novelties-{version}", *([f"scores-{version}"] if words else [])]
+    by_series = {
+        "terms": {"field": "novelty.series", "size": MAX_MATCHES, "order": [{"score": "desc"}, {"_key": "asc"}]},
+        "aggs": {"score": {"max": {"field": "novelty.score"}}, "latest": {"max": {"field": "@timestamp"}}},
+    }
+    query = all_of(within("@timestamp", span), *words)
+    found = search(client, aliases, size=0, query=query, aggs={"series": by_series})
+    rows = [
+        {
+            "series": bucket["key"],
+            "score": bucket["score"]["value"],
+            "latest": moment(bucket["latest"]["value"]),
+            "said": bucket["doc_count"],
+        }
+        for bucket in buckets(found, "series")
+    ]
+    return Listing(frame_of(rows, MATCH), len(rows))
+
+
+def contains(word: str) -> Query:
+    """Names of series that hold a word, whatever its case."""
+    escaped = "".join(f"\\{c}" if c in "*?\\" else c for c in word)
+    return {"wildcard": {"novelty.series": {"value": f"*{escaped}*", "case_insensitive": True}}}
+
+
+def points(client: Elasticsearch, version: str, series: Sequence[str], span: Span) -> dict[str, pd.DataFrame]:
+    """What was seen of these series and what was expected: a frame for each that has scores, columns of POINT.
+
+    A point is a window, or several of them where the span is long: then `value`, `typical` and bounds are means, `least`
+    and `most` the extremes of the value, `score` the highest, and `kind` what is not normal among them.
+    """
+    milliseconds = max(1000, int(span.length.total_seconds() * 1000 / MAX_POINTS))
+    numbers = {name: {"avg": {"field": f"novelty.{name}"}} for name in ("value", "typical", "lower", "upper")}
+    each = numbers | {
+        "time": {"max": {"field": "@timestamp"}},
+        "least": {"min": {"field": "novelty.value"}},
+        "most": {"max": {"field": "novelty.value"}},
+        "score": {"max": {"field": "novelty.score"}},
+        "kinds": {"terms": {"field": "novelty.kind", "size": 6}},
+    }
+    over_time = {
+        "date_histogram": {"field": "@timestamp", "fixed_interval": f"{milliseconds}ms", "min_doc_count": 1},
+        "aggs": each,
+    }
+    by_series = {"terms": {"field": "novelty.series", "size": len(series) or 1}, "aggs": {"times": over_time}}
+    query = all_of(terms("novelty.series", series), within("@timestamp", span))
+    found = search(client, [f"scores-{version}"], size=0, query=query, aggs={"series": by_series})
+    return {
+        bucket["key"]: frame_of([point(inner) for inner in bucket["times"]["buckets"]], POINT)
+        for bucket in buckets(found, "series")
+    }
+
+
+def point(bucket: Mapping[str, Any]) -> dict[str, Any]:
+    """A point of a series."""
+    names = ("value", "least", "most", "typical", "lower", "upper", "score")
+    kinds = [kind["key"] for kind in bucket["kinds"]["buckets"]]
+    return {
+        "time": moment(bucket["time"]["value"]),
+        "kind": next((kind for kind in kinds if kind not in QUIET), "normal"),
+        **{name: bucket[name]["value"] for name in names},
+    }
+
+
+def has_scores(client: Elasticsearch, version: str) -> bool:
+    """Whether the version's scores are indexed at all: they are only with `index.scores`."""
+    return bool(search(client, [f"scores-{version}"], size=0)["hits"]["total"]["value"])
+
+
+def said_of(client: Elasticsearch, version: str, series: str, span: Span) -> Listing:
+    """Novelties of a series that touch the span, the latest first: columns of NOVELTY."""
+    query = all_of(touching(span), term("novelty.series", series))
+    return novelties(client, version, query, MAX_EPISODES, [{"@timestamp": "desc"}])

@@ -1,0 +1,211 @@
+"""One series: what was seen, what was expected, what was said of it, and what its model believes now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from elasticsearch import Elasticsearch
+
+from dashboards import chrome, commands, links
+from dashboards.chrome import View
+from dashboards.commands import CommandError
+from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
+from dashboards.queries.episodes import newest_event, span_of
+from dashboards.queries.frames import Listing
+from dashboards.queries.search import Span
+from dashboards.queries.series import has_scores, matching, points, said_of
+from dashboards.tables import chosen_row, count_column, score_column, table, text_column, time_column
+from dashboards.words import expected, explained, measured, named, number, plain
+
+STATE_SECONDS = 120.0
+NO_SCORES = (
+    "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
+    "writes a document for each series and window from then on. What was said of the series is below, and the button asks "
+    "its model."
+)
+NO_POINTS = (
+    "No window of this series was scored in the last {words}: it was not there then, it is warming up, or its name is "
+    "another one. Choose a longer range."
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the page shows of a series. `points` is None where nothing was scored."""
+
+    read: datetime
+    newest: datetime | None
+    span: Span
+    points: pd.DataFrame | None
+    has_scores: bool
+    said: Listing
+
+
+def page(view: View) -> None:
+    """A search, and the series that the address names."""
+    series = st.query_params.get("series", "")
+    asked = st.text_input(
+        "Find a series",
+        key="find",
+        bind="query-params",
+        max_chars=200,
+        placeholder="words of its name: host, service, metric; for example vm-002 latency",
+        icon=":material/search:",
+    )
+    if asked or not series:
+        show_matches(view, asked or "")
+    if series:
+        show_series(view, series)
+
+
+def show_matches(view: View, asked: str) -> None:
+    """Series that match; a click shows one."""
+
+    def read(client: Elasticsearch) -> Listing:
+        span = span_of(newest_event(client, view.version), chrome.now(), view.length)
+        return matching(client, view.version, asked, span)
+
+    found = chrome.known(view, "matches", asked, read)
+    if found is None:
+        return
+    if not found.total:
+        st.caption(
+            f"No series of which anything was said or scored in the last {view.words} has these words in its name. "
+            "Choose a longer range; a series that was never novel is found only where scores are indexed (`index.scores`)."
+        )
+        return
+    st.caption(
+        f"{'Series with these words' if asked else 'Novel series'} of the last {view.words}, the most surprising first; "
+        "click one."
+    )
+    rows = found.rows.assign(name=found.rows["series"].map(named))
+    config = {
+        "name": text_column("series (click to see)", "large"),
+        "score": score_column("highest score (nats)"),
+        "latest": time_column("latest", view.zone),
+        "said": count_column("documents", help="Windows scored, and novelties."),
+        "series": text_column("full name", "medium"),
+    }
+    chosen = chosen_row(Listing(rows, found.total), config, f"matches {view.version} {asked}", "series")
+    if chosen is not None:
+        view.open("series", series=str(chosen["series"]))
+
+
+def show_series(view: View, series: str) -> None:
+    """One series."""
+    st.markdown(f"### {plain(named(series))}")
+    st.caption(f"`{series}`")
+    chrome.refreshed(view, part, view, series)
+    show_state(view, series)
+
+
+def part(view: View, series: str) -> None:
+    """Read and show its curve and what was said of it."""
+    found = chrome.known(view, "series", series, lambda client: read_series(client, view, series))
+    if found is not None:
+        show(found, view, series)
+
+
+def show(found: Found, view: View, series: str) -> None:
+    """All that was read."""
+    if chrome.fresh(view, found.newest, found.read):
+        show_curve(found, view, series)
+        show_said(found.said, view)
+
+
+def read_series(client: Elasticsearch, view: View, series: str) -> Found:
+    """All of a series. Raises QueryError if a search fails."""
+    now = chrome.now()
+    newest = newest_event(client, view.version)
+    span = span_of(newest, now, view.length)
+    curve = points(client, view.version, [series], span).get(series)
+    return Found(
+        read=now,
+        newest=newest,
+        span=span,
+        points=curve,
+        has_scores=curve is not None or has_scores(client, view.version),
+        said=said_of(client, view.version, series, span),
+    )
+
+
+def show_curve(found: Found, view: View, series: str) -> None:
+    """The model plot, or why there is none."""
+    if found.points is None:
+        text = NO_POINTS.format(words=view.words) if found.has_scores else NO_SCORES.format(version=view.version)
+        st.info(text, icon=":material/info:")
+    else:
+        st.caption(HOW_TO_READ)
+        st.altair_chart(model_plot(found.points, found.span, view.zone, measured(series)), width="stretch", key="curve")
+        st.caption("How surprising each window was; the dotted line is at one in a million.")
+        st.altair_chart(score_plot(found.points, found.span, view.zone), width="stretch", key="scores")
+    address = links.kibana("scores", found.span, links.any_of("novelty.series", [series]))
+    if address:
+        st.link_button("Scores in Kibana", address, icon=":material/open_in_new:")
+
+
+def show_said(said: Listing, view: View) -> None:
+    """Novelties of the series."""
+    st.subheader("What was said of it")
+    if not said.total:
+        st.caption(f"Nothing in the last {view.words}.")
+        return
+    rows = said.rows
+    seen = [expected(row) for _, row in rows.iterrows()]
+    how = [explained(row) for _, row in rows.iterrows()]
+    config = {
+        "since": time_column("since", view.zone),
+        "latest": time_column("latest", view.zone),
+        "kind": text_column("kind", 70),
+        "status": text_column("status", 70),
+        "reason": text_column("reason", "large"),
+        "seen": text_column("seen and expected", "medium"),
+        **({"how": text_column("how it knows", "medium")} if any(how) else {}),
+        "score": score_column(),
+    }
+    table(Listing(rows.assign(seen=seen, how=how), said.total), config, "novelties")
+
+
+def show_state(view: View, series: str) -> None:
+    """What the model believes now, when it is asked for."""
+    st.subheader("What its model believes now")
+    st.caption(
+        "Runs `kappa state` on this machine: it asks the process that runs `detect`, which takes about two seconds; where "
+        "none runs here, it starts Spark to read the state, which takes longer."
+    )
+    if st.button("Ask the model", icon=":material/psychology:"):
+        try:
+            with st.spinner("Asking …"):
+                answer = commands.answer(["state", series, "--version", view.version], STATE_SECONDS)
+        except CommandError as error:
+            st.error(str(error), icon=":material/error:")
+            return
+        show_answer(answer)
+
+
+def show_answer(answer: dict[str, Any]) -> None:
+    """What `kappa state` says."""
+    unit = answer.get("unit") or ""
+    facts = {
+        "Typical": number(answer["typical"], unit),
+        "Usual deviation": number(answer["spread"], unit),
+        "Normal from": number(answer["lower"], unit),
+        "Normal to": number(answer["upper"], unit),
+        "Windows learnt": f"{answer['windows']:,}" if answer.get("windows") is not None else "–",
+    }
+    for column, (name, value) in zip(st.columns(len(facts)), facts.items(), strict=True):
+        column.metric(name, value, border=True)
+    episode = answer["episode"]
+    said = [
+        f"As of {answer['as_of']}, the last window learnt.",
+        f"Warming up: {answer['windows_to_go']} windows to go." if answer["warming"] else "",
+        "It does not learn while its episode is open." if answer.get("frozen") else "",
+        f"Open episode: {plain(episode['reason'])}" if episode else "No episode is open.",
+    ]
+    st.markdown(" ".join(text for text in said if text))
+    with st.expander("All numbers that the model holds"):
+        st.json(answer["numbers"], expanded=False)

@@ -1,0 +1,69 @@
+"""Tables and their columns, the same on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import streamlit as st
+
+from dashboards.queries.frames import Listing
+
+SCORE_HELP = "Surprise in nats, -ln of the probability: 13.8 is one in a million."
+TIME_FORMAT = "MM-DD HH:mm:ss"
+
+
+def table(listing: Listing, config: Mapping[str, Any], things: str = "rows") -> None:
+    """Rows as a table with the columns of `config`, in its order; says so where not all are listed."""
+    st.dataframe(listing.rows[list(config)], hide_index=True, column_config=dict(config), width="stretch")
+    say_if_cut(listing, things)
+
+
+def chosen_row(listing: Listing, config: Mapping[str, Any], key: str, things: str = "rows") -> Any:
+    """As `table`; answers the row whose cell was clicked, None before one is."""
+
+    def clicked() -> None:
+        st.session_state[f"clicked {key}"] = True
+
+    event = st.dataframe(
+        listing.rows[list(config)],
+        hide_index=True,
+        column_config=dict(config),
+        width="stretch",
+        key=key,
+        on_select=clicked,
+        selection_mode="single-cell",
+    )
+    say_if_cut(listing, things)
+    # What is selected stays so: only a click that is new leads anywhere.
+    if not st.session_state.pop(f"clicked {key}", False):
+        return None
+    cells = event.selection.cells
+    return listing.rows.iloc[cells[0][0]] if cells and cells[0][0] < len(listing.rows) else None
+
+
+def say_if_cut(listing: Listing, things: str) -> None:
+    """A sentence where there is more than is shown."""
+    if listing.total > len(listing.rows):
+        st.caption(f"Shown: the first {len(listing.rows):,} of {listing.total:,} {things}. Choose a shorter range.")
+
+
+def time_column(label: str, zone: ZoneInfo) -> Any:
+    """A column of times, in this zone."""
+    return st.column_config.DatetimeColumn(label, format=TIME_FORMAT, timezone=zone.key, width=120)
+
+
+def score_column(label: str = "score (nats)") -> Any:
+    """A column of scores."""
+    return st.column_config.NumberColumn(label, format="%.1f", width=90, help=SCORE_HELP)
+
+
+def text_column(label: str, width: Any = None, help: str | None = None) -> Any:
+    """A column of text."""
+    return st.column_config.TextColumn(label, width=width, help=help)
+
+
+def count_column(label: str, width: Any = 80, help: str | None = None) -> Any:
+    """A column of whole numbers."""
+    return st.column_config.NumberColumn(label, format="localized", width=width, help=help)

@@ -1,0 +1,239 @@
+"""Two versions over the same events: what only one of them found, what people's labels say of each, and who serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from dashboards import chrome, commands, labelling
+from dashboards.chrome import View
+from dashboards.commands import CommandError
+from dashboards.judging import Judgement, judged
+from dashboards.labels import LabelError
+from dashboards.looks import LEFT, RIGHT, time_axis
+from dashboards.queries.frames import Listing
+from dashboards.queries.versions import Comparison, compare, incidents_between
+from dashboards.tables import chosen_row, score_column, text_column, time_column
+from dashboards.words import local_text, what
+
+SHOWN = 200
+DRY_RUN_SECONDS = 120.0
+WORK_SECONDS = 2
+
+
+def page(view: View) -> None:
+    """The whole page."""
+    others = [name for name in view.versions if name != view.version]
+    if not others:
+        st.info(
+            f"There is one version, `{view.version}`. `kappa replay --version NAME --from-time 2h` runs the past again under "
+            "another name; it is here as soon as it is indexed.",
+            icon=":material/compare_arrows:",
+        )
+    else:
+        other = st.selectbox("Compare with", others, key="with", bind="query-params", width=300)
+        chrome.refreshed(view, part, view, other)
+    show_serving(view)
+
+
+def part(view: View, other: str) -> None:
+    """Read and show the differences."""
+    found = chrome.known(
+        view, "versions", other, lambda client: compare(client, view.version, other, view.length, chrome.now())
+    )
+    if found is not None:
+        show(found, view)
+        show_labels(view, other)
+
+
+def show(found: Comparison, view: View) -> None:
+    """All that was read."""
+    if not all(found.newest):
+        empty = found.left if found.newest[0] is None else found.right
+        st.info(f"Nothing has been found in version `{empty}` yet: there is nothing to compare.")
+        return
+    head(found, view)
+    show_counts(found, view)
+    show_only(found, view)
+
+
+def head(found: Comparison, view: View) -> None:
+    """The differences in numbers."""
+    ends = local_text(found.span.end, view.zone)
+    st.caption(f"The last {view.words} that both have reached, until {ends}. Times are in {view.zone.key}.")
+    cut = found.compared_from > found.span.start
+    numbers = {
+        "In both": (found.both, "Novelties with the same series and beginning."),
+        "Of another kind": (found.kinds_differ, "Of those in both."),
+        f"Only {found.left}": (len(found.only_left), "Novelties that the other version does not have."),
+        f"Only {found.right}": (len(found.only_right), "Novelties that the other version does not have."),
+    }
+    for column, (name, (value, text)) in zip(st.columns(len(numbers)), numbers.items(), strict=True):
+        column.metric(name, f"{value:,}", help=text, border=True)
+    if cut:
+        since = local_text(found.compared_from, view.zone)
+        st.caption(f"There are too many novelties to compare them all: compared are those since {since}.")
+
+
+def show_counts(found: Comparison, view: View) -> None:
+    """Novelties over time, a panel for each kind, a line for each version."""
+    st.subheader("Novelties over time")
+    if found.counts.empty:
+        st.caption("Neither version found a novelty here.")
+        return
+    names = [found.left, found.right]
+    totals = found.counts.groupby("version")["count"].sum()
+    st.caption(" · ".join(f"`{name}`: **{int(totals.get(name, 0)):,}** novelties" for name in names))
+    base = alt.Chart(found.counts).encode(
+        x=time_axis("time", found.span, view.zone),
+        y=alt.Y("count:Q", title="novelties", axis=alt.Axis(tickMinStep=1)),
+        color=alt.Color("version:N", title="version", scale=alt.Scale(domain=names, range=[LEFT, RIGHT])),
+        shape=alt.Shape("version:N", title="version", scale=alt.Scale(domain=names, range=["circle", "square"])),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("version", "kind")] + [alt.Tooltip("count:Q")],
+    )
+    for kind in sorted(set(found.counts["kind"])):
+        chosen = base.transform_filter(alt.FieldEqualPredicate("kind", kind)).mark_point(
+            filled=True, size=60, opacity=0.8
+        )
+        st.altair_chart(chosen.properties(height=110, title=kind), width="stretch", key=f"count {kind}")
+
+
+def show_only(found: Comparison, view: View) -> None:
+    """What only one of them found."""
+    for name, rows in ((found.left, found.only_left), (found.right, found.only_right)):
+        st.subheader(f"Only version {name}")
+        if rows.empty:
+            st.caption("Nothing.")
+            continue
+        config = {
+            "since": time_column("since", view.zone),
+            "kind": text_column("kind", 70),
+            "host": text_column("host", 100),
+            "what": text_column("what"),
+            "reason": text_column("reason (click to see its series)", "large"),
+            "score": score_column(),
+        }
+        shown = rows[:SHOWN].assign(what=what(rows[:SHOWN]))
+        chosen = chosen_row(Listing(shown, len(rows)), config, f"only {name}", "novelties")
+        if chosen is not None:
+            view.open("series", series=str(chosen["series"]))
+
+
+def show_labels(view: View, other: str) -> None:
+    """How each version does on the incidents that people labelled."""
+    st.subheader("By people's labels")
+    try:
+        said = list(labelling.all_labels().values())
+    except LabelError as error:
+        st.warning(str(error), icon=":material/cloud_off:")
+        return
+    if not said:
+        st.caption("No incident has a label yet: give them on the page Incident.")
+        return
+    rows = [row for name in (view.version, other) if (row := judged_row(view, name, said)) is not None]
+    if not rows:
+        return
+    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
+    st.caption(
+        f"Of the last {len(said):,} incidents with a label. A version has one of them when an incident of it shares a host "
+        "and a time with it. Where the truth is in a file, `kappa replay diff A B --truth FILE` counts by it."
+    )
+
+
+def judged_row(view: View, version: str, said: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """A version's row; None where Elasticsearch does not answer."""
+    times = [pd.Timestamp(label[name] or label["@timestamp"]) for label in said for name in ("start", "end")]
+    found = chrome.known(
+        view,
+        f"labels {version}",
+        str(len(said)),
+        lambda client: incidents_between(client, version, min(times).to_pydatetime(), max(times).to_pydatetime()),
+    )
+    if found is None:
+        return None
+    result: Judgement = judged(said, found.rows)
+    return {
+        "version": version,
+        "true ones found": f"{result.found} of {result.worth_knowing}",
+        "recall": "–" if result.recall is None else f"{result.recall:.0%}",
+        "false alarms raised": f"{result.raised} of {result.false}",
+    }
+
+
+# --- who serves
+
+
+def show_serving(view: View) -> None:
+    """Promote a version, or roll back: each with a look at what would be done, and a confirmation."""
+    st.subheader("Who serves")
+    st.caption(
+        "Runs `kappa replay promote` and `kappa replay rollback` on this machine. A promotion first lets the version catch "
+        "up, which can take minutes; what it says is shown here, and nothing has changed until it has caught up."
+    )
+    promote, back = st.columns(2)
+    busy = commands.desk().is_busy
+    if promote.button(f"Promote {view.version} …", icon=":material/upgrade:", disabled=busy):
+        confirm(f"Let version {view.version} serve", ["replay", "promote", view.version])
+    if back.button("Roll back …", icon=":material/undo:", disabled=busy):
+        confirm("Let the version before serve again", ["replay", "rollback"])
+    show_work()
+
+
+@st.dialog("Are you sure?", width="medium")
+def confirm(title: str, arguments: list[str]) -> None:
+    """Say what would be done, and do it when told to."""
+    st.markdown(f"**{title}**: `kappa {' '.join(arguments)}`")
+    try:
+        with st.spinner("Looking what would be done …"):
+            plan = dry_run(tuple(arguments))
+    except CommandError as error:
+        st.error(str(error), icon=":material/block:")
+        return
+    st.markdown(in_words(plan))
+    if plan["already"]:
+        return
+    if st.button("Yes, do it", type="primary", icon=":material/check:"):
+        try:
+            commands.desk().begin(arguments)
+        except CommandError as error:
+            st.error(str(error), icon=":material/block:")
+            return
+        dry_run.clear()
+        st.rerun()
+
+
+@st.cache_data(show_spinner=False, ttl=60)
+def dry_run(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """What a command would do. Raises CommandError where it would be refused."""
+    return commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS)
+
+
+def in_words(plan: dict[str, Any]) -> str:
+    """What would be done, for people."""
+    version, other = plan["version"], plan["previous"]
+    if plan["already"]:
+        return f"Version `{version}` serves already."
+    runs = "its jobs run" if plan["previous_running"] else "nobody runs its jobs"
+    return (
+        f"Version `{version}` would take over from `{other}` ({runs}). It has results after {plan['covers_from_time']} and is "
+        f"indexed up to {plan['reached_time']}; `{other}` is indexed up to {plan['previous_reached_time']}."
+    )
+
+
+@st.fragment(run_every=WORK_SECONDS)
+def show_work() -> None:
+    """What the command that was begun last says."""
+    work = commands.desk().work
+    if work is None:
+        return
+    code = work.code
+    if code is None:
+        st.info(f"`{work.name}` is running.", icon=":material/hourglass_top:")
+    elif code == 0:
+        st.success(f"`{work.name}` is done.", icon=":material/check_circle:")
+    else:
+        st.error(f"`{work.name}` ended with code {code}: its last line says why.", icon=":material/error:")
+    st.code(work.said or "(nothing said yet)", language=None)

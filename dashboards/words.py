@@ -1,0 +1,147 @@
+"""Times, ages, numbers and names as people on call read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from models.reasons import number as short
+from models.series import parse
+
+# A row of a frame, or anything else that is read by column names.
+Row = Mapping[str, Any] | pd.Series
+
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S %Z"
+UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
+# What is said of a novelty beside its reason: see `explained`.
+SURE = 0.5
+
+
+def in_words(age: timedelta) -> str:
+    """An age in the largest unit that fits."""
+    seconds = age.total_seconds()
+    return f"{duration(age)} old" if seconds >= 0 else f"{-seconds:.0f} s ahead of this machine's clock"
+
+
+def duration(length: timedelta) -> str:
+    """A length of time in the largest unit of which there are two."""
+    seconds = length.total_seconds()
+    for unit, size in UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def local_text(time: datetime, zone: ZoneInfo) -> str:
+    """A time as people there write it, with its zone."""
+    return time.astimezone(zone).strftime(TIME_FORMAT)
+
+
+def clock(time: datetime, zone: ZoneInfo) -> str:
+    """A time of the last days: the date is left out where it is today's."""
+    local = time.astimezone(zone)
+    same = local.date() == datetime.now(tz=zone).date()
+    return local.strftime("%H:%M:%S" if same else "%a %d %b, %H:%M")
+
+
+def number(value: Any, unit: str | None = None) -> str:
+    """A number with its unit; a dash for what is not known."""
+    return "–" if value is None or pd.isna(value) else f"{short(float(value))}{unit or ''}"
+
+
+def plain(text: str) -> str:
+    """A text as it is, where Markdown is read: templates and messages hold its signs."""
+    return re.sub(r"([\\`*_\[\]$~<>:#])", r"\\\1", text)
+
+
+def plural(count: int, thing: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{count:,} {thing}{'' if count == 1 or thing == 'series' else 's'}"
+
+
+def some(names: list[str] | tuple[str, ...], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def named(series: str) -> str:
+    """A series' name for people: what it measures, then where."""
+    try:
+        parts = parse(series)
+    except ValueError:
+        return series
+    where = " · ".join(part for part in (parts.host, parts.service) if part)
+    if parts.kind == "logs":
+        return f"{parts.level} lines · {where}"
+    if parts.kind == "template":
+        return f"{parts.level} template {parts.template_id[:8]} · {where}"
+    return f"{parts.metric or f'whole {parts.kind}'} · {where}"
+
+
+def measured(series: str) -> str:
+    """The title of the value's axis: what it is, with its unit where that is known."""
+    kind, _, rest = series.partition("/")
+    if kind in ("logs", "template"):
+        return "lines in a window"
+    try:
+        return parse(series).metric + (" (per second)" if kind == "counter" else "")
+    except ValueError:
+        return rest
+
+
+def what(novelties: pd.DataFrame) -> pd.Series[str]:
+    """What a novelty is about: a metric, a template, lines of a level; else a whole service or host."""
+    lines = novelties["level"].dropna() + " lines"
+    whole = "whole " + novelties["series"].str.partition("/")[0]
+    found: pd.Series[str] = novelties["metric"].fillna(novelties["template"]).fillna(lines).fillna(whole).astype(str)
+    return found
+
+
+def expected(row: Row) -> str:
+    """What was seen and what would have been normal; empty where the novelty is not about a number."""
+    if row.get("value") is None or pd.isna(row["value"]):
+        return ""
+    seen, unit = number(row["value"], row.get("unit")), row.get("unit")
+    low, high = (row.get(name) for name in ("lower", "upper"))
+    if low is None or high is None or pd.isna(low) or pd.isna(high):
+        return f"seen {seen}"
+    usual = "" if pd.isna(row.get("typical")) else f", typically {number(row['typical'], unit)}"
+    return f"seen {seen}, expected {number(low, unit)} to {number(high, unit)}{usual}"
+
+
+def explained(row: Row) -> str:
+    """Before and after, which part of the model spoke, how sure it is, and whether that is its last word.
+
+    Empty where the document does not say.
+    """
+    said = []
+    before, after = row.get("before"), row.get("after")
+    if before is not None and after is not None and not pd.isna(before) and not pd.isna(after):
+        said.append(f"was {number(before, row.get('unit'))}, is {number(after, row.get('unit'))} now")
+    if row.get("part"):
+        said.append(f"told by: {row['part']}")
+    certainty = row.get("certainty")
+    if certainty is not None and not pd.isna(certainty) and certainty > SURE:
+        said.append(f"{min(float(certainty), 0.999):.1%} sure")
+    if row.get("provisional") is True:
+        said.append("not decided yet whether it passes or lasts")
+    return ", ".join(said)
+
+
+def scoped(about: Mapping[str, Any]) -> str:
+    """How far an incident reaches, and how often chance makes one like it; empty where its document does not say."""
+    said = []
+    if about.get("scope") == "fleet" and about.get("population"):
+        said.append(f"the whole fleet: {about['affected']:,} of {about['population']:,} hosts that could do the same")
+    elif about.get("affected"):
+        said.append(plural(int(about["affected"]), "host"))
+    per_day = about.get("false_alarms_per_day")
+    if per_day is not None:
+        said.append(f"chance makes {float(per_day):.2g} such incidents a day in the whole fleet")
+    return " · ".join(said)

@@ -1,0 +1,57 @@
+"""The browser, and what it looks at."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet import Fleet, running_fleet
+from playwright.sync_api import Browser, sync_playwright
+from pyspark.sql import SparkSession
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where pictures of the pages go."""
+    parser.addoption("--pictures", default=None, help="folder for pictures of the pages; default: the test's own")
+
+
+@pytest.fixture(scope="session")
+def pictures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for pictures."""
+    given = request.config.getoption("--pictures")
+    folder = Path(given) if given else tmp_path_factory.mktemp("pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium, of this machine."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine: install it (Debian: apt-get install chromium) and run this again")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def fleet(browser: Browser, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """The fleet, what was found on it, and the pages. Without a browser nothing is started."""
+    assert browser.is_connected()
+    with running_fleet(spark, tmp_path_factory.mktemp("fleet")) as found:
+        yield found

@@ -1,0 +1,139 @@
+"""A fleet whose incidents the pipeline itself has found, and the pages that show them.
+
+The simulator's events go into a real Kafka, all four jobs run over them to the end, once as version `live` and once, with
+other settings, as `stricter`, and `index` writes what they found to a real Elasticsearch: nothing on the pages is made up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from elasticsearch import Elasticsearch
+from kafka.admin import NewTopic
+from pyspark.sql import SparkSession
+
+from app import dashboard, jobs, topics
+from app.health import Health, HealthServer
+from app.run import prepare
+from app.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
+from app.simulator import Planned, SimulatorSettings, simulate
+from app.simulator.publish import Target, to_kafka
+from app.stack import Stack, running_stack
+from pipelines.runner import Runner
+
+JARS = PROJECT / ".kappa" / "jars"
+HOURS = 2.2
+INTERVAL = 10
+# Minutes before the end at which they begin, and how long they last: two of one kind on one host, two not over yet.
+EPISODES = (
+    ("deployment", 85, 0, ""),
+    ("network_delay", 75, 8, "vm-002"),
+    ("disk_filling", 60, 20, ""),
+    ("new_message", 35, 3, "vm-003"),
+    ("error_burst", 28, 4, "vm-001"),
+    ("host_silent", 20, 5, ""),
+    ("error_burst", 8, 8, "vm-001"),
+    ("host_silent", 5, 5, "vm-004"),
+)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Two versions of what was found on a simulated fleet, and where the pages are that show them."""
+
+    settings: Settings
+    address: str
+
+
+@contextmanager
+def running_fleet(spark: SparkSession, home: Path) -> Iterator[Fleet]:
+    """Everything, while it is looked at."""
+    health = Health(stale_seconds=3600.0)
+    with running_stack(Stack(home, jars=JARS)) as servers, HealthServer(health, "127.0.0.1", 0) as told:
+        own = Settings(
+            home=home,
+            jar_folder=JARS,
+            index=IndexSettings(scores=True),
+            kafka=KafkaSettings(bootstrap_servers=servers.kafka),
+            dashboard=DashboardSettings(jobs=(told.address,)),
+        )
+        own = own.model_copy(
+            update={
+                "law": dataclasses.replace(own.law, shards=4),
+                "topics": own.topics.model_copy(update={"timestamps": "create", "partitions": 2}),
+                "elasticsearch": own.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
+            }
+        )
+        feed(own)
+        make_labels_topic(own)
+        detection = dataclasses.replace(own.detection, spike_nats=own.detection.spike_nats * 1.5)
+        for settings in (own, own.model_copy(update={"version": "stricter", "detection": detection})):
+            run_to_end(spark, settings, health)
+        with served(own) as fleet:
+            yield fleet
+
+
+def feed(settings: Settings) -> None:
+    """The last hours of a small fleet, until now, into the log."""
+    topics.create(settings)
+    seconds = int(HOURS * 3600)
+    schedule = [Planned(kind, seconds - 60 * ago, max(60, 60 * m), host) for kind, ago, m, host in EPISODES]
+    simulation = simulate(
+        SimulatorSettings(
+            hosts=6,
+            hours=HOURS,
+            seed=3,
+            start=1000 * (int(time.time()) // INTERVAL * INTERVAL - seconds),
+            interval_seconds=INTERVAL,
+            late_share=0.002,
+            schedule=tuple(schedule),
+        )
+    )
+    names = {kind: settings.topic(kind) for kind in topics.INPUTS}
+    to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
+
+
+def make_labels_topic(settings: Settings) -> None:
+    """The topic of labels, where the deployment has not made it."""
+    client = topics.admin(settings)
+    try:
+        if settings.topic("labels") not in client.list_topics():
+            client.create_topics([NewTopic(name=settings.topic("labels"), num_partitions=1, replication_factor=1)])
+    finally:
+        client.close()
+
+
+def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
+    """All jobs of a version over what the log holds, and all that they found searchable."""
+    topics.create(settings)
+    prepare(settings, jobs.NAMES)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.law, on_progress=health.on_progress)
+    try:
+        for job in (
+            jobs.extract_job(settings),
+            jobs.detect_job(settings),
+            jobs.correlate_job(settings),
+            jobs.index_job(settings, threading.Event().wait),
+        ):
+            runner.run_to_end(job)
+    finally:
+        runner.stop()
+    with Elasticsearch(settings.elasticsearch.url or "") as client:
+        client.indices.refresh(index=f"*-{settings.version}-*")
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[Fleet]:
+    """The pages, while they are looked at."""
+    port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if dashboard.is_free(p))
+    server = dashboard.start(settings, port)
+    try:
+        yield Fleet(settings, f"http://127.0.0.1:{port}")
+    finally:
+        dashboard.end(server)

@@ -1,0 +1,213 @@
+"""Every page in a real browser, on what the pipeline found on a simulated fleet."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
+
+import pytest
+from fleet import Fleet
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+from app import topics
+from dashboards.labels import Log, recent
+from dashboards.navigation import PAGES
+
+pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+
+SIZE: ViewportSize = {"width": 1440, "height": 1000}
+MAX_PICTURE_BYTES = 300_000
+SECONDS = 30
+ZONE = "Europe/Berlin"
+# What stands on a page when it has read: the heading of its last part.
+LAST = {
+    "overview": "Closed incidents",
+    "incident": "Seen before?",
+    "series": "What its model believes now",
+    "logs": "Messages by rate: most lines",
+    "versions": "Who serves",
+    "pipeline": "Savepoints",
+}
+
+
+class Visit:
+    """A tab of the browser, and everything that went wrong in it."""
+
+    def __init__(self, browser: Browser, fleet: Fleet, scheme: str) -> None:
+        self._context = browser.new_context(
+            viewport=SIZE,
+            color_scheme="dark" if scheme == "dark" else "light",
+            timezone_id=ZONE,
+            locale="en-GB",
+        )
+        self.fleet, self.errors = fleet, list[str]()
+        self.page: Page = self._context.new_page()
+        self.page.set_default_timeout(1000 * SECONDS)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+
+    def open(self, path: str = "") -> Page:
+        """Go to a page, by its address, and wait until it has read."""
+        self.page.goto(f"{self.fleet.address}/{path}")
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until the page has run, has no skeleton left, and shows no error."""
+        done = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+        self.page.wait_for_selector(done, state="attached")
+        expect(self.page.locator('[data-testid="stSkeleton"]')).to_have_count(0)
+        expect(self.page.locator('[data-testid="stSpinner"]')).to_have_count(0)
+        expect(self.page.locator('[data-testid="stException"]')).to_have_count(0)
+
+    def heading(self, text: str) -> None:
+        """Wait for a heading."""
+        expect(self.page.get_by_role("heading", name=re.compile(re.escape(text)))).to_be_visible()
+
+    def picture(self, folder: Path, name: str) -> None:
+        """Take a picture of what is seen."""
+        self.page.mouse.move(0, 0)
+        file = folder / f"{name}.png"
+        self.page.screenshot(path=str(file), animations="disabled")
+        assert 10_000 < file.stat().st_size < MAX_PICTURE_BYTES
+
+    def close(self) -> None:
+        """Leave. Nothing may have gone wrong."""
+        self._context.close()
+        assert self.errors == []
+
+
+@pytest.fixture
+def visit(browser: Browser, fleet: Fleet) -> Iterator[Visit]:
+    """A tab in the light theme."""
+    wait_for_server(fleet.address)
+    made = Visit(browser, fleet, "light")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at_night(browser: Browser, fleet: Fleet) -> Iterator[Visit]:
+    """A tab in the dark theme."""
+    wait_for_server(fleet.address)
+    made = Visit(browser, fleet, "dark")
+    yield made
+    made.close()
+
+
+def wait_for_server(address: str) -> None:
+    """Until the pages are served."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            with urlopen(f"{address}/_stcore/health", timeout=1) as answer:
+                assert answer.status == 200
+                return
+        except URLError:
+            assert time.monotonic() < deadline, "the pages are not served"
+
+
+def first_incident(page: Page) -> None:
+    """Open the first of the open incidents by a click."""
+    page.locator('[data-testid="stPageLink"] a[href*="incident="]').first.click()
+
+
+def test_from_the_overview_to_an_incident_to_a_series(visit: Visit, pictures: Path) -> None:
+    page = visit.open()
+    visit.heading(LAST["overview"])
+    assert page.locator('[data-testid="stPageLink"] a').count() > 0
+    expect(page.locator(".vega-embed").first).to_be_visible()
+    visit.picture(pictures, "overview")
+    first_incident(page)
+    visit.heading(LAST["incident"])
+    visit.settle()
+    expect(page.locator(".vega-embed")).not_to_have_count(0)
+    visit.picture(pictures, "incident")
+    page.get_by_role("heading", name="Why").scroll_into_view_if_needed()
+    page.locator('[data-testid="stPageLink"] a[href*="series="]').first.click()
+    visit.heading(LAST["series"])
+    visit.settle()
+    asked = parse_qs(urlsplit(page.url).query)
+    assert asked["series"]
+    expect(page.locator(".vega-embed")).to_have_count(2)
+    visit.picture(pictures, "series")
+
+
+def test_label_given_on_the_page_is_in_the_log(visit: Visit, pictures: Path) -> None:
+    page = visit.open()
+    first_incident(page)
+    visit.heading("What was it?")
+    visit.settle()
+    identity = parse_qs(urlsplit(page.url).query)["incident"][0]
+    page.get_by_text("False alarm: nothing was wrong or new").click()
+    page.get_by_label("Comment").fill("the backup ran twice")
+    page.get_by_label("Your name").fill("Ada")
+    page.get_by_role("button", name=re.compile("Label this incident")).click()
+    expect(page.get_by_text("It is in the log")).to_be_visible()
+    page.get_by_text("It is in the log").scroll_into_view_if_needed()
+    visit.picture(pictures, "label")
+    own = visit.fleet.settings
+    written = recent(Log(own.topic("labels"), topics.client_options(own)))[-1]
+    assert (written["incident"], written["label"], written["version"]) == (identity, "false-alarm", "live")
+    assert (written["comment"], written["author"]) == ("the backup ran twice", "Ada")
+    assert written["series"]
+    assert written["host"]
+
+
+def test_version_and_range_are_switched_and_stay_in_the_address(visit: Visit, pictures: Path) -> None:
+    page = visit.open("?range=6h")
+    visit.heading(LAST["overview"])
+    page.get_by_label("Version").click()
+    page.get_by_role("option", name="stricter").click()
+    page.wait_for_url(re.compile("version=stricter"))
+    visit.settle()
+    asked = parse_qs(urlsplit(page.url).query)
+    assert (asked["version"], asked["range"]) == (["stricter"], ["6h"])
+    page.get_by_role("link", name=re.compile("Versions")).click()
+    visit.heading("Novelties over time")
+    visit.settle()
+    assert parse_qs(urlsplit(page.url).query)["version"] == ["stricter"]
+    expect(page.get_by_text("Only stricter")).to_be_visible()
+    visit.picture(pictures, "versions")
+
+
+def test_promotion_asks_and_says_what_it_would_do(visit: Visit) -> None:
+    page = visit.open("versions?version=stricter")
+    page.get_by_role("button", name=re.compile("Promote stricter")).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("kappa replay promote stricter")
+    expect(dialog).to_contain_text("would take over from live", timeout=120_000)
+    expect(dialog.get_by_role("button", name=re.compile("Yes, do it"))).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["logs", "pipeline"])
+def test_page_shows_the_fleet(visit: Visit, pictures: Path, name: str) -> None:
+    page = visit.open(name)
+    visit.heading(LAST[name])
+    visit.settle()
+    expect(page.locator('[data-testid="stDataFrame"]')).not_to_have_count(0)
+    expect(page.locator('[data-testid="stAlertContentError"]')).to_have_count(0)
+    visit.picture(pictures, name)
+
+
+def test_pages_are_of_use_at_night(at_night: Visit, pictures: Path) -> None:
+    page = at_night.open()
+    at_night.heading(LAST["overview"])
+    expect(page.locator(".vega-embed").first).to_be_visible()
+    at_night.picture(pictures, "overview-dark")
+    first_incident(page)
+    at_night.heading(LAST["incident"])
+    at_night.settle()
+    at_night.picture(pictures, "incident-dark")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_address_of_every_page_opens_it(visit: Visit, name: str) -> None:
+    page = visit.open(name)
+    expect(page.get_by_role("heading", name=PAGES[name][0], exact=True)).to_be_visible()
+    expect(page.get_by_text(f"Times are in {ZONE}").or_(page.get_by_text("Choose an incident")).first).to_be_visible()

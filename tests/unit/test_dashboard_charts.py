@@ -1,0 +1,115 @@
+"""What charts draw."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from dashboards.lanes import drawn, swim_lanes
+from dashboards.looks import LOOKS
+from dashboards.model_plot import model_plot, score_plot, with_gaps
+from dashboards.queries import NOVELTY, Span
+from dashboards.queries.frames import frame_of
+from dashboards.queries.series import POINT
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HOUR = Span(NOON - timedelta(hours=1), NOON)
+
+
+def novelty(kind: str, began: int, heard: int, **other: object) -> dict[str, object]:
+    """A row of NOVELTY; times in minutes before noon."""
+    since, latest = ((NOON - timedelta(minutes=m)).isoformat() for m in (began, heard))
+    until = latest if other.get("status") == "close" else None
+    row = dict.fromkeys(NOVELTY) | {"host": "vm-1", "series": "gauge/vm-1/web/m", "score": 20.0, "status": "open"}
+    return row | {"kind": kind, "since": since, "latest": latest, "until": until} | other
+
+
+ROWS = frame_of(
+    [
+        novelty("anomaly", 90, 30, status="close", metric="cpu"),
+        novelty("silence", 90, 90, series="host/vm-1"),
+        novelty("new", 20, 20, template="lost <*>", level="ERROR"),
+        novelty("anomaly", 10, 5, series="logs/vm-1/web/ERROR", level="ERROR", status="close"),
+    ],
+    NOVELTY,
+)
+
+
+def test_lanes_stay_within_the_span_and_what_is_not_over_reaches_its_end() -> None:
+    rows = drawn(ROWS.assign(lane=ROWS["host"]), HOUR, ZoneInfo("UTC"))
+    minutes = [[(NOON - row[name]) / timedelta(minutes=1) for name in ("from", "to")] for _, row in rows.iterrows()]
+    assert minutes == [[60, 30], [60, 0], [20, 20], [10, 5]]
+
+
+def test_lanes_say_the_true_times_in_the_zone_and_what_it_is_about() -> None:
+    rows = drawn(ROWS.assign(lane=ROWS["host"]), HOUR, ZoneInfo("Asia/Kolkata"))
+    assert list(rows["began"])[:2] == ["2026-11-21 16:00:00 IST"] * 2
+    assert list(rows["ended"])[:2] == ["2026-11-21 17:00:00 IST", "not over yet"]
+    assert list(rows["what"]) == ["cpu", "whole host", "lost <*>", "ERROR lines"]
+
+
+def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:
+    colours, shapes = zip(*LOOKS.values(), strict=True)
+    assert len(set(colours)) == len(set(shapes)) == len(LOOKS)
+
+
+def test_chart_is_a_valid_one_with_named_axes() -> None:
+    found = swim_lanes(ROWS, ["vm-1"], HOUR, ZoneInfo("Europe/Berlin")).to_dict()
+    bars = found["layer"][0]["encoding"]
+    assert bars["x"]["title"] == "event time (Europe/Berlin)"
+    assert bars["x"]["scale"]["domain"] == [int(t.timestamp() * 1000) for t in (HOUR.start, HOUR.end)]
+    assert bars["y"]["sort"] == ["vm-1"]
+    assert alt.Chart.from_dict(found)
+
+
+def points(minutes: list[float], kind: str = "normal") -> pd.DataFrame:
+    """Windows of a series so many minutes before noon; the last one of this kind."""
+    rows = [
+        {
+            "time": NOON - timedelta(minutes=minute),
+            "value": 5.0,
+            "least": 4.0,
+            "most": 6.0,
+            "typical": 5.0,
+            "lower": 3.0,
+            "upper": 7.0,
+            "score": 0.5,
+            "kind": "normal",
+        }
+        for minute in minutes
+    ]
+    rows[-1]["kind"] = kind
+    return frame_of(rows, POINT)
+
+
+def test_line_is_not_drawn_across_windows_that_are_missing() -> None:
+    assert len(with_gaps(points([9, 8, 7, 6, 5]))) == 5
+    holed = with_gaps(points([30, 29, 28, 27, 5, 4]))
+    assert len(holed) == 7
+    assert holed["value"].isna().sum() == 1
+    assert holed["time"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_points_are_drawn_as_they_are(count: int) -> None:
+    assert len(with_gaps(points([50.0, 20.0, 1.0][:count]))) == count
+
+
+def test_novel_windows_are_marked_and_others_are_not() -> None:
+    calm = model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu").to_dict()
+    novel = model_plot(points([3, 2, 1], "anomaly"), HOUR, ZoneInfo("UTC"), "cpu").to_dict()
+    assert len(novel["layer"]) == len(calm["layer"]) + 1
+    mark = novel["layer"][-1]
+    assert mark["transform"] == [{"filter": {"field": "kind", "oneOf": ["anomaly"]}}]
+    assert mark["encoding"]["color"]["scale"]["range"] == [LOOKS["anomaly"][0]]
+    assert all(layer["encoding"]["y"]["title"] == "cpu" for layer in novel["layer"])
+
+
+def test_model_and_score_plots_are_valid_charts() -> None:
+    for chart in (
+        model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu"),
+        score_plot(points([3]), HOUR, ZoneInfo("UTC")),
+    ):
+        assert alt.Chart.from_dict(chart.to_dict())

@@ -1,0 +1,158 @@
+"""What the pages' process is told, and what it asks of others: commands and jobs."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from app import dashboard
+from app.health import Health, HealthServer
+from app.settings import DashboardSettings, ElasticsearchSettings, HealthSettings, KafkaSettings, Settings, load
+from dashboards import commands, jobs
+from dashboards.commands import CommandError, Desk
+from dashboards.labels import Log
+from dashboards.links import any_of, kibana
+from dashboards.queries import Connection, Span
+from pipelines.law import Law
+
+SECRET = "s3cret"
+
+
+def settings(home: Path) -> Settings:
+    """Settings that name servers and have secrets."""
+    return Settings(
+        home=home,
+        law=Law(shards=8),
+        kafka=KafkaSettings(
+            bootstrap_servers="kafka:9092",
+            security_protocol="SASL_SSL",
+            sasl_username="kappa",
+            sasl_password=SecretStr(SECRET),
+        ),
+        elasticsearch=ElasticsearchSettings(url="http://search:9200", username="kappa", password=SecretStr(SECRET)),
+        health=HealthSettings(port=9464),
+    )
+
+
+def test_commands_of_the_pages_have_the_settings_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:1")
+    own = settings(tmp_path)
+    told = dashboard.environment(own)
+    assert not [name for name in told if name.startswith("KAPPA_KAFKA__")]
+    monkeypatch.delenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS")
+    for name, text in told.items():
+        if name.startswith("KAPPA_"):
+            monkeypatch.setenv(name, text)
+    monkeypatch.chdir(tmp_path)
+    assert load() == own
+
+
+def test_pages_are_told_where_servers_and_jobs_are(tmp_path: Path) -> None:
+    told = dashboard.environment(settings(tmp_path))
+    assert Connection.of(told).password == SECRET
+    log = Log.of(told)
+    assert (log.topic, log.options["bootstrap_servers"], log.options["sasl_plain_password"]) == (
+        "labels",
+        "kafka:9092",
+        SECRET,
+    )
+    assert jobs.addresses(told, "live") == ["http://127.0.0.1:9464"]
+    named = settings(tmp_path).model_copy(update={"dashboard": DashboardSettings(jobs=("http://a:1", "http://b:2/"))})
+    assert jobs.addresses(dashboard.environment(named), "live") == ["http://a:1", "http://b:2"]
+
+
+def test_labels_have_one_topic_for_all_versions(tmp_path: Path) -> None:
+    other = settings(tmp_path).model_copy(update={"version": "other"})
+    assert dashboard.environment(other)["KAPPA_DASHBOARD_LABELS"] == "labels"
+
+
+def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    health = Health(120.0)
+    health.on_progress("index", {"batchId": 3, "batchDuration": 500, "numInputRows": 7})
+    health.expect("extract-0-of-2")
+    with HealthServer(health, "127.0.0.1", 0) as server:
+        told = [server.address, "http://127.0.0.1:1"]
+        monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps(told))
+        found = jobs.report("live")
+    assert list(found.jobs) == ["extract-0-of-2", "index"]
+    assert (found.jobs["index"]["rows"], found.jobs["index"]["batch_seconds"]) == (7, 0.5)
+    assert list(found.silent) == ["http://127.0.0.1:1"]
+
+
+def test_job_that_is_not_well_still_says_what_it_knows() -> None:
+    health = Health(-1.0)
+    health.expect("detect")
+    with HealthServer(health, "127.0.0.1", 0) as server:
+        found = jobs.fetch(server.address)
+    assert isinstance(found, dict)
+    assert found["detect"]["healthy"] is False
+
+
+def test_process_that_runs_detect_is_found_by_what_it_wrote_down(tmp_path: Path) -> None:
+    told = {"KAPPA_DASHBOARD_RUN": str(tmp_path), "KAPPA_DASHBOARD_JOBS": '["http://a:1"]'}
+    assert jobs.addresses(told, "live") == ["http://a:1"]
+    (tmp_path / "live-detect.json").write_text('{"address": "http://127.0.0.1:7"}')
+    assert jobs.addresses(told, "live") == ["http://a:1", "http://127.0.0.1:7"]
+    assert jobs.addresses(told, "other") == ["http://a:1"]
+
+
+def calls(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Let the pages run this program for `kappa`."""
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
+
+
+def test_command_answers_its_object_and_is_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls(monkeypatch, "import json, sys; print(json.dumps({'asked': sys.argv[1:]}))")
+    assert commands.answer(["state", "a b"], 60) == {"asked": ["state", "a b", "--json"]}
+
+
+def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls(monkeypatch, "import sys; sys.stderr.write('starting\\nkappa: no version x\\n'); sys.exit(1)")
+    with pytest.raises(CommandError, match=r"^no version x$"):
+        commands.answer(["state"], 60)
+
+
+def test_command_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls(monkeypatch, "import threading; threading.Event().wait()")
+    with pytest.raises(CommandError, match="not ready within"):
+        commands.answer(["state"], 0.5)
+
+
+def test_pages_that_were_started_otherwise_cannot_run_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAPPA_DASHBOARD_COMMAND", raising=False)
+    with pytest.raises(CommandError, match="kappa dashboard"):
+        commands.answer(["state"], 1)
+
+
+def test_only_one_command_runs_at_a_time_and_all_it_says_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls(monkeypatch, "import sys; print('one'); sys.stderr.write('two'); sys.stdout.flush(); sys.stdin.read()")
+    desk = Desk()
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "DEVNULL", subprocess.PIPE)
+        work = desk.begin(["replay", "promote", "x"])
+    assert desk.is_busy
+    with pytest.raises(CommandError, match=re.escape("`kappa replay promote x` is running")):
+        desk.begin(["replay", "rollback"])
+    assert work.process.stdin is not None
+    work.process.stdin.close()
+    assert work.process.wait(30) == 0
+    assert sorted(work.said.replace("two", "two\n").split()) == ["one", "two"]
+    assert not desk.is_busy
+
+
+def test_link_to_kibana_has_time_and_filter_and_is_absent_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from datetime import UTC, datetime
+
+    span = Span(datetime(2026, 11, 21, 11, tzinfo=UTC), datetime(2026, 11, 21, 12, tzinfo=UTC))
+    monkeypatch.delenv("KAPPA_DASHBOARD_KIBANA_URL", raising=False)
+    assert kibana("novelties", span, "*") is None
+    monkeypatch.setenv("KAPPA_DASHBOARD_KIBANA_URL", "https://kibana.example.net/")
+    found = kibana("novelties", span, any_of("novelty.series", ["gauge/vm-1/web/it's"]))
+    assert found is not None
+    assert found.startswith("https://kibana.example.net/app/discover#/?_g=")
+    assert "2026-11-21T11%3A00%3A00%2B00%3A00" in found
+    assert "gauge%2Fvm-1%2Fweb%2Fit%21%27s" in found
