@@ -149,14 +149,20 @@ def columns_of(file: Path, names: list[str]) -> pd.DataFrame:
     """Columns of a file, those of CSV as texts."""
     try:
         if is_parquet(file):
-            return pq.read_table(file, columns=names).to_pandas()
+            return frame(pq.read_table(file, columns=names))
         parsing = csv_format.ParseOptions(delimiter=delimiter_of(file), newlines_in_values=True)
         as_text = csv_format.ConvertOptions(
             column_types={name: pa.string() for name in names}, include_columns=names, strings_can_be_null=False
         )
-        return csv_format.read_csv(file, parse_options=parsing, convert_options=as_text).to_pandas()
+        return frame(csv_format.read_csv(file, parse_options=parsing, convert_options=as_text))
     except (OSError, pa.ArrowException) as error:
         raise InputError(unreadable(file, error)) from error
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """A table as pandas has it."""
+    found: pd.DataFrame = table.to_pandas()
+    return found
 
 
 def numbers(file: Path, name: str, column: pd.Series[Any]) -> Floats:

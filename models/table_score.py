@@ -11,7 +11,7 @@ and beside it a score to raise alarms by, which says each event once:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -93,8 +93,15 @@ class TableScorer:
         else:
             alarm = 0.0 if goes_on else min(score, UNCONFIRMED * self._p.loud_nats)
         since = self._since.get(scores.series[0], 0) if goes_on else 0
-        numbers = (float(column[0]) for column in (scores.value, scores.typical, scores.lower, scores.upper))
-        return RowAnswer(alarm, opens or changes, kind, since, score, *numbers, said=own)
+        return replace(
+            seen(scores, 0),
+            anomaly_score=alarm,
+            novelty=opens or changes,
+            kind=kind,
+            since=since,
+            score=score,
+            said=own,
+        )
 
 
 @dataclass
@@ -124,15 +131,15 @@ class _Host:
         elif begins:
             self.since = at_ms - int(1000 * self.seconds)
         kind = "warming" if np.isnan(nats) else self._kind(scores, metrics) if strange else "normal"
-        top = self.loudest
-        return RowAnswer(
-            nats, begins, kind, self.since, nats, top.value, top.typical, top.lower, top.upper, top.top, top.share, own
+        return replace(
+            self.loudest, anomaly_score=nats, novelty=begins, kind=kind, since=self.since, score=nats, said=own
         )
 
     def _kind(self, scores: Scores, metrics: Texts) -> str:
         """What is said of the metric that contributes most, where anything is."""
-        at = np.flatnonzero(metrics == self.loudest.top[0]) if self.loudest.top else []
-        found = str(scores.kind[at[0]]) if len(at) else "anomaly"
+        names = metrics.tolist()
+        there = bool(self.loudest.top) and self.loudest.top[0] in names
+        found = str(scores.kind[names.index(self.loudest.top[0])]) if there else "anomaly"
         return "anomaly" if found in QUIET else found
 
 
@@ -143,9 +150,16 @@ def _contributors(scores: Scores, metrics: Texts, share: Floats) -> RowAnswer:
     chosen = [int(i) for i in order if known[i] >= LEAST_SHARE]
     if not chosen:
         return RowAnswer()
-    numbers = [float(column[chosen[0]]) for column in (scores.value, scores.typical, scores.lower, scores.upper)]
-    top = tuple(str(metrics[i]) for i in chosen)
-    return RowAnswer(UNKNOWN, False, "", 0, UNKNOWN, *numbers, top, tuple(float(known[i]) for i in chosen))
+    top, shares = tuple(str(metrics[i]) for i in chosen), tuple(float(known[i]) for i in chosen)
+    return replace(seen(scores, chosen[0]), top=top, share=shares)
+
+
+def seen(scores: Scores, at: int) -> RowAnswer:
+    """What was seen and expected of the metric at a place."""
+    value, typical, lower, upper = (
+        float(column[at]) for column in (scores.value, scores.typical, scores.lower, scores.upper)
+    )
+    return RowAnswer(value=value, typical=typical, lower=lower, upper=upper)
 
 
 def window(names: Texts, values: Floats) -> Windows:

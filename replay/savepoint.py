@@ -185,7 +185,8 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     if CHALLENGERS in shard.parts:
         memories, own = store.read_part(shard.parts[CHALLENGERS])
         names = column(tables["gauges"], "series")
-        tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": [own["made_by"]] * len(names)})
+        made_by = pa.array([own["made_by"]] * len(names), type=pa.string())
+        tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": made_by})
     tables["episodes"] = episodes_table(episodes["episode"])
     tables["trials"] = pa.Table.from_pylist(about["trials"], schema=pa.schema(TRIAL.items()))
     texts, _ = read["texts"]
