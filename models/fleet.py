@@ -5,6 +5,9 @@ comes or goes. Episodes of a role are a cluster while each begins within `join_s
 `fleet_hosts` different hosts is of the fleet. Two would not do: where five hosts a day begin a false episode of some role, two of them
 fall together within a minute about once a day over fifty roles, three about once a year.
 
+Who began before there were so many keeps an incident of its own: with a handful of hosts it may be another story that
+falls together with theirs. With ten or more it is one of them, and is taken into theirs unless its own has been told.
+
 It fails where a fault runs through a fleet slower than that: each host is an incident of its own, unless a service's metric,
 level or template holds them together.
 """
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from models.statements import Key
+
+LARGE = 10
 
 
 class Begun(Protocol):
@@ -39,6 +44,11 @@ class Cluster:
     start: int
     hosts: frozenset[str]
     episodes: frozenset[str]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a host that began a little earlier is one of them rather than a coincidence."""
+        return len(self.hosts) >= LARGE
 
     @property
     def key(self) -> Key:

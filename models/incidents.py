@@ -82,8 +82,18 @@ class Correlator:
                 if incident is not None:
                     incident.take_in(group, self._parameters)
                     incident.spread(own, self._parameters)
+                    self._gather(incident, own)
                     touched[incident.id] = incident
-        return sorted(touched.values(), key=age)
+        return sorted((i for i in touched.values() if i.members), key=age)
+
+    def _gather(self, incident: OpenIncident, own: list[Cluster]) -> None:
+        """Episodes of large clusters that lie in incidents which nobody has been told of move to that of the fleet."""
+        wanted = {episode for cluster in own if cluster.is_large for episode in cluster.episodes}
+        for other in sorted(self._open, key=age):
+            if other is not incident and not other.told:
+                for name in sorted(wanted & other.members.keys()):
+                    incident.gather(other.give(name), self._parameters)
+        self._open = [i for i in self._open if i.members]
 
     def _at_once(self, unknown: list[Statement]) -> list[Cluster]:
         """What the fleet does now: clusters of the roles of these episodes, with those that are known already."""
@@ -98,10 +108,10 @@ class Correlator:
         own: list[Cluster],
         within_reach: Mapping[Key, list[tuple[float, OpenIncident]]],
     ) -> OpenIncident | None:
-        """The open incident that a group belongs to. What the fleet does goes where others of its clusters are, or nowhere."""
+        """The open incident that a group belongs to. What the fleet does goes to one of the fleet with its clusters, or none."""
         if not own:
             return oldest_touched(group, within_reach)
-        among = [i for i in self._open if any(not c.episodes.isdisjoint(i.members) for c in own)]
+        among = [i for i in self._open if i.role and any(not c.episodes.isdisjoint(i.members) for c in own)]
         return min(among, key=age, default=None)
 
     def _long_gone(self, statement: Statement) -> bool:

@@ -115,6 +115,19 @@ class OpenIncident:
                 self.role = cluster.role
                 add(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
 
+    def give(self, name: str) -> Member:
+        """Let go of a member, for another incident."""
+        self.novelties -= 1
+        return self.members.pop(name)
+
+    def gather(self, member: Member, limits: CorrelationParameters) -> None:
+        """Take in a member of another incident, which nobody has been told of."""
+        self.novelties += 1
+        self.members[member.id] = member
+        add(self.hosts, [member.host], limits.max_hosts)
+        self.end = max(self.end, member.end)
+        self.start = self.start if self.told else min(self.start, member.start)
+
     def weigh(self, watched: Watched, limits: CorrelationParameters) -> None:
         """Learn what was watched when something was said, and how surprising it is now."""
         numbers = replace(watched, services={})

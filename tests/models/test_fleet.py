@@ -53,16 +53,33 @@ def test_hosts_that_fall_silent_together_are_one_incident() -> None:
     assert (second.kind, second.scope, second.population) == ("change", "host", None)
 
 
-def test_the_third_host_within_the_time_makes_the_first_ones_incident_one_of_the_fleet() -> None:
+def test_the_third_host_within_the_time_begins_one_of_the_fleet() -> None:
     story = [said(f"gauge/{host}//load", window, evidence=STRONG) for window, host in enumerate("abcd", start=1)]
     incidents = told(story, until=5, watched=WATCHED)
     assert [(i.status, i.scope, i.affected) for i in incidents] == [
         ("open", "host", 1),
         ("open", "host", 1),
-        ("update", "fleet", 3),
+        ("open", "fleet", 3),
         ("update", "fleet", 4),
     ]
-    assert incidents[2].id == incidents[3].id == incidents[0].id
+    assert [len(i.hosts) for i in incidents] == [1, 1, 1, 2]
+
+
+def test_who_began_first_is_taken_into_the_fleet_if_nobody_has_been_told() -> None:
+    begun = [("a", 1), ("b", 2), *((f"h{n}", 3) for n in range(9))]
+    story = [said(f"gauge/{host}//load", window, evidence=16.0) for host, window in begun]
+    story += [said(f"gauge/{host}//load", 4, "update", start=window, evidence=STRONG) for host, window in begun]
+    (incident,) = told(story, until=5, watched=WATCHED)
+    assert (incident.scope, len(incident.hosts), incident.novelties) == ("fleet", 11, 11)
+    assert (incident.start, incident.window_end) == (at(1), at(4))
+
+
+def test_with_a_handful_of_hosts_who_began_first_may_be_another_story() -> None:
+    begun = list(zip("abcd", (1, 4, 4, 4), strict=True))
+    story = [said(f"gauge/{host}//load", window, evidence=16.0) for host, window in begun]
+    story += [said(f"gauge/{host}//load", 6, "update", start=window, evidence=STRONG) for host, window in begun]
+    found = told(story, until=6, watched=WATCHED)
+    assert [(i.scope, i.hosts, i.start) for i in found] == [("host", ["a"], at(1)), ("fleet", ["b", "c", "d"], at(4))]
 
 
 def test_what_hosts_do_one_after_the_other_is_not_of_the_fleet() -> None:
