@@ -225,6 +225,8 @@ def check_partitions(settings: Settings, count: Callable[[str], int]) -> None:
     for kind, wanted in settings.input_partitions.items():
         topic = settings.topic(kind)
         found = count(topic)
+        if found > wanted and kind == "labels":
+            raise LawBroken(retention.say_more_of_labels(topic, found))
         if found > wanted:
             raise LawBroken(retention.say_more_partitions(topic, found, wanted, f"topics.{kind}_partitions"))
 

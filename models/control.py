@@ -122,7 +122,7 @@ class Control:
 
     def speak(self, now: int, said: Sequence[Novelty]) -> list[Novelty]:
         """What may be said of it. An episode that began under a mute is said after it, if it still goes on."""
-        unsaid = self._state.unsaid
+        unsaid = self._state.control.unsaid
         if not (unsaid or any(self._holding)):
             return list(said)
         spoken = [one for novelty in said if (one := self._spoken(novelty)) is not None]
@@ -136,7 +136,7 @@ class Control:
         return spoken
 
     def _spoken(self, novelty: Novelty) -> Novelty | None:
-        unsaid, name = self._state.unsaid, novelty.series
+        unsaid, name = self._state.control.unsaid, novelty.series
         muted, hidden = self.muted(name), name in unsaid
         if novelty.status == "open" and muted:
             unsaid.add(name)

@@ -43,7 +43,7 @@ def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Param
     names |= {state.counts.names[row] for row in chosen["counts"].tolist()}
     names |= {f"host/{state.hosts.names[row]}" for row in chosen["hosts"].tolist()}
     names |= {f"service/{state.contexts.names[row]}" for row in chosen["contexts"].tolist()}
-    for known in (state.trials, state.spoken, state.demands):
-        for name in names & known.keys():
-            del known[name]
+    for name in names & state.trials.keys():
+        del state.trials[name]
+    state.control.forget(names)
     return [state.episodes.close(name, now) for name in sorted(names & state.episodes.open.keys())]

@@ -87,40 +87,40 @@ class Labels:
             return
         for pattern in self._patterns(name):
             if label == TRUE:
-                self._state.demands.get(name, {}).pop(pattern, None)
+                self._state.control.demands.get(name, {}).pop(pattern, None)
             else:
                 left, most = self._left(name, pattern, now), MOST_LABELS * self._p.label_nats
                 added = min(left + self._p.label_nats, most)
-                self._state.demands.setdefault(name, {})[pattern] = (added, now)
-        if not self._state.demands.get(name, True):
-            del self._state.demands[name]
+                self._state.control.demands.setdefault(name, {})[pattern] = (added, now)
+        if not self._state.control.demands.get(name, True):
+            del self._state.control.demands[name]
 
     def _patterns(self, name: str) -> list[str]:
         """The pattern of the last episode that was said of a series; if that is not known, all that are usual."""
-        last = self._state.spoken.get(name)
+        last = self._state.control.spoken.get(name)
         if last is not None:
             return [last[0]]
         return [named(part, way) for part in USUAL.get(name.split("/", 1)[0], ()) for way in (UP, DOWN)]
 
     def _left(self, name: str, pattern: str, now: int) -> float:
-        nats, at = self._state.demands.get(name, {}).get(pattern, (0.0, now))
+        nats, at = self._state.control.demands.get(name, {}).get(pattern, (0.0, now))
         return float(nats * 2.0 ** (-(now - at) / (DAY_MS * self._p.label_half_life_days)))
 
     @property
     def any(self) -> bool:
         """Whether any pattern needs more than the usual."""
-        return bool(self._state.demands)
+        return bool(self._state.control.demands)
 
     def note(self, spoken: Iterable[Novelty]) -> None:
         """Remember what was said, to know what a label is about."""
         for novelty in spoken:
             episode = self._state.episodes.get(novelty.series)
             if novelty.status == "open" and episode is not None:
-                self._state.spoken[novelty.series] = (named(episode.cause, way_of(episode)), novelty.window_end)
+                self._state.control.spoken[novelty.series] = (named(episode.cause, way_of(episode)), novelty.window_end)
 
     def forget(self, now: int) -> None:
         """Once an hour: let go of what is long ago, or hardly counts any more."""
-        state, oldest = self._state, now - DAY_MS * self._p.forget_days
+        state, oldest = self._state.control, now - DAY_MS * self._p.forget_days
         state.spoken = {name: last for name, last in state.spoken.items() if last[1] >= oldest}
         kept = {
             name: {pattern: found for pattern, found in own.items() if self._left(name, pattern, now) >= LEAST_NATS}
@@ -145,14 +145,14 @@ class Labels:
     def _made(self, table: str, pattern: str, at: int, prefix: str) -> Floats:
         columns = getattr(self._state, table)
         found = np.zeros(len(columns))
-        for name in self._state.demands:
+        for name in self._state.control.demands:
             row = columns.index.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
             if row is not None:
                 found[row] = self._left(name, pattern, max(at, self._since(name, pattern)))
         return found
 
     def _since(self, name: str, pattern: str) -> int:
-        return int(self._state.demands[name].get(pattern, (0.0, 0))[1])
+        return int(self._state.control.demands[name].get(pattern, (0.0, 0))[1])
 
 
 def way_of(episode: Episode) -> str:

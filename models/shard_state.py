@@ -15,6 +15,7 @@ from models import gamma_poisson as poisson
 from models import metric_rows as of
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories
+from models.control_state import ControlState
 from models.episodes import Episodes
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -52,9 +53,7 @@ class ShardState:
     `univariate` has the rows of `gauges`, and so has `challengers` where there is one; those that were added since the last
     window are still missing there.
     `texts` holds the beginnings of templates by their ids, for reasons.
-    `unsaid` names the series whose open episodes have not been said, because they are muted.
-    `spoken` has of series the pattern of their last episode that was said, and when; `demands` what patterns need beyond the
-    usual, nats, and since when: see `labels`.
+    `control` is what is remembered of mutes and labels.
     `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
     come or gone since the last dump.
     """
@@ -68,9 +67,7 @@ class ShardState:
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
-    unsaid: set[str] = field(default_factory=set)
-    spoken: dict[str, tuple[str, int]] = field(default_factory=dict)
-    demands: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
+    control: ControlState = field(default_factory=ControlState)
     steps: int = 0
     first: int = 0
     last: int = 0
@@ -137,7 +134,7 @@ class ShardState:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
-        about |= {"unsaid": sorted(self.unsaid), "spoken": self.spoken, "demands": self.demands}
+        about["remembered"] = self.control.rows()
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
         parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
         if self.renamed or not only_changed:
@@ -179,11 +176,7 @@ class ShardState:
         arrays, about = read_part(parts["episodes"])
         state.episodes = Episodes.load(arrays["episode"].to_pylist())
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
-        state.unsaid = set(about["unsaid"])
-        state.spoken = {name: (pattern, at) for name, (pattern, at) in about["spoken"].items()}
-        state.demands = {
-            name: {pattern: (nats, at) for pattern, (nats, at) in own.items()} for name, own in about["demands"].items()
-        }
+        state.control = ControlState.of(about["remembered"])
         state.steps, state.first, state.last = about["steps"], about["first"], about["last"]
         state.renamed = False
         return state

@@ -244,3 +244,11 @@ def say_more_partitions(topic: str, found: int, wanted: int, setting: str) -> st
         f"topic {topic} has {found} partitions, the version began with {wanted}: its jobs would never read the new ones; "
         f"stop them, `kappa savepoint create NAME`, set {setting} to {found}, then `kappa run all --savepoint NAME`"
     )
+
+
+def say_more_of_labels(topic: str, found: int) -> str:
+    """One sentence about partitions of the topic of labels, which has one."""
+    return (
+        f"topic {topic} has {found} partitions, wanted 1: labels in the others would never be read; use another "
+        "topics.prefix, or delete the topic and `kappa topics create`"
+    )

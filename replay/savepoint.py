@@ -5,6 +5,7 @@
         hot.parquet cold.parquet                                        the univariate model of each metric
     challengers.parquet                                             what a challenger knows of each, where there is one
         episodes.parquet trials.parquet texts.parquet                   what is open, on trial, and known of templates
+        remembered.parquet                                              what is muted, and what labels have changed
         shards.parquet                                                  where each shard stands, and its rows
         correlator.json                                                 open incidents, and statements that wait
         manifest.json                                                   what it is of, the files' hashes
@@ -34,11 +35,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from app.errors import InputError
-from models import incidents, shard_state, store, univariate_state
+from models import control_state, incidents, shard_state, store, univariate_state
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories, Memory
 
-FORMAT = 2
+FORMAT = 3
 # That of the statements that wait is set in pipelines/correlate.py, which cannot be imported without Spark.
 FORMATS = {"models": store.FORMAT, "incidents": incidents.FORMAT, "statements": 2}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
@@ -53,7 +54,9 @@ TRIAL = {
     "returns": pa.int64(),
     "windows": pa.int64(),
 }
-TABLES = (*LABELS, *univariate_state.PARTS, "episodes", "trials", "texts")
+REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in control_state.COLUMNS.items()}
+LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # what the part `episodes` lists beside them
+TABLES = (*LABELS, *univariate_state.PARTS, "episodes", *LISTED, "texts")
 
 Tables = dict[str, pa.Table]
 
@@ -188,7 +191,8 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         made_by = pa.array([own["made_by"]] * len(names), type=pa.string())
         tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": made_by})
     tables["episodes"] = episodes_table(episodes["episode"])
-    tables["trials"] = pa.Table.from_pylist(about["trials"], schema=pa.schema(TRIAL.items()))
+    for name, schema in LISTED.items():
+        tables[name] = pa.Table.from_pylist(about[name], schema=pa.schema(schema.items()))
     texts, _ = read["texts"]
     tables["texts"] = pa.table({"template_id": texts["id"], "text": texts["text"]})
     where = {
@@ -438,8 +442,8 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     lengths = {name: len(tables[name]) for name in LABELS}
     parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
-    trials = tables["trials"].drop_columns(["shard"]).to_pylist()
-    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, "trials": trials})
+    listed = {name: tables[name].drop_columns(["shard"]).to_pylist() for name in LISTED}
+    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, **listed})
     texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
     parts["texts"] = store.part(texts, {})
     return parts

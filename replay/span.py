@@ -121,7 +121,8 @@ def check_partitions(settings: Settings, consumer: KafkaConsumer, extents: Mappi
         found = len(consumer.partitions_for_topic(topic) or ())
         wanted = sum(1 for name, _ in partitions_of(settings) if name == topic)
         if found != wanted:
-            msg = f"topic {topic} has {found} partitions, wanted {wanted}; set topics.{kind}_partitions to match, or topics.prefix"
+            own = "" if kind == "labels" else f"set topics.{kind}_partitions to match, or "
+            msg = f"topic {topic} has {found} partitions, wanted {wanted}; {own}set topics.prefix, or `kappa topics create`"
             raise InputError(msg)
 
 

@@ -93,13 +93,13 @@ def test_a_gross_deviation_is_said_in_spite_of_a_label() -> None:
 def test_false_alarms_add_up_to_a_bound_and_fade() -> None:
     each = Parameters().label_nats
     once, often = ({70: [(FALSE_ALARM, CPU)] * n} for n in (1, 50))
-    nats = [tell(ROWS[:80], labels).detector._state.demands[CPU]["strange up"][0] for labels in (once, often)]
+    nats = [tell(ROWS[:80], labels).detector._state.control.demands[CPU]["strange up"][0] for labels in (once, often)]
     assert nats == [pytest.approx(each), pytest.approx(3 * each)]
     quick = Teller(ShardDetector(dataclasses.replace(QUICK, label_half_life_days=0.01)))
-    assert tell(ROWS[:80], once, quick).detector._state.demands
+    assert tell(ROWS[:80], once, quick).detector._state.control.demands
     quick.gap(1000)
     tell(ROWS[:1], {}, quick)
-    assert quick.detector._state.demands == {}
+    assert quick.detector._state.control.demands == {}
 
 
 def test_an_expected_change_is_adopted_at_once() -> None:

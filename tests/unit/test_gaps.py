@@ -153,7 +153,7 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
 
 def test_added_partitions_say_how_to_go_on_with_them() -> None:
     settings = Settings(home=Path("nowhere"))
-    counts = {"telemetry": 2, "logs": 3}
+    counts = {"telemetry": 2, "logs": 3, "labels": 1}
     with pytest.raises(LawBroken) as error:
         gaps.check_partitions(settings, counts.__getitem__)
     said = str(error.value)
@@ -166,7 +166,9 @@ def test_added_partitions_say_how_to_go_on_with_them() -> None:
         "--savepoint",
     ):
         assert word in said
-    gaps.check_partitions(settings, {"telemetry": 2, "logs": 2}.__getitem__)
+    gaps.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1}.__getitem__)
+    with pytest.raises(LawBroken, match="labels has 2 partitions, wanted 1"):
+        gaps.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 2}.__getitem__)
 
 
 def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -> None:
