@@ -23,7 +23,14 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from app.errors import StackError
 from app.java import server_java
 
-PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
+
+def _pyspark_jars() -> Path:
+    """The jars that come with Spark: in its wheel, or, as spark-submit imports pyspark from an archive, in `SPARK_HOME`."""
+    own, home = Path(pyspark.__file__).parent / "jars", os.environ.get("SPARK_HOME")
+    return Path(home) / "jars" if home and not own.is_dir() else own
+
+
+PYSPARK_JARS = _pyspark_jars()
 _SET_PARENT_DEATH_SIGNAL = 1
 _NAMES_AN_ERROR = re.compile(r"Exception|[a-z]Error|\bERROR\b|\bFATAL\b")
 _END_GRACE_SECONDS = 5.0

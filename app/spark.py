@@ -67,8 +67,12 @@ def is_local(settings: Settings) -> bool:
 
 def on_a_cluster() -> dict[str, str]:
     """What executors on other machines need beside the jars, which the driver serves them."""
-    # Python workers there import the jobs' modules: from where they are here, if they are there.
-    return {"spark.executorEnv.PYTHONPATH": str(PROJECT)}
+    return {
+        # Python workers there import the jobs' modules: from where they are here, if they are there.
+        "spark.executorEnv.PYTHONPATH": str(PROJECT),
+        # Hadoop looks for the class of a file system in threads of executors that may not know the jars which those were sent.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
+    }
 
 
 @contextmanager
