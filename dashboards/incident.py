@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,7 @@ from dashboards.labels import LabelError
 from dashboards.lanes import swim_lanes
 from dashboards.looks import badge
 from dashboards.model_plot import HOW_TO_READ, model_plot
+from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
 from dashboards.queries.overview import open_incidents
@@ -49,9 +51,20 @@ APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "sile
 
 
 @dataclass(frozen=True)
+class Missing:
+    """The version has no such incident. `newest` is the version's latest event time."""
+
+    id: str
+    newest: datetime | None
+    read: datetime
+
+
+@dataclass(frozen=True)
 class Found:
     """All that the page shows of an incident. `points`: for the first contributions that have scores."""
 
+    newest: datetime | None
+    read: datetime
     incident: Incident
     episodes: Listing
     similar: Listing
@@ -87,14 +100,26 @@ def choose(view: View) -> None:
 def part(view: View, identity: str) -> None:
     """Read and show."""
     found = chrome.known(view, "incident", identity, lambda client: read(client, view.version, identity))
-    if isinstance(found, Found):
+    if found is not None:
         show(found, view)
-    elif found is not None:
+
+
+def show(found: Found | Missing, view: View) -> None:
+    """All that was read."""
+    if not chrome.fresh(view, found.newest, found.read):
+        return
+    if isinstance(found, Missing):
         st.warning(
-            f"Version `{view.version}` has no incident `{identity}`: it is another version's, or its index has gone with "
+            f"Version `{view.version}` has no incident `{found.id}`: it is another version's, or its index has gone with "
             "age. Choose the version above, or go back to Overview.",
             icon=":material/search_off:",
         )
+        return
+    head(found.incident, view)
+    show_timeline(found, view)
+    show_contributions(found, view)
+    show_templates(found, view)
+    show_similar(found, view)
 
 
 def kept(view: View, identity: str) -> Found | None:
@@ -104,30 +129,23 @@ def kept(view: View, identity: str) -> Found | None:
     return entry[2] if same and isinstance(entry[2], Found) else None
 
 
-def read(client: Elasticsearch, version: str, identity: str) -> Found | str:
-    """All of an incident; its id where the version has none of it. Raises QueryError if a search fails."""
-    of = incident(client, version, identity)
+def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
+    """All of an incident. Raises QueryError if a search fails."""
+    of, newest = incident(client, version, identity), newest_event(client, version)
     if of is None:
-        return identity
+        return Missing(identity, newest, chrome.now())
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         said, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series[:PLOTTED], of.shown)
         return Found(
+            newest=newest,
+            read=chrome.now(),
             incident=of,
             episodes=said.result(),
             similar=like.result(),
             points=plotted,
             has_scores=bool(plotted) or has_scores(client, version),
         )
-
-
-def show(found: Found, view: View) -> None:
-    """All that was read."""
-    head(found.incident, view)
-    show_timeline(found, view)
-    show_contributions(found, view)
-    show_templates(found, view)
-    show_similar(found, view)
 
 
 def head(of: Incident, view: View) -> None:
