@@ -5,53 +5,58 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
 
 import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
 
-from dashboards import chrome, labelling, links
+from dashboards import chrome, evidence, labelling, links
 from dashboards.chrome import View
 from dashboards.labels import LabelError
 from dashboards.lanes import swim_lanes
 from dashboards.looks import badge
-from dashboards.model_plot import HOW_TO_READ, model_plot
+from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import has_scores, points
-from dashboards.tables import chosen_row, score_column, table, text_column, time_column
+from dashboards.tables import chosen_row, score_column, text_column, time_column
 from dashboards.words import (
     clock,
     duration,
-    expected,
-    explained,
     local_text,
-    measured,
     named,
-    number,
     plain,
     plural,
     scoped,
     some,
 )
 
-PLOTTED = 4
 MAX_LANES = 12
 NO_SCORES = (
     "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
     "writes a document for each series and window from then on (about 0.1 kB each); what is listed here comes from the "
     "novelties, which are always indexed."
 )
-APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "silence": "vanished", "change": "new rate"}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The version has no such incident. `newest` is the version's latest event time."""
+
+    id: str
+    newest: datetime | None
+    read: datetime
 
 
 @dataclass(frozen=True)
 class Found:
     """All that the page shows of an incident. `points`: for the first contributions that have scores."""
 
+    newest: datetime | None
+    read: datetime
     incident: Incident
     episodes: Listing
     similar: Listing
@@ -87,14 +92,28 @@ def choose(view: View) -> None:
 def part(view: View, identity: str) -> None:
     """Read and show."""
     found = chrome.known(view, "incident", identity, lambda client: read(client, view.version, identity))
-    if isinstance(found, Found):
+    if found is not None:
         show(found, view)
-    elif found is not None:
+
+
+def show(found: Found | Missing, view: View) -> None:
+    """All that was read."""
+    if not chrome.fresh(view, found.newest, found.read):
+        return
+    if isinstance(found, Missing):
         st.warning(
-            f"Version `{view.version}` has no incident `{identity}`: it is another version's, or its index has gone with "
+            f"Version `{view.version}` has no incident `{found.id}`: it is another version's, or its index has gone with "
             "age. Choose the version above, or go back to Overview.",
             icon=":material/search_off:",
         )
+        return
+    head(found.incident, view)
+    show_timeline(found, view)
+    if not found.has_scores:
+        st.info(NO_SCORES.format(version=view.version), icon=":material/info:")
+    evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
+    evidence.show_templates(found.episodes.rows, view)
+    show_similar(found, view)
 
 
 def kept(view: View, identity: str) -> Found | None:
@@ -104,30 +123,23 @@ def kept(view: View, identity: str) -> Found | None:
     return entry[2] if same and isinstance(entry[2], Found) else None
 
 
-def read(client: Elasticsearch, version: str, identity: str) -> Found | str:
-    """All of an incident; its id where the version has none of it. Raises QueryError if a search fails."""
-    of = incident(client, version, identity)
+def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
+    """All of an incident. Raises QueryError if a search fails."""
+    of, newest = incident(client, version, identity), newest_event(client, version)
     if of is None:
-        return identity
+        return Missing(identity, newest, chrome.now())
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         said, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
-        plotted = points(client, version, of.series[:PLOTTED], of.shown)
+        plotted = points(client, version, of.series[: evidence.PLOTTED], of.shown)
         return Found(
+            newest=newest,
+            read=chrome.now(),
             incident=of,
             episodes=said.result(),
             similar=like.result(),
             points=plotted,
             has_scores=bool(plotted) or has_scores(client, version),
         )
-
-
-def show(found: Found, view: View) -> None:
-    """All that was read."""
-    head(found.incident, view)
-    show_timeline(found, view)
-    show_contributions(found, view)
-    show_templates(found, view)
-    show_similar(found, view)
 
 
 def head(of: Incident, view: View) -> None:
@@ -164,64 +176,6 @@ def show_timeline(found: Found, view: View) -> None:
         swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first"),
         width="stretch",
     )
-
-
-def show_contributions(found: Found, view: View) -> None:
-    """Series by their share of the evidence; the first ones with what was seen and expected."""
-    of = found.incident
-    st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
-    said = {row["series"]: row for _, row in found.episodes.rows.iterrows()}
-    if not found.has_scores:
-        st.info(NO_SCORES.format(version=view.version), icon=":material/info:")
-    if found.points:
-        st.caption(HOW_TO_READ)
-    for rank, (_, row) in enumerate(of.contributions.iterrows()):
-        if rank < PLOTTED:
-            contribution(row, said.get(row["series"]), found, view)
-    rest = of.contributions[PLOTTED:]
-    if len(rest):
-        with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
-            for _, row in rest.iterrows():
-                contribution(row, said.get(row["series"]), found, view)
-
-
-def contribution(row: Any, novelty: Any, found: Found, view: View) -> None:
-    """A series: its share, its reason in words, and its curve."""
-    series = row["series"]
-    name, share = st.columns([5, 2], vertical_alignment="center")
-    with name:
-        view.link("series", plain(named(series)), icon=":material/show_chart:", series=series)
-    share.markdown(f"{badge(row['kind'])} **{row['share']:.0%}** of the evidence · {number(row['score'])} nats")
-    words = [row["reason"] or ""]
-    if novelty is not None:
-        words += [expected(novelty), explained(novelty)]
-    st.markdown(plain(". ".join(dict.fromkeys(text[:1].upper() + text[1:] for text in words if text))))
-    curve = found.points.get(series)
-    if curve is not None:
-        chart = model_plot(curve, found.incident.shown, view.zone, measured(series))
-        st.altair_chart(chart, width="stretch", key=f"plot {series}")
-
-
-def show_templates(found: Found, view: View) -> None:
-    """Messages that appeared, vanished, or came more or less often, with a sample of each."""
-    rows = found.episodes.rows
-    messages = rows[rows["template"].notna()]
-    st.subheader("Log messages")
-    if messages.empty:
-        st.caption("No message appeared, vanished, or changed how often it comes.")
-        return
-    shown = messages.assign(did=messages["kind"].map(APPEARED))
-    config = {
-        "did": text_column("it", 150),
-        "since": time_column("since", view.zone),
-        "host": text_column("host", 100),
-        "service": text_column("service", 100),
-        "level": text_column("level", 70),
-        "template": text_column("template", "large"),
-        "sample": text_column("a sample", "large"),
-        "score": score_column(),
-    }
-    table(Listing(shown, len(shown)), config)
 
 
 def show_similar(found: Found, view: View) -> None:

@@ -125,8 +125,8 @@ def indexed_versions(client: Elasticsearch) -> list[str]:
     except (ApiError, TransportError, UnsupportedProductError) as error:
         raise QueryError(sentence(error)) from error
     found: Mapping[str, Any] = {} if answer.meta.status == 404 else answer.body
-    named = {alias for index in found.values() for alias in index.get("aliases", {})}
-    return sorted({alias.partition("-")[2] for alias in named if alias.partition("-")[0] in kinds})
+    aliases = {alias.partition("-") for index in found.values() for alias in index.get("aliases", {})}
+    return sorted({version for kind, _, version in aliases if kind in kinds and version})
 
 
 def sentence(error: Exception) -> str:

@@ -20,7 +20,7 @@ from dashboards.navigation import PAGES
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
-SIZE: ViewportSize = {"width": 1440, "height": 1000}
+SIZE: ViewportSize = {"width": 1440, "height": 1300}
 MAX_PICTURE_BYTES = 300_000
 SECONDS = 30
 ZONE = "Europe/Berlin"
@@ -61,13 +61,13 @@ class Visit:
         """Wait until the page has run, has no skeleton left, and shows no error."""
         done = '[data-testid="stApp"][data-test-script-state="notRunning"]'
         self.page.wait_for_selector(done, state="attached")
-        expect(self.page.locator('[data-testid="stSkeleton"]')).to_have_count(0)
+        expect(self.page.locator('[data-testid="stAppSkeleton"], [data-testid="stSkeleton"]')).to_have_count(0)
         expect(self.page.locator('[data-testid="stSpinner"]')).to_have_count(0)
         expect(self.page.locator('[data-testid="stException"]')).to_have_count(0)
 
     def heading(self, text: str) -> None:
         """Wait for a heading."""
-        expect(self.page.get_by_role("heading", name=re.compile(re.escape(text)))).to_be_visible()
+        expect(self.page.get_by_role("heading", name=re.compile(re.escape(text))).first).to_be_visible()
 
     def picture(self, folder: Path, name: str) -> None:
         """Take a picture of what is seen."""
@@ -144,7 +144,7 @@ def test_label_given_on_the_page_is_in_the_log(visit: Visit, pictures: Path) -> 
     visit.heading("What was it?")
     visit.settle()
     identity = parse_qs(urlsplit(page.url).query)["incident"][0]
-    page.get_by_text("False alarm: nothing was wrong or new").click()
+    page.locator('[data-testid="stRadio"]').get_by_text("False alarm").click()
     page.get_by_label("Comment").fill("the backup ran twice")
     page.get_by_label("Your name").fill("Ada")
     page.get_by_role("button", name=re.compile("Label this incident")).click()
@@ -162,17 +162,17 @@ def test_label_given_on_the_page_is_in_the_log(visit: Visit, pictures: Path) -> 
 def test_version_and_range_are_switched_and_stay_in_the_address(visit: Visit, pictures: Path) -> None:
     page = visit.open("?range=6h")
     visit.heading(LAST["overview"])
-    page.get_by_label("Version").click()
+    page.locator('[data-testid="stSelectbox"] input').first.click()
     page.get_by_role("option", name="stricter").click()
     page.wait_for_url(re.compile("version=stricter"))
     visit.settle()
     asked = parse_qs(urlsplit(page.url).query)
     assert (asked["version"], asked["range"]) == (["stricter"], ["6h"])
-    page.get_by_role("link", name=re.compile("Versions")).click()
+    page.get_by_role("link", name=re.compile("Versions")).first.click()
     visit.heading("Novelties over time")
     visit.settle()
     assert parse_qs(urlsplit(page.url).query)["version"] == ["stricter"]
-    expect(page.get_by_text("Only stricter")).to_be_visible()
+    expect(page.get_by_text("Only stricter").first).to_be_visible()
     visit.picture(pictures, "versions")
 
 

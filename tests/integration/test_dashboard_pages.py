@@ -318,9 +318,8 @@ def test_series_has_its_curve_and_what_was_said_of_it(client: Elasticsearch, ver
     test = opened("series", series=CPU)
     assert "cpu · vm-1 · web" in words(test)
     assert len(test.get("vega_lite_chart")) == 2
-    novel, said = (frame.value for frame in test.dataframe)
-    assert list(novel["series"]) == [CPU, ERRORS]
-    assert list(said["seen"]) == ["seen 9%, expected 3% to 6%, typically 4%"]
+    assert list(test.dataframe[0].value["seen"]) == ["seen 9%, expected 3% to 6%, typically 4%"]
+    assert list(opened("series").dataframe[0].value["series"]) == [CPU, ERRORS]
 
 
 def test_points_are_windows_and_of_a_long_span_their_means_and_extremes(client: Elasticsearch, version: str) -> None:

@@ -1,0 +1,77 @@
+"""Why something is an incident: its series with what was seen and expected, and its log messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboards.chrome import View
+from dashboards.looks import badge
+from dashboards.model_plot import HOW_TO_READ, model_plot
+from dashboards.queries.frames import Listing
+from dashboards.queries.incident import Incident
+from dashboards.queries.search import Span
+from dashboards.tables import score_column, table, text_column, time_column
+from dashboards.words import expected, explained, measured, named, number, plain, plural
+
+PLOTTED = 4  # contributions with curves
+APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "silence": "vanished", "change": "new rate"}
+
+
+def show_contributions(of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], view: View) -> None:
+    """Series by their share of the evidence; the first ones with what was seen and expected.
+
+    `episodes` has the columns of NOVELTY, `curves` those of POINT for the series that have scores.
+    """
+    st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
+    said = {row["series"]: row for _, row in episodes.iterrows()}
+    if curves:
+        st.caption(HOW_TO_READ)
+    for rank, (_, row) in enumerate(of.contributions.iterrows()):
+        if rank < PLOTTED:
+            contribution(row, said.get(row["series"]), curves.get(row["series"]), of.shown, view)
+    rest = of.contributions[PLOTTED:]
+    if len(rest):
+        with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
+            for _, row in rest.iterrows():
+                contribution(row, said.get(row["series"]), curves.get(row["series"]), of.shown, view)
+
+
+def contribution(row: Any, novelty: Any, curve: pd.DataFrame | None, span: Span, view: View) -> None:
+    """A series: its share, its reason in words, and its curve."""
+    series = row["series"]
+    name, share = st.columns([5, 2], vertical_alignment="center")
+    with name:
+        view.link("series", plain(named(series)), icon=":material/show_chart:", series=series)
+    share.markdown(f"{badge(row['kind'])} **{row['share']:.0%}** of the evidence · {number(row['score'])} nats")
+    words = [row["reason"] or ""]
+    if novelty is not None:
+        words += [expected(novelty), explained(novelty)]
+    st.markdown(plain(". ".join(dict.fromkeys(text[:1].upper() + text[1:] for text in words if text))))
+    if curve is not None:
+        chart = model_plot(curve, span, view.zone, measured(series))
+        st.altair_chart(chart, width="stretch", key=f"plot {series}")
+
+
+def show_templates(rows: pd.DataFrame, view: View) -> None:
+    """Messages that appeared, vanished, or came more or less often, with a sample of each. Columns of NOVELTY."""
+    messages = rows[rows["template"].notna()]
+    st.subheader("Log messages")
+    if messages.empty:
+        st.caption("No message appeared, vanished, or changed how often it comes.")
+        return
+    shown = messages.assign(did=messages["kind"].map(APPEARED))
+    config = {
+        "did": text_column("it", 150),
+        "since": time_column("since", view.zone),
+        "host": text_column("host", 100),
+        "service": text_column("service", 100),
+        "level": text_column("level", 70),
+        "template": text_column("template", "large"),
+        "sample": text_column("a sample", "large"),
+        "score": score_column(),
+    }
+    table(Listing(shown, len(shown)), config)
