@@ -77,7 +77,7 @@ class Appearance:
         if series.kind in ("gauge", "counter"):
             windows = float(state.host_column("windows")[host])
             nan = float("nan")
-            state.gauges.add(name, (host, context), seen=before, host_window=windows, total=nan, total_seen=nan)
+            state.gauges.add(name, (host, context), seen=before, host_window=windows, total=nan)
             score = self._surprise(context, "rows", "metrics")
             if not settled or score < self._p.new_series_nats:
                 return []

@@ -18,7 +18,7 @@ from models.univariate import Univariate
 from models.univariate_parameters import UnivariateParameters
 from models.windows import Floats
 
-TAUGHT = [of.LOWEST, of.REPEAT_SINCE, of.REPEAT_EVIDENCE, *range(of.REPEAT.start, of.REPEAT.stop)]
+TAUGHT = [of.NEGATIVE, of.REPEAT_SECONDS, of.REPEAT_EVIDENCE, *range(of.REPEAT.start, of.REPEAT.stop)]
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Param
     state.gauges.matrix[:, rows] = 0.0
     state.gauges.matrix[of.SEEN, rows] = before
     state.gauges.matrix[of.HOST_WINDOW, rows] = state.host_column("windows")[state.gauges.owner[0, rows]]
-    for column in (of.TOTAL, of.TOTAL_SEEN):
-        state.gauges.matrix[column, rows] = np.nan
+    state.gauges.matrix[of.TOTAL, rows] = np.nan
     state.univariate.forget(rows)
     state.counts.matrix[:, chosen["counts"]] = 0.0
     state.counts.matrix[poisson.SEEN, chosen["counts"]] = before

@@ -34,13 +34,18 @@ from models.windows import Floats, Windows
 
 STUCK, STRANGE = "stuck", "strange"
 CAUSES = (STUCK, STRANGE)
+STAYS = 0.75  # a value that keeps so much of its distance is not on its way back
 LARGEST = 1e150  # squares of larger values would overflow
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What is said of each row, `(n,)`: see `Scores`. `base` is the model's part of the score, `stuck` that of the run of
-    repeated values; `speaker` is the member of the model that is loudest, `health` what a host goes by."""
+    """What is said of each row, `(n,)`: see `Scores`.
+
+    `base` is what the model says by the law of normal data at large, `stuck` what the run of repeated values says: episodes
+    go by them. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
+    far off the last one was, `health` what a host goes by.
+    """
 
     score: Floats
     value: Floats
@@ -51,6 +56,7 @@ class Answers:
     stuck: Floats
     speaker: Floats
     health: Floats
+    stays: Floats
 
 
 class GaugeWatch:
@@ -74,11 +80,9 @@ class GaugeWatch:
         known = np.flatnonzero(np.abs(x) < LARGEST)  # false for NaN
         answers = self._look(s, x, now, rows, index, known)
         self._rules.weigh(answers.base, answers.stuck, answers.value - answers.typical, answers.typical, index)
-        loud = answers.base >= self._p.loud_nats
-        begins = now - 1000 * self._p.window_seconds
-        s[of.LOUD_SINCE] = np.where(loud, np.where(s[of.LOUD_SINCE] > 0, s[of.LOUD_SINCE], begins), 0.0)
-        lasts = loud & (now - s[of.LOUD_SINCE] >= 1000 * self._p.confirm_seconds)
+        lasts = self._lasts(s, answers, now)
         s[of.SEEN] = now
+        of.round_off(s)
         gauges.matrix[:, index] = s
         chosen = np.flatnonzero(lasts | (answers.stuck >= self._p.stuck_nats)).tolist()
         for j in sorted({*chosen, *self._open_rows(rows.series, metrics)}):
@@ -88,13 +92,28 @@ class GaugeWatch:
                 said.append(self._open(row))
             elif episode.cause in CAUSES and not episode.over:
                 said += self._go_on(episode, row)
+            answers.score[j] = np.maximum(answers.score[j], row.score)  # what the episode goes by
         return answers, said
+
+    def _lasts(self, s: Floats, answers: Answers, now: int) -> NDArray[np.bool_]:
+        """Which series are loud and have been for long, or so much that two windows are enough; learns it in place.
+
+        A harmless burst can be as loud, but falls back at once.
+        """
+        p, lasted, gathered = self._p, s[of.LOUD_SECONDS], s[of.LOUD_NATS]
+        loud = answers.base >= p.loud_nats
+        since = np.where(lasted > 0, (now - s[of.SEEN]) / 1000, p.window_seconds)
+        lasted[:] = np.where(loud, lasted + since, 0.0)
+        gathered[:] = np.where(loud, gathered + answers.base - p.loud_nats, 0.0)
+        strong = (gathered >= p.confirm_nats) & (lasted >= 2 * p.window_seconds) & (answers.stays >= STAYS)
+        out: NDArray[np.bool_] = loud & ((lasted >= p.confirm_seconds) | strong)
+        return out
 
     def believes(self, row: int) -> dict[str, Any]:
         """What the model holds about the series at a row of the table, and what it expects of the next window."""
         self._rules.follow()
         expected = self._model.expects(row)
-        if self._state.gauges.matrix[of.LOWEST, row] >= 0:
+        if not self._state.gauges.matrix[of.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.believes(row)
 
@@ -107,7 +126,7 @@ class GaugeWatch:
         for at in np.flatnonzero(chosen).tolist():
             name = rows.series[at]
             if name.startswith("counter/") and name in index:
-                matrix[[of.TOTAL, of.TOTAL_SEEN], index[name]] = rows.last[at], now
+                matrix[[of.TOTAL, of.SEEN], index[name]] = rows.last[at], now
 
     def _values(self, s: Floats, now: int, rows: Windows, metrics: int) -> Floats:
         """What is compared: means of gauges, rates of counters; NaN where there is none."""
@@ -115,10 +134,9 @@ class GaugeWatch:
         counters = bisect_left(rows.series, "gauge/", 0, metrics)
         if counters:
             last = rows.last[:counters]
-            seconds = (now - s[of.TOTAL_SEEN, :counters]) / 1000.0
+            seconds = (now - s[of.SEEN, :counters]) / 1000.0
             x[:counters] = counter_rate.rates(last, s[of.TOTAL, :counters], seconds)
             s[of.TOTAL, :counters] = last
-            s[of.TOTAL_SEEN, :counters] = now
         return x
 
     def _look(self, s: Floats, x: Floats, now: int, rows: Windows, index: Ints, known: Ints) -> Answers:
@@ -127,19 +145,22 @@ class GaugeWatch:
         counters = bisect_left(rows.series, "gauge/", 0, len(x))
         points = np.where(known < counters, 1, rows.n[known])  # a rate has no spread within its window
         hot = self._model.state.hot
-        same = (values == hot["previous"][0, at]) & (hot["rows"][0, at] > 0)
+        before = hot["previous"][0, at].copy()
+        same = (values == before) & (hot["rows"][0, at] > 0)
         lesson = self._rules.lesson(at, part)
         said = self._model.step(now, at, points, values, np.nan_to_num(rows.m2[known]))
         warming = np.isnan(said.base)
         seconds = (now - part[of.SEEN]) / 1000
-        stuck = repeats.step(part, values, same, warming, seconds, now, 3600 * self._p.habit_half_life_hours)
+        stuck = repeats.step(part, values, same, warming, seconds, 3600 * self._p.habit_half_life_hours)
         stuck[warming | bool(self._p.challenger)] = 0.0
-        lower = np.where(part[of.LOWEST] < 0, said.lower, np.maximum(said.lower, 0.0))
-        part[of.LOWEST] = np.minimum(part[of.LOWEST], values)
+        lower = np.where(part[of.NEGATIVE] > 0, said.lower, np.maximum(said.lower, 0.0))
+        part[of.NEGATIVE] = np.maximum(part[of.NEGATIVE], values < 0)
         self._rules.unlearn(lesson, part)
         s[:, known] = part
-        score, speaker = np.maximum(said.base, stuck), said.speaker.astype(np.float64)
-        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health)
+        score, speaker = np.maximum(said.score, stuck), said.speaker.astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            stays = (values - said.typical) / (before - said.typical)
+        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health, stays)
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
@@ -157,8 +178,8 @@ class GaugeWatch:
 
     def _open(self, row: _Row) -> Novelty:
         stuck = row.answers.stuck[row.at] >= self._p.stuck_nats
-        cause, since = (STUCK, of.REPEAT_SINCE) if stuck else (STRANGE, of.LOUD_SINCE)
-        start = int(self._state.gauges.matrix[since, row.row])
+        cause, lasted = (STUCK, of.REPEAT_SECONDS) if stuck else (STRANGE, of.LOUD_SECONDS)
+        start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.row])
         value, lower, upper, reason = self._words(row, cause, start)
         episode = Episode(
             row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
@@ -227,7 +248,7 @@ class GaugeWatch:
     def _close(self, episode: Episode, row: _Row) -> Novelty:
         if episode.strayed:
             self._model.settle(row.row)
-        self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
+        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
         return self._state.episodes.close(episode.series, row.now)
 
     def _stands(self, episode: Episode, row: _Row) -> bool:
@@ -257,7 +278,7 @@ class GaugeWatch:
         episode.value, episode.lower, episode.upper = candidate.mean, row.lower, row.upper
         episode.part, episode.before, episode.after = "level", row.typical, candidate.mean
         self._model.adopt(row.row, candidate.mean)
-        self._state.gauges.matrix[of.LOUD_SINCE, row.row] = 0.0
+        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
         return episode.say("update", row.now)
 
 
@@ -282,7 +303,7 @@ class _Row:
 
     @property
     def score(self) -> float:
-        return float(self.answers.score[self.at])
+        return float(np.maximum(self.answers.base[self.at], self.answers.stuck[self.at]))
 
     @property
     def value(self) -> float:

@@ -29,6 +29,7 @@ class Parameters:
                                episodes. Raising it finds more, and makes more up. Of windows longer than five minutes each
                                is as likely to be loud as one of five.
     `confirm_seconds`          a metric must have been loud for so long. Raising it forgives bursts, and finds faults later.
+    `confirm_nats`             or two windows in a row were loud by so much together, and the value is not on its way back.
     `calm_hours`, `calm_windows`  an episode of a metric is over when no window was loud for so long, whichever is less.
     `spike_nats`               one window alone of a count series opens an episode.
     `count_nats`               the summed evidence of a count that is too high opens an episode.
@@ -64,6 +65,7 @@ class Parameters:
     outlier_share: float = 1e-3
     alarm_chance: float = 0.005
     confirm_seconds: float = 40.0
+    confirm_nats: float = 6.0
     calm_hours: float = 4.0
     calm_windows: int = 48
     spike_nats: float = 20.7

@@ -32,9 +32,9 @@ ROOT_HALF = float(np.sqrt(0.5))
 
 
 def distances(
-    deviation: Floats, weight: Floats, sums: Floats, floor: tuple[Floats, Floats], rows: float
+    deviation: Floats, weight: Floats, sums: Floats, floor: tuple[Floats, Floats], rows: Floats | float
 ) -> tuple[Floats, Floats]:
-    """`tau` and `nu`, `(features, n)`: `deviation`, `sums` alike, `weight` alike or `(n,)`.
+    """`tau` and `nu`, `(features, n)`: `deviation`, `sums` alike, `weight` alike or `(n,)`, `rows` `(features, 1)` or one.
 
     `floor` has the spread of the prior rows, and a least spread below which differences are those of arithmetic.
     """

@@ -116,6 +116,20 @@ def rarity(
     return rare, either
 
 
+def halve(bins_: Bins) -> Bins:
+    """Two bins a byte, `(k, n)` to `(ceil(k / 2), n)`."""
+    even = bins_[0::2].copy()
+    even[: len(bins_) // 2] |= bins_[1::2] << 4
+    return even
+
+
+def double(halved: Bins, k: int) -> Bins:
+    """The inverse of `halve`, of `k` bins."""
+    out = np.empty((k, halved.shape[1]), np.uint8)
+    out[0::2], out[1::2] = halved & 15, halved[: k // 2] >> 4
+    return out
+
+
 def pack(ring: Bins) -> Bins:
     """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Empty places are told by `visits`."""
     flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], HOURS * ring.shape[1] * DAYS) & 15

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import habits
-from models.metric_rows import REPEAT, REPEAT_EVIDENCE, REPEAT_SINCE
+from models.metric_rows import REPEAT, REPEAT_EVIDENCE, REPEAT_SECONDS
 from models.windows import Floats
 
 Bools = NDArray[np.bool_]
@@ -17,7 +17,7 @@ Bools = NDArray[np.bool_]
 AT_MOST = 0.5  # share of repeated values up to which a series is one that varies
 
 
-def step(s: Floats, x: Floats, repeats: Bools, warming: Bools, seconds: Floats, now: int, half_life: float) -> Floats:
+def step(s: Floats, x: Floats, repeats: Bools, warming: Bools, seconds: Floats, half_life: float) -> Floats:
     """The surprise of each run, nats, `(n,)`; learns it in place. `half_life` of habits is in seconds.
 
     `s` is `(columns, n)`; `repeats` says which values `x` are exactly those of the row before, `seconds` ago.
@@ -30,7 +30,7 @@ def step(s: Floats, x: Floats, repeats: Bools, warming: Bools, seconds: Floats, 
     s[REPEAT] *= np.exp2(-seconds / half_life)
     habits.learn_run(list(s[REPEAT]), s[REPEAT_EVIDENCE], repeats)
     s[REPEAT_EVIDENCE] = evidence
-    s[REPEAT_SINCE] = np.where(repeats, s[REPEAT_SINCE], now)
+    s[REPEAT_SECONDS] = np.where(repeats, s[REPEAT_SECONDS] + seconds, 0.0)
     return surprise
 
 

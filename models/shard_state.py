@@ -58,7 +58,7 @@ class ShardState:
     come or gone since the last dump.
     """
 
-    gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2))
+    gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values())))
     univariate: UnivariateState = field(default_factory=UnivariateState)
     counts: Columns = field(default_factory=lambda: Columns(poisson.COLUMNS, owners=2))
     hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))

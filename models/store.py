@@ -1,7 +1,7 @@
 """Columns of numbers with a row per name, and their form as Arrow IPC.
 
-A part is one record batch: a row per series, its numbers in one list of fixed size, the columns' names and the format's
-version in the schema's metadata. Equal content gives equal bytes.
+A part is one record batch: a row per series, its numbers in a list of fixed size for each type, the columns' names and the
+format's version in the schema's metadata. Equal content gives equal bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ Ints = NDArray[np.int64]
 class Columns:
     """A growing matrix of float64, `(n_columns, n_rows)`, whose rows have names and integers beside them.
 
+    `kinds` are the types that columns are dumped as; what does not fit into them must not be put there.
     `owner` are integers of each row that follow from its name, such as the index of its host; they are not stored.
     """
 
-    def __init__(self, columns: Sequence[str], owners: int = 0) -> None:
+    def __init__(self, columns: Sequence[str], owners: int = 0, kinds: Sequence[str] = ()) -> None:
         self.columns = tuple(columns)
+        self.kinds = tuple(kinds) or ("f8",) * len(self.columns)
         self.names: list[str] = []
         self.index: dict[str, int] = {}
         self._matrix = np.zeros((len(self.columns), 16))
@@ -73,9 +75,8 @@ class Columns:
 
     def dump(self) -> bytes:
         """The numbers as Arrow IPC."""
-        flat = pa.array(np.ascontiguousarray(self.matrix.T).ravel())
-        lists = pa.FixedSizeListArray.from_arrays(flat, len(self.columns))
-        return part({"numbers": lists}, {"columns": list(self.columns)})
+        rows = zip(self.columns, self.kinds, self.matrix, strict=True)
+        return numbers_part({name: numbers.astype(kind) for name, kind, numbers in rows})
 
     def load(self, names: Sequence[str], data: bytes, owners: Sequence[Sequence[int]] | None = None) -> None:
         """The inverse of `dump`. Raises ValueError for another format or other columns."""
@@ -83,18 +84,39 @@ class Columns:
         if about.get("columns") != list(self.columns):
             msg = f"detector state has columns {about.get('columns')}; wanted {list(self.columns)}"
             raise ValueError(msg)
-        numbers = arrays["numbers"].flatten().to_numpy(zero_copy_only=False).reshape(-1, len(self.columns))
-        if len(numbers) != len(names):
-            msg = f"detector state has {len(numbers)} rows of numbers for {len(names)} names: not one dump"
+        found = numbers_of(arrays, about)
+        rows = len(next(iter(found.values())))
+        if rows != len(names):
+            msg = f"detector state has {rows} rows of numbers for {len(names)} names: not one dump"
             raise ValueError(msg)
         room = max(16, len(names))
         self.names = list(names)
         self.index = {name: row for row, name in enumerate(self.names)}
         self._matrix = np.zeros((len(self.columns), room))
-        self._matrix[:, : len(names)] = numbers.T
+        self._matrix[:, : len(names)] = np.stack(list(found.values()))
         self._owner = np.zeros((len(self._owner), room), dtype=np.int64)
         if owners is not None and len(names):
             self._owner[:, : len(names)] = owners
+
+
+def numbers_part(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """Columns of numbers, `(n,)` each, as a part that has one list for each type."""
+    kinds = [numbers.dtype.str[1:] for numbers in columns.values()]
+    lists = {}
+    for kind in sorted(set(kinds)):
+        chosen = [numbers for numbers, k in zip(columns.values(), kinds, strict=True) if k == kind]
+        lists[kind] = pa.FixedSizeListArray.from_arrays(pa.array(np.stack(chosen, axis=1).ravel()), len(chosen))
+    return part(lists, {"columns": list(columns), "kinds": kinds})
+
+
+def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The inverse of `numbers_part`, of what `read_part` answers."""
+    found: dict[str, NDArray[Any]] = {}
+    for kind, lists in arrays.items():
+        names = [name for name, k in zip(about["columns"], about["kinds"], strict=True) if k == kind]
+        numbers = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))
+        found |= {name: numbers[:, i] for i, name in enumerate(names)}
+    return {name: found[name] for name in about["columns"]}
 
 
 def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any]) -> bytes:

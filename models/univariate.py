@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import calibration, features, predictive, rarity, student
-from models.features import DAY, HOUR, MS
-from models.rarity import Bins, Ints
+from models import calibration, features, predictive, rarity, smoothed, student
+from models.features import DAY
+from models.rarity import Ints
 from models.univariate_parameters import UnivariateParameters
 from models.univariate_state import (
-    DIRECTED,
     EVER,
     FAST,
     HEALTHY,
@@ -30,11 +29,11 @@ from models.univariate_state import (
     RHYTHM,
     ROUGH,
     STEP,
-    TABLES,
     WELL,
     WITHIN,
     UnivariateState,
 )
+from models.univariate_tables import Tables
 from models.windows import Floats
 
 NEARLY = 0.8
@@ -42,6 +41,7 @@ BODY = 0.03  # weight of the surprises themselves, which tell rows apart that ar
 MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
 ROBUST_FROM = 20  # rows from which the healthy state gives weights
 DEGREES = 8  # of the interval
+CALIBRATED_ROWS = 100.0  # the least half-life of the mean probability
 LARGEST = 1e17  # values beyond are taken for it: sums of squares are kept in single precision
 LARGEST_SUM = 3e38
 VALUE = WELL  # where the healthy state has the value itself
@@ -58,8 +58,8 @@ class UnivariateAnswers:
     """What is said of each row; `(members, n)` or `(n,)`, NaN where it is not known.
 
     `surprise` and `rare` are of the members: nats under the predictive, and -ln of how often there has been the like of
-    it. `joined` is their norm, `base` -ln of its probability in normal data; `well_joined` is the norm by the healthy
-    state. `health` is the greater of both joined scores, whatever their direction: what a host's score is made of.
+    it. `joined` is their norm, `base` -ln of its probability in normal data at large, `score` in this series; `well_joined` is the norm by the
+    healthy state. `health` is the greater of both joined scores, whatever their direction: what a host's score is made of.
     `speaker` is the first member that is nearly as rare as the rarest. `typical`, `lower`, `upper` are of the healthy state, in the unit of
     the series.
     """
@@ -68,6 +68,7 @@ class UnivariateAnswers:
     rare: Floats
     joined: Floats
     base: Floats
+    score: Floats
     well_joined: Floats
     health: Floats
     speaker: NDArray[np.int8]
@@ -82,7 +83,7 @@ class Univariate:
     def __init__(self, parameters: UnivariateParameters, state: UnivariateState | None = None) -> None:
         self._p = parameters
         self.state = state if state is not None else UnivariateState()
-        self._tables = _Tables(self.state, parameters)
+        self._tables = Tables(self.state, parameters)
         self.own: Mapping[str, Floats] = {}  # parameters that each series has of its own, `(series,)`, by name
 
     def _of(self, name: str, index: Ints) -> Floats | float:
@@ -107,7 +108,7 @@ class Univariate:
         s = {name: array if whole else array[:, index] for name, array in state.hot.items()}
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
         now = np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
-        self._tables.turn(s, index, now)
+        turned = self._tables.turn(s, index, now)
         warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
         fresh = s["rows"] == 0
         if fresh.any():
@@ -121,15 +122,28 @@ class Univariate:
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
         base = calibration.nats(joined)
+        loud = base[turned] >= p.calm_nats
         health = np.maximum(undirected, well_joined)
         for array in (base, health, *bounds):
             array[warm] = np.nan
+        score = self._calibrate(s, base, seconds)
         s["rows"] = s["rows"] + np.uint32(1)
         s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
+        self._tables.end_blocks(s, index, turned, loud)
         self._store(s, index, whole)
         loudest = np.nan_to_num(rare)
         speaker = (loudest >= NEARLY * loudest.max(axis=0)).argmax(axis=0).astype(np.int8)
-        return UnivariateAnswers(surprise, rare, joined, base, well_joined, health, speaker, *bounds)
+        return UnivariateAnswers(surprise, rare, joined, base, score, well_joined, health, speaker, *bounds)
+
+    def _calibrate(self, s: Hot, base: Floats, seconds: Floats) -> Floats:
+        """-ln of the probability of each answer in its series; learns what answers are usual."""
+        fresh, rows = s["rows"] == 0, s["rows"].astype(np.float64)
+        s["levels"][:, fresh] = calibration.OWN_NATS[:, None]
+        s["chance"][fresh] = 0.5
+        score = calibration.own(base, s["levels"].astype(np.float64))
+        s["levels"] = calibration.learn(s["levels"], base, rows)
+        s["chance"] = calibration.average(s["chance"], score, features.kept(seconds, DAY, CALIBRATED_ROWS), rows)
+        return score
 
     def _store(self, s: Hot, index: Ints, whole: bool) -> None:
         for name, array in self.state.hot.items():
@@ -144,10 +158,9 @@ class Univariate:
         weight = np.empty_like(seen)
         weight[:] = s["weight"]
         weight[WITHIN] = s["within_weight"]
-        floor = p.relative_floor * np.abs(mean)
-        floor[LOG_LEVEL] = 0.0
         deviation = seen - mean
-        tau, nu = predictive.distances(deviation, weight, sums, (floor, least), p.prior_rows)
+        floor, worth, a_look = self._beforehand(s, mean)
+        tau, nu = predictive.distances(deviation, weight / a_look, sums / a_look, (floor, least), worth)
         surprise = predictive.nats(tau, nu)
         surprise[weight < predictive.KNOWN - 0.5] = 0.0
         down = deviation < 0
@@ -158,13 +171,32 @@ class Univariate:
         loud = surprise.copy()
         loud[WITHIN, unknown] = 0.0
         rare, either = self._tables.rare(loud, down, index)
-        self._tables.note(s, loud, down)
+        self._tables.note(s, np.where(s["rows"] < p.warm_up_rows, 0.0, loud), down)
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
         s["mean"], s["sums"] = mean, np.minimum(sums, LARGEST_SUM).astype(np.float32)
         s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
         joined, undirected = join(rare, loud, p.norm), join(either, loud, p.norm)
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
         return surprise, rare, joined, undirected
+
+    def _beforehand(self, s: Hot, mean: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of each member `(members, n)`: the prior spread, rows (or looks) that it is worth, rows of an independent look."""
+        p = self._p
+        floor, worth, a_look = p.relative_floor * np.abs(mean), np.full((EVER, 1), p.prior_rows), np.ones_like(mean)
+        floor[LOG_LEVEL] = 0.0
+        worth[[FAST, RHYTHM]] = p.mean_prior_looks
+        interval = s["interval"].astype(np.float64)
+        variance = s["well_sums"][VALUE].astype(np.float64) / np.maximum(s["well_weight"][VALUE], predictive.TINY)
+        step = s["long_step"].astype(np.float64) / np.maximum(s["long_weight"], predictive.TINY)
+        rough = smoothed.gain(interval, 60 * p.rough_half_life_minutes, p.rough_rows)
+        for member, gain in (
+            (FAST, smoothed.gain(interval, 60 * p.fast_half_life_minutes, p.fast_rows)),
+            (RHYTHM, rough),
+        ):
+            floor[member] = np.maximum(floor[member], smoothed.width(variance, step, gain))
+            a_look[member] = smoothed.rows_a_look(gain)
+        a_look[ROUGH] = smoothed.rows_a_look(rough)
+        return floor, worth, a_look
 
     def _trust(self, s: Hot, x: Floats) -> Floats:
         """What rows count in the memory that learns everything: all alike, but of a young series only what is regular."""
@@ -273,93 +305,3 @@ def join(rare: Floats, surprise: Floats, norm: float) -> Floats:
     body = np.sum(surprise**norm, axis=0) / MEMBERS_LOUD
     out: Floats = total ** (1 / norm) + BODY * np.log1p(body ** (1 / norm))
     return out
-
-
-class _Tables:
-    """The rarity tables of a state, ready to be read; follows from the state, so it is not stored."""
-
-    def __init__(self, state: UnivariateState, parameters: UnivariateParameters) -> None:
-        self._state, self._p = state, parameters
-        self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
-        self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
-        self._layout = -1
-
-    def turn(self, s: Hot, index: Ints, now: Floats) -> None:
-        """End the hours that are over, and with them the blocks."""
-        state = self._state
-        if self._layout != state.layout:
-            self._layout = state.layout
-            everything = np.arange(state.series)
-            self._table, self._prior = self._read(everything, state.hot["hour"][0].astype(np.int64))
-            self._well, self._well_prior = self._read_well(everything)
-        hour = np.floor(now / (MS * HOUR)).astype(np.int64)
-        turned = np.flatnonzero((hour != s["hour"]) | (s["rows"] == 0))
-        if not len(turned):
-            return
-        ended = turned[s["block_rows"][turned] >= self._p.block_rows]
-        if len(ended):
-            self._end_blocks(s, index, ended)
-        self._end_hours(s, index, turned, hour)
-        rows = index[turned]
-        self._table[:, :, rows], self._prior[rows] = self._read(rows, hour[turned])
-        self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
-        state.cold_changed = True
-
-    def _end_blocks(self, s: Hot, index: Ints, ended: Ints) -> None:
-        rows, cold = index[ended], self._state.cold
-        lasted = s["block_rows"][ended] * s["interval"][ended].astype(np.float64)
-        keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
-        number = s["blocks"][ended].astype(np.int64)
-        rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
-        rarity.add_block(cold["well_counts"], s["well_most"][:, ended], rows, number, keep)
-        s["block_most"][:, ended] = 0
-        s["well_most"][:, ended] = 0
-        s["block_rows"][ended] = 0
-        s["blocks"][ended] += np.uint32(1)
-
-    def _end_hours(self, s: Hot, index: Ints, turned: Ints, hour: Ints) -> None:
-        rows, cold = index[turned], self._state.cold
-        old = turned[s["rows"][turned] > 0]
-        if len(old):
-            at, was = index[old], s["hour"][old] % rarity.HOURS
-            rarity.add_visit(cold["ring"], s["hour_most"][:, old], at, was)
-            cold["rhythm"][was, at] = s["hour_mean"][old]
-            cold["rhythm_weight"][was, at] = s["hour_weight"][old].astype(np.float16)
-        s["hour_most"][:, turned] = 0
-        phase = hour[turned] % rarity.HOURS
-        keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
-        s["hour_mean"][turned] = cold["rhythm"][phase, rows]
-        s["hour_weight"][turned] = cold["rhythm_weight"][phase, rows].astype(np.float32) * keep
-        s["hour"][turned] = hour[turned].astype(np.int32)
-
-    def _read(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
-        p, cold = self._p, self._state.cold
-        ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
-        return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
-
-    def _read_well(self, rows: Ints) -> tuple[rarity.Singles, rarity.Singles]:
-        p = self._p
-        none = np.full((WELL, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
-        return rarity.lookup(self._state.cold["well_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
-
-    def rare(self, surprise: Floats, down: NDArray[np.bool_], index: Ints) -> tuple[Floats, Floats]:
-        """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
-        which = np.where(down, self._flip, np.arange(EVER)[:, None])
-        chosen = list(DIRECTED)
-        opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
-        return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
-
-    def rare_well(self, surprise: Floats, index: Ints) -> Floats:
-        """The same of the healthy state, in either direction."""
-        at = np.arange(WELL)[:, None], index
-        return rarity.rarity(self._well, self._well_prior, surprise, at, ([], index), self._weighing)[0]
-
-    def note(self, s: Hot, surprise: Floats, down: NDArray[np.bool_]) -> None:
-        """The greatest surprises of the block and of the hour."""
-        found: Bins = np.zeros((TABLES, surprise.shape[1]), np.uint8)
-        found[:EVER] = rarity.bins(surprise)
-        for member, table in DIRECTED.items():
-            found[table] = np.where(down[member], found[member], 0)
-            found[member] = np.where(down[member], 0, found[member])
-        s["block_most"] = np.maximum(s["block_most"], found)
-        s["hour_most"] = np.maximum(s["hour_most"], found)

@@ -25,6 +25,8 @@ class UnivariateParameters:
     `rhythm_half_life_days`   memory of an hour of the day's level.
     `rhythm_prior`            rows at the overall level that each hour begins with.
     `prior_rows`              rows that the prior spread is worth.
+    `mean_prior_looks`        independent looks that the width of a smoothed member is worth beforehand: see `smoothed`.
+                              Raising it trusts a young series' means sooner, and takes an unseen wave for a fault.
     `relative_floor`          prior spread, as a share of the level.
     `steady_share`            share of the long-run mean step in the recent roughness that a step is held against.
     `outlier_share`           prior probability of an outlier, ten times as wide (what is healthy).
@@ -33,6 +35,8 @@ class UnivariateParameters:
     `least_weight`            what an outlier still counts when the healthy state is learnt.
     `block_rows`              the least number of rows of a block, which ends with an hour: of a block only the greatest
                               surprise counts.
+    `calm_nats`               a block does not end while the series is louder than that,
+    `longest_block_hours`     unless it has lasted so long.
     `history_half_life_days`  memory of how surprising blocks have been.
     `tolerance`               factor of 1 + surprise up to which a smaller surprise has been "the same".
     `prior_blocks`            blocks that the prior over surprises is worth in a series.
@@ -56,12 +60,15 @@ class UnivariateParameters:
     rhythm_half_life_days: float = 4.0
     rhythm_prior: float = 0.3
     prior_rows: float = 2.0
+    mean_prior_looks: float = 10.0
     relative_floor: float = 0.01
     steady_share: float = 0.003
     outlier_share: float = 0.01
     trust_days: float = 1.0
     least_weight: float = 0.02
     block_rows: int = 4
+    calm_nats: float = 7.0
+    longest_block_hours: float = 4.0
     history_half_life_days: float = 58.0
     tolerance: float = 1.87
     prior_blocks: float = 1.0

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from models import predictive, rarity
+from models import calibration, predictive, rarity
 from models.store import part, read_part
 
 MEMBERS = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
@@ -49,15 +49,16 @@ HOT: dict[str, tuple[str, int]] = {
     "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
     "hour_weight": ("f4", 1),
     "interval": ("f4", 1),  # seconds between rows, typically
+    "levels": ("f4", len(calibration.CHANCES)),  # nats that answers exceed with these chances
+    "chance": ("f4", 1),  # mean of the last day's probabilities
     "rows": ("u4", 1),
-    "blocks": ("u4", 1),
-    "hour": ("i4", 1),  # hours since 1970
     "block_rows": ("u2", 1),
     "block_most": ("u1", TABLES),
     "hour_most": ("u1", TABLES),
     "well_most": ("u1", WELL),
 }
 COLD: dict[str, tuple[str, tuple[int, ...]]] = {
+    "blocks": ("u4", (1,)),  # that have ended
     "origin": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("f2", (TABLES, rarity.BINS)),
     "well_counts": ("f2", (WELL, rarity.BINS)),
@@ -65,13 +66,20 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),
 }
+COUNTS = {"counts": TABLES, "well_counts": WELL}
+MOST = {"block_most": TABLES, "hour_most": TABLES, "well_most": WELL}  # bins, of which a dump has two in a byte
 # What a part has of each series, by column: a type and how many numbers. The ring is packed, `visits` tells its empty places.
 PARTS: dict[str, dict[str, tuple[str, int]]] = {
-    "hot": HOT,
+    "hot": {
+        **{name: column for name, column in HOT.items() if name not in MOST},
+        "most": ("u1", (sum(MOST.values()) + 1) // 2),
+    },
     "cold": {
-        **{name: (kind, prod(shape)) for name, (kind, shape) in COLD.items() if name != "ring"},
+        **{name: (kind, prod(shape)) for name, (kind, shape) in COLD.items() if name not in (*COUNTS, "ring")},
+        "counted": ("f2", 1),  # blocks: all of them are in the first bin
+        **{name: ("f2", tables * (rarity.BINS - 1)) for name, tables in COUNTS.items()},
         "ring": ("u1", rarity.HOURS * TABLES * rarity.DAYS // 2),
-        "visits": ("u1", rarity.HOURS),
+        "visits": ("u1", rarity.HOURS // 2),
     },
 }
 Array = NDArray[Any]
@@ -135,11 +143,14 @@ class UnivariateState:
 
     def dump(self, *, only_changed: bool = False) -> dict[str, bytes]:
         """Parts by name, each an Arrow batch with a row a series; with `only_changed`, `cold` only if it has changed."""
-        parts = {"hot": part_of("hot", self.hot)}
+        most = rarity.halve(np.concatenate([self.hot[name] for name in MOST]))
+        parts = {"hot": part_of("hot", {**self.hot, "most": most})}
         if self.cold_changed or not only_changed:
             ring = self.cold["ring"]
             visits = (ring[:, 0] != rarity.EMPTY).sum(axis=1).astype(np.uint8)
-            parts["cold"] = part_of("cold", {**self.cold, "ring": rarity.pack(ring).T, "visits": visits})
+            packed = {"ring": rarity.pack(ring).T, "visits": rarity.halve(visits), "counted": self.cold["counts"][0, 0]}
+            packed |= {name: self.cold[name][:, 1:] for name in COUNTS}
+            parts["cold"] = part_of("cold", {**self.cold, **packed})
         self.cold_changed = False
         return parts
 
@@ -149,23 +160,40 @@ class UnivariateState:
         state = cls()
         hot, about = read_part(parts["hot"])
         cold, about_cold = read_part(parts["cold"])
-        for found, wanted in ((about.get("columns"), list(HOT)), (about_cold.get("columns"), list(PARTS["cold"]))):
+        for name, found in (("hot", about.get("columns")), ("cold", about_cold.get("columns"))):
+            wanted = list(PARTS[name])
             if found != wanted:
                 msg = f"univariate state has columns {found}; wanted {wanted}"
                 raise ValueError(msg)
-        state.hot = {name: _array(hot[name], (size,), kind) for name, (kind, size) in HOT.items()}
+        state.hot = {k: _array(hot[k], (size,), kind) for k, (kind, size) in HOT.items() if k not in MOST}
+        state._load_most(_array(hot["most"], (PARTS["hot"]["most"][1],), "u1"))
         state.series, state.cold_changed = state.hot["time"].shape[-1], False
-        visits, packed = (_array(cold[name], (PARTS["cold"][name][1],), "u1") for name in ("visits", "ring"))
-        others = {name: shape for name, (_, shape) in COLD.items() if name != "ring"}
-        state.cold = {name: _array(cold[name], shape, COLD[name][0]) for name, shape in others.items()}
-        state.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), TABLES, visits)
+        state._load_cold(cold)
         return state
+
+    def _load_cold(self, cold: Mapping[str, pa.Array]) -> None:
+        visits, packed = (_array(cold[name], (PARTS["cold"][name][1],), "u1") for name in ("visits", "ring"))
+        others = {name: shape for name, (_, shape) in COLD.items() if name not in (*COUNTS, "ring")}
+        self.cold = {name: _array(cold[name], shape, COLD[name][0]) for name, shape in others.items()}
+        first = _array(cold["counted"], (1, 1), "f2")
+        for name, tables in COUNTS.items():
+            rest = _array(cold[name], (tables, rarity.BINS - 1), "f2")
+            self.cold[name] = np.concatenate([np.broadcast_to(first, (tables, 1, self.series)), rest], axis=1)
+        visits = rarity.double(visits, rarity.HOURS)
+        self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), TABLES, visits)
+
+    def _load_most(self, halved: NDArray[np.uint8]) -> None:
+        bins, at = rarity.double(halved, sum(MOST.values())), 0
+        for name, size in MOST.items():
+            self.hot[name] = bins[at : at + size].copy()
+            at += size
 
     def believes(self, row: int) -> dict[str, Any]:
         """The numbers of a series by name, and of every member its `mean` and `spread`, ever and when it is healthy."""
         hot = self.hot
         found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
         healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
+        found["model_off"] = abs(found["chance"] - 0.5) > calibration.OFF
         for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):
             mean, sums, weight = (hot[f"{prefix}{name}"][:, row] for name in ("mean", "sums", "weight"))
             weights = np.broadcast_to(weight, mean.shape).copy()

@@ -209,14 +209,12 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
 
 def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
     """Numbers with a row per name as a column each."""
-    columns = about["columns"]
-    matrix = arrays["numbers"].flatten().to_numpy(zero_copy_only=False).reshape(-1, len(columns))
-    if len(matrix) != len(names):
-        msg = (
-            f"state of a shard has {len(matrix)} rows of numbers for {len(names)} names: its parts are not of one dump"
-        )
+    columns = store.numbers_of(arrays, about)
+    found = len(next(iter(columns.values())))
+    if found != len(names):
+        msg = f"state of a shard has {found} rows of numbers for {len(names)} names: its parts are not of one dump"
         raise InputError(msg)
-    return pa.table({label: names, **{column: matrix[:, i] for i, column in enumerate(columns)}})
+    return pa.table({label: names, **columns})
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
@@ -430,10 +428,10 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     for name, label in LABELS.items():
         table = tables[name].drop_columns(["shard"])
         names += column(table, label).to_pylist()
-        columns = [other for other in table.column_names if other != label]
-        matrix = np.stack([column(table, other).to_numpy(zero_copy_only=False) for other in columns], axis=1)
-        numbers = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), len(columns))
-        parts[name] = store.part({"numbers": numbers}, {"columns": columns})
+        others = [other for other in table.column_names if other != label]
+        parts[name] = store.numbers_part(
+            {other: column(table, other).to_numpy(zero_copy_only=False) for other in others}
+        )
     for name, columns_of in univariate_state.PARTS.items():
         arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
         parts[name] = univariate_state.part_of(name, arrays)

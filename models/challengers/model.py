@@ -52,7 +52,7 @@ class ChallengedUnivariate(Univariate):
             dtype=np.float64,
         )
         found[np.isnan(answers.base)] = np.nan  # both warm up
-        return replace(answers, base=found, health=calibration.joined(found))
+        return replace(answers, base=found, score=found, health=calibration.joined(found))
 
     def adopt(self, row: int, level: float) -> None:
         """A series stands at `level` for good: only its last rows are its history."""

@@ -73,6 +73,14 @@ def test_a_single_burst_is_scored_and_not_said(teller: Teller, machine: Machine)
     assert teller.tell(machine.windows(30)) == []
 
 
+def test_a_great_step_is_said_in_its_second_window(teller: Teller, machine: Machine) -> None:
+    assert words(teller.tell(machine.windows(2, cpu=93.1))) == [(CPU, "open", "anomaly")]
+
+
+def test_a_burst_that_falls_back_is_not_said(teller: Teller, machine: Machine) -> None:
+    assert teller.tell(machine.windows(1, cpu=93.1), machine.windows(1, cpu=61.0), machine.windows(30)) == []
+
+
 def test_a_spike_of_minutes_opens_and_closes_as_an_anomaly(teller: Teller, machine: Machine) -> None:
     said = teller.tell(machine.windows(12, cpu=93.1), machine.windows(60))
     assert words(said)[0] == (CPU, "open", "anomaly")

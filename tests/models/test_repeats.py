@@ -12,7 +12,7 @@ def feed(values: list[float], warm: int = 30) -> np.ndarray:
     found = []
     for k, x in enumerate(values):
         same = np.array([k > 0 and x == values[k - 1]])
-        found.append(repeats.step(s, np.array([x]), same, np.array([k < warm]), np.array([10.0]), 10_000 * k, 21_600))
+        found.append(repeats.step(s, np.array([x]), same, np.array([k < warm]), np.array([10.0]), 21_600))
     return np.array(found)[:, 0]
 
 

@@ -306,6 +306,57 @@ def test_one_quantum_is_no_news_for_the_means() -> None:
     assert column(said, "base")[-18:].max() < 4
 
 
+def red(rng: np.random.Generator, rows: int, memory: float) -> Floats:
+    """Noise of unit variance whose neighbours are correlated by `memory`."""
+    x = rng.normal(size=rows)
+    for k in range(1, rows):
+        x[k] = memory * x[k - 1] + np.sqrt(1 - memory**2) * x[k]
+    return x
+
+
+def test_what_wanders_in_a_short_history_is_no_news() -> None:
+    rng = np.random.default_rng(18)
+    hours = np.arange(3 * 360) / 360
+    slow = [30 + red(rng, len(hours), 0.999) for _ in range(20)]
+    rise = [
+        100 + 8 * np.sin(np.pi * hours / 12 + phase) + rng.normal(0, 1, len(hours)) for phase in np.arange(0, 6, 0.6)
+    ]
+    saw = [
+        50 + np.interp((hours + shift) % 2, [0, 1.8, 2], [0, 3, 0]) + rng.normal(0, 0.05, len(hours))
+        for shift in (0, 1)
+    ]
+    x = np.stack([*slow, *rise, *saw], axis=1)
+    base = column(tell(model(x.shape[1]), x, minutes=1 / 6), "base")[180:]
+    loud = base > 11.2
+    lasting = loud[3:] & loud[2:-1] & loud[1:-2] & loud[:-3]
+    assert lasting.any(axis=0).sum() <= 1
+
+
+def test_a_mean_of_values_that_jump_to_and_fro_is_known_early() -> None:
+    rng = np.random.default_rng(19)
+    x = np.stack([*rng.normal(50, 5, (8, 720)), *(50 + 5 * red(rng, 720, 0.995) for _ in range(8))], axis=1)
+    x[540:] += 7.5
+    said = tell(model(16), x, minutes=1 / 6)[600:660]
+    surprise = np.stack([a.surprise[MEMBERS.index("fast mean")] for a in said]).mean(axis=0)
+    assert np.median(surprise[:8]) > 2 * np.median(surprise[8:])
+
+
+def test_an_event_over_the_turn_of_an_hour_is_no_precedent_for_itself() -> None:
+    rng, u = np.random.default_rng(20), model(1)
+    x = rng.normal(50, 1, 900)
+    x[715:] += 15  # fifty seconds before the hour
+    said = tell(u, x[:, None], minutes=1 / 6)
+    assert column(said, "base")[722:760].min() > 9
+
+
+def test_what_the_first_rows_were_surprised_by_is_no_precedent() -> None:
+    rng = np.random.default_rng(21)
+    x = rng.normal(50, 1, (720, 2))
+    x[5, 1] += 40
+    x[600:] += 15
+    assert column(tell(model(2), x, minutes=1 / 6), "rare")[600, 0].min() > 4
+
+
 def test_a_fault_in_a_short_history_stays_strange() -> None:
     rng, u = np.random.default_rng(17), model(1)
     x = rng.normal(30, 1.5, 480)

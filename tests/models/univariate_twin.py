@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+import numpy as np
 from scipy.special import erfcx
 
+from models import calibration
 from models.rarity import DAYS
+from models.univariate import BODY
 from models.univariate_parameters import UnivariateParameters
 
 MEMBERS = 6
 DIRECTED = (0, 2, 4)
+FAST, ROUGH = 2, 3
+SMOOTHED = (FAST, ROUGH, 4)
 
 
 class Twin:
@@ -27,7 +32,7 @@ class Twin:
         self.hours: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.block: dict[tuple[int, bool], int] = {}
         self.visit: dict[tuple[int, bool], int] = {}
-        self.block_rows, self.hour, self.overall = 0, 0, [0.0, 0.0]
+        self.block_rows, self.hour, self.overall, self.turned = 0, 0, [0.0, 0.0], True
         self.time = self.previous = self.interval = self.quantum = self.trust = 0.0
 
     def _ew(self, name: str, value: float, seconds: float, half_life: float, rows: float) -> float:
@@ -43,15 +48,22 @@ class Twin:
 
     def _turn(self, now: float) -> None:
         hour = int(now // 3600)
-        if self.block_rows >= self.p.block_rows and hour != self.hour:
-            self.blocks.append(self.block)
-            self.block, self.block_rows = {}, 0
+        self.turned = not self.rows or hour != self.hour
         if self.rows and hour != self.hour:
             self.days[self.hour % 24] = [self.visit, *self.days[self.hour % 24]][:DAYS]
             self.visit = {}
         if not self.rows or hour != self.hour:
             self.hours[hour % 24][1] *= 2 ** (-1 / self.p.rhythm_half_life_days)
         self.hour = hour
+
+    def _end_block(self, joined: float, surprises: list[float]) -> None:
+        """After a row at the turn of an hour: the block ends, unless the series is loud and it has not lasted for long."""
+        body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
+        loud = float(calibration.nats(np.array(joined + BODY * math.log1p(body)))) >= self.p.calm_nats
+        long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
+        if self.turned and self.block_rows >= self.p.block_rows and (long or not loud):
+            self.blocks.append(self.block)
+            self.block, self.block_rows = {}, 0
 
     def _features(self, now: float, x: float) -> tuple[list[float], float]:
         p, first = self.p, self.rows == 0
@@ -122,12 +134,27 @@ class Twin:
             mean + w * deviation / (before + w), sums * kept + w * before / (before + w) * deviation**2, before + w,
         ]  # fmt: skip
 
+    def _beforehand(self, member: int) -> tuple[float, float, float]:
+        """Prior spread, rows or looks that it is worth, rows of one look."""
+        p, floor = self.p, 0.0 if member == 0 else self.p.relative_floor * abs(self.mean[member])
+        if member not in SMOOTHED:
+            return floor, p.prior_rows, 1.0
+        fast = 60 * p.fast_half_life_minutes, p.fast_rows
+        half_life, rows = fast if member == FAST else (60 * p.rough_half_life_minutes, p.rough_rows)
+        gain = max(1 - 2 ** -min(self.interval / half_life, 1 / rows), 1e-12)
+        a_look = (2 - gain) / gain
+        if member == ROUGH:
+            return floor, p.prior_rows, a_look
+        variance = self.well[1] / self.well[2]
+        related = max(1 - math.pi / 4 * self.ew["long_step"][0] ** 2 / variance, 0.0) if variance else 0.0
+        width = math.sqrt(variance / a_look * (1 + related * (1 - gain)) / (1 - related * (1 - gain)))
+        return max(floor, width), p.mean_prior_looks, a_look
+
     def _surprise(self, member: int, deviation: float) -> float:
-        p = self.p
-        floor = 0.0 if member == 0 else p.relative_floor * abs(self.mean[member])
-        weight = self.weight
-        nu = weight + p.prior_rows
-        scale = max(math.sqrt((self.sums[member] + p.prior_rows * floor**2) / nu), self.least[member])
+        floor, worth, a_look = self._beforehand(member)
+        weight = self.weight / a_look
+        nu = weight + worth
+        scale = max(math.sqrt((self.sums[member] / a_look + worth * floor**2) / nu), self.least[member])
         tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(weight, 1e-12)))
         z = min(math.sqrt(nu * math.log1p(tau * tau / nu)) * (8 * nu + 1) / (8 * nu + 3), 20.0)
         return min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
@@ -165,7 +192,7 @@ class Twin:
             key = m, m in DIRECTED and deviation < 0
             surprises.append(s)
             rarities.append(self._rare(key, s))
-            bin_ = min(int(4 * math.log1p(s)), 15)
+            bin_ = min(int(4 * math.log1p(s)), 15) if self.rows >= self.p.warm_up_rows else 0
             for most in (self.block, self.visit):
                 most[key] = max(most.get(key, 0), bin_)
             before = self.weight * kept
@@ -175,5 +202,6 @@ class Twin:
         self._learn_well(x, seconds)
         self.rows += 1
         self.block_rows += 1
-        norm = self.p.norm
-        return surprises, rarities, (sum(c**norm for c in rarities) / 4) ** (1 / norm)
+        joined = (sum(c**self.p.norm for c in rarities) / 4) ** (1 / self.p.norm)
+        self._end_block(joined, surprises)
+        return surprises, rarities, joined

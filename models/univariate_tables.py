@@ -1,0 +1,117 @@
+"""How surprising the univariate model's members have been, ready to be asked; see `rarity`. Hours and blocks end here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import rarity
+from models.features import DAY, HOUR, MS
+from models.rarity import Bins, Ints
+from models.univariate_parameters import UnivariateParameters
+from models.univariate_state import DIRECTED, EVER, TABLES, WELL, UnivariateState
+from models.windows import Floats
+
+Hot = dict[str, NDArray[Any]]
+
+
+def hours(ms: Floats) -> Ints:
+    """Hours since 1970."""
+    return np.floor(ms / (MS * HOUR)).astype(np.int64)
+
+
+class Tables:
+    """The rarity tables of a state, ready to be read; follows from the state, so it is not stored."""
+
+    def __init__(self, state: UnivariateState, parameters: UnivariateParameters) -> None:
+        self._state, self._p = state, parameters
+        self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
+        self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
+        self._layout = -1
+
+    def turn(self, s: Hot, index: Ints, now: Floats) -> Ints:
+        """End the hours that are over; answers the places of their series in `index`."""
+        state = self._state
+        if self._layout != state.layout:
+            self._layout = state.layout
+            everything = np.arange(state.series)
+            self._table, self._prior = self._read(everything, hours(state.hot["time"][0]))
+            self._well, self._well_prior = self._read_well(everything)
+        hour, before = hours(now), hours(s["time"])
+        turned = np.flatnonzero((hour != before) | (s["rows"] == 0))
+        if len(turned):
+            self._end_hours(s, index, turned, (before, hour))
+            rows = index[turned]
+            self._table[:, :, rows], self._prior[rows] = self._read(rows, hour[turned])
+            state.cold_changed = True
+        return turned
+
+    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> None:
+        """End the blocks of series whose hour has turned. A series that is `loud` then goes on with its block for a while:
+        what lasts over the turn of an hour is one event, and no precedent for itself."""
+        p = self._p
+        lasted = s["block_rows"][turned] * s["interval"][turned].astype(np.float64)
+        over = ~loud | (lasted >= HOUR * p.longest_block_hours)
+        chosen = over & (s["block_rows"][turned] >= p.block_rows)
+        ended, lasted = turned[chosen], lasted[chosen]
+        if not len(ended):
+            return
+        rows, cold = index[ended], self._state.cold
+        keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
+        number = cold["blocks"][0, rows].astype(np.int64)
+        rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
+        rarity.add_block(cold["well_counts"], s["well_most"][:, ended], rows, number, keep)
+        s["block_most"][:, ended] = 0
+        s["well_most"][:, ended] = 0
+        s["block_rows"][ended] = 0
+        cold["blocks"][0, rows] += np.uint32(1)
+        self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(s["time"][ended]))
+        self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+
+    def _end_hours(self, s: Hot, index: Ints, turned: Ints, hour: tuple[Ints, Ints]) -> None:
+        rows, cold, (before, begun) = index[turned], self._state.cold, hour
+        old = turned[s["rows"][turned] > 0]
+        if len(old):
+            at, was = index[old], before[old] % rarity.HOURS
+            rarity.add_visit(cold["ring"], s["hour_most"][:, old], at, was)
+            cold["rhythm"][was, at] = s["hour_mean"][old]
+            cold["rhythm_weight"][was, at] = s["hour_weight"][old].astype(np.float16)
+        s["hour_most"][:, turned] = 0
+        phase = begun[turned] % rarity.HOURS
+        keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
+        s["hour_mean"][turned] = cold["rhythm"][phase, rows]
+        s["hour_weight"][turned] = cold["rhythm_weight"][phase, rows].astype(np.float32) * keep
+
+    def _read(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+        p, cold = self._p, self._state.cold
+        ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
+        return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
+
+    def _read_well(self, rows: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+        p = self._p
+        none = np.full((WELL, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
+        return rarity.lookup(self._state.cold["well_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
+
+    def rare(self, surprise: Floats, down: NDArray[np.bool_], index: Ints) -> tuple[Floats, Floats]:
+        """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
+        which = np.where(down, self._flip, np.arange(EVER)[:, None])
+        chosen = list(DIRECTED)
+        opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
+        return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
+
+    def rare_well(self, surprise: Floats, index: Ints) -> Floats:
+        """The same of the healthy state, in either direction."""
+        at = np.arange(WELL)[:, None], index
+        return rarity.rarity(self._well, self._well_prior, surprise, at, ([], index), self._weighing)[0]
+
+    def note(self, s: Hot, surprise: Floats, down: NDArray[np.bool_]) -> None:
+        """The greatest surprises of the block and of the hour."""
+        found: Bins = np.zeros((TABLES, surprise.shape[1]), np.uint8)
+        found[:EVER] = rarity.bins(surprise)
+        for member, table in DIRECTED.items():
+            found[table] = np.where(down[member], found[member], 0)
+            found[member] = np.where(down[member], 0, found[member])
+        s["block_most"] = np.maximum(s["block_most"], found)
+        s["hour_most"] = np.maximum(s["hour_most"], found)
