@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from fleet_story import START, WINDOW, Teller, windows, words
-from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, story
+from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns
 
 from models.control_rules import Rule
 from models.detector import ShardDetector
@@ -114,7 +114,8 @@ def test_an_expected_change_is_adopted_at_once() -> None:
     rows = story(100, {range(60, 100): {CPU: 40.0}})
     at = opened(tell(rows, {}), CPU)[0] + 3
     found = tell(rows, {at: [(EXPECTED, CPU)]})
-    assert of(CPU, found) == [("open", "anomaly"), ("update", "change"), ("close", "change")]
+    assert turns(CPU, found) == [("open", "anomaly"), ("close", "change")]
+    assert ("update", "change") in of(CPU, found)
     assert found.said[-1].window_end == START + (at + 2) * WINDOW
     assert found.detector.believes(CPU)["typical"] > 55
 
@@ -129,10 +130,10 @@ def test_an_expected_rate_is_adopted_at_once() -> None:
 
 def test_an_expected_silence_is_given_up() -> None:
     rows = [{n: r for n, r in w.items() if k < 60 or "/h-1/" not in n} for k, w in enumerate(story(160))]
-    assert of("host/h-1", tell(rows, {})) == [("open", "silence")]
+    assert turns("host/h-1", tell(rows, {})) == [("open", "silence")]
     at = opened(tell(rows, {}), "host/h-1")[0] + 5
     found = tell(rows, {at: [(EXPECTED, "host/h-1")]})
-    assert of("host/h-1", found) == [("open", "silence"), ("close", "change")]
+    assert turns("host/h-1", found) == [("open", "silence"), ("close", "change")]
     assert "expected" in found.said[-1].reason
 
 
@@ -150,5 +151,5 @@ def test_a_detector_that_is_loaded_remembers_labels_to_the_bit(cut: int) -> None
     first = tell(ROWS[:cut], labels, Teller(ShardDetector(p)))
     second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
     tell(ROWS[cut:], labels, second)
-    assert whole.said == first.said + second.said
+    assert sayings(whole) == sayings(first, second)
     assert whole.detector.dump() == second.detector.dump()
