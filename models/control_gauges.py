@@ -69,7 +69,9 @@ class GaugeRules:
         """
         demand = self._control.labels.demand
         if self._control.labels.any:
-            base -= np.where(way < 0, demand("gauges", "strange down", rows), demand("gauges", "strange up", rows))
+            size = np.abs(way)
+            down, up = (demand("gauges", f"strange {side}", rows, size) for side in ("down", "up"))
+            base -= np.where(way < 0, down, up)
             stuck -= demand("gauges", "stuck", rows)
         applied = self._followed
         if applied is None:

@@ -75,7 +75,7 @@ class CountWatch:
         for column in (lower, upper):
             column[b.warming] = np.nan
         answers = CountAnswers(chosen, b, b.score(), x, lower, upper)
-        loud = self._loud(b, chosen) & ~b.warming
+        loud = self._loud(b, x, chosen) & ~b.warming
         if applied is not None:
             loud &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
         concerned = np.flatnonzero(loud).tolist() + self._open_rows(chosen)
@@ -90,10 +90,10 @@ class CountWatch:
                 said += self._go_on(episode, row)
         return answers, said
 
-    def _loud(self, b: poisson.Belief, chosen: Ints) -> Bools:
+    def _loud(self, b: poisson.Belief, x: Floats, chosen: Ints) -> Bools:
         """Which rates are too high, or silences too long, after what labels demand of them."""
         p, demand = self._p, self._control.labels.demand
-        more = demand("counts", HIGH, chosen)
+        more = demand("counts", HIGH, chosen, np.abs(x - b.mean) * p.windows(minutes=1))
         found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
         found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
         return found

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from fleet_story import START, WINDOW, Teller, windows, words
-from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, story
+from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns
 
 from models.control_rules import Rule
 from models.detector import ShardDetector
@@ -20,8 +20,8 @@ Labels = dict[int, list[tuple[str, str]]]
 
 
 def spikes(*sizes: float) -> STORY:
-    """Two hosts, whose first metric is higher for a minute, three times; a repeat of the same would be no news."""
-    return story(165, {range(50 + 45 * i, 57 + 45 * i): {CPU: size} for i, size in enumerate(sizes)})
+    """Two hosts, whose first metric is higher for a minute, twice; a repeat of the same would be no news."""
+    return story(120, {range(50 + 45 * i, 57 + 45 * i): {CPU: size} for i, size in enumerate(sizes)})
 
 
 def with_labels(rows: Windows, labels: list[tuple[str, str]]) -> Windows:
@@ -60,34 +60,42 @@ def near(windows_: list[int], wanted: list[int]) -> bool:
     return len(windows_) == len(wanted) and all(0 <= a - b < 10 for a, b in zip(windows_, wanted, strict=True))
 
 
-ROWS = spikes(15, 60, 240)
+ROWS = spikes(60, 150)
 
 
 def test_without_labels_it_is_said_each_time() -> None:
-    assert near(opened(tell(ROWS, {}), CPU), [50, 95, 140])
+    assert near(opened(tell(ROWS, {}), CPU), [50, 95])
 
 
 def test_a_false_alarm_is_not_said_again_and_true_takes_that_back() -> None:
-    wrong = {70: [(FALSE_ALARM, CPU)], 72: [(FALSE_ALARM, CPU)]}
+    wrong = {70: [(FALSE_ALARM, CPU)] * 3}
     assert near(opened(tell(ROWS, wrong), CPU), [50])
-    assert near(opened(tell(ROWS, wrong | {120: [(TRUE, CPU)]}), CPU), [50, 140])
+    assert near(opened(tell(ROWS, wrong | {80: [(TRUE, CPU)]}), CPU), [50, 95])
 
 
 def test_a_label_changes_no_score_and_is_answered_with_none() -> None:
     labelled, plain = tell(ROWS, {70: [(FALSE_ALARM, CPU)] * 3}), tell(ROWS, {})
-    np.testing.assert_array_equal(column(labelled, CPU, "score")[:98], column(plain, CPU, "score")[:98])
+    np.testing.assert_array_equal(column(labelled, CPU, "score")[:97], column(plain, CPU, "score")[:97])
     assert not any(name.startswith("label/") for scores in labelled.scores for name in scores.series)
 
 
 def test_a_false_alarm_says_nothing_of_the_other_direction_and_of_other_series() -> None:
-    rows, wrong = spikes(15, -20, 80), {70: [(FALSE_ALARM, CPU)] * 3}
-    assert near(opened(tell(rows, {}), CPU), [50, 95, 140])
-    assert near(opened(tell(rows, wrong), CPU), [50, 95])
-    assert near(opened(tell(rows, {70: [(FALSE_ALARM, "gauge/h-1/db/size")] * 3}), CPU), [50, 95, 140])
+    rows, wrong = spikes(60, -90), {70: [(FALSE_ALARM, CPU)] * 3}
+    assert near(opened(tell(rows, {}), CPU), [50, 95])
+    assert opened(tell(rows, wrong), CPU) == opened(tell(rows, {}), CPU)
+    assert near(opened(tell(ROWS, {70: [(FALSE_ALARM, "gauge/h-1/db/size")] * 3}), CPU), [50, 95])
 
 
-def test_a_gross_deviation_is_said_in_spite_of_a_label() -> None:
-    assert 140 <= opened(tell(spikes(20, 100, 500), {70: [(FALSE_ALARM, CPU)]}), CPU)[-1] < 150
+def test_what_is_much_further_off_is_said_in_spite_of_labels() -> None:
+    assert near(opened(tell(spikes(60, 400), {70: [(FALSE_ALARM, CPU)] * 3}), CPU), [50, 95])
+
+
+def test_too_many_lines_need_more_after_a_label_unless_they_are_many_more() -> None:
+    labels = {75: [(FALSE_ALARM, LEVEL)] * 3}
+    for by, later in ((6.0, True), (40.0, False)):
+        rows = story(120, {range(50, 58): {LINES: 6.0}, range(90, 110): {LINES: by}})
+        plain, labelled = opened(tell(rows, {}), LEVEL), opened(tell(rows, labels), LEVEL)
+        assert (labelled[1] > plain[1]) is later
 
 
 def test_false_alarms_add_up_to_a_bound_and_fade() -> None:
@@ -106,7 +114,8 @@ def test_an_expected_change_is_adopted_at_once() -> None:
     rows = story(100, {range(60, 100): {CPU: 40.0}})
     at = opened(tell(rows, {}), CPU)[0] + 3
     found = tell(rows, {at: [(EXPECTED, CPU)]})
-    assert of(CPU, found) == [("open", "anomaly"), ("update", "change"), ("close", "change")]
+    assert turns(CPU, found) == [("open", "anomaly"), ("close", "change")]
+    assert ("update", "change") in of(CPU, found)
     assert found.said[-1].window_end == START + (at + 2) * WINDOW
     assert found.detector.believes(CPU)["typical"] > 55
 
@@ -121,10 +130,10 @@ def test_an_expected_rate_is_adopted_at_once() -> None:
 
 def test_an_expected_silence_is_given_up() -> None:
     rows = [{n: r for n, r in w.items() if k < 60 or "/h-1/" not in n} for k, w in enumerate(story(160))]
-    assert of("host/h-1", tell(rows, {})) == [("open", "silence")]
+    assert turns("host/h-1", tell(rows, {})) == [("open", "silence")]
     at = opened(tell(rows, {}), "host/h-1")[0] + 5
     found = tell(rows, {at: [(EXPECTED, "host/h-1")]})
-    assert of("host/h-1", found) == [("open", "silence"), ("close", "change")]
+    assert turns("host/h-1", found) == [("open", "silence"), ("close", "change")]
     assert "expected" in found.said[-1].reason
 
 
@@ -134,13 +143,13 @@ def test_a_label_about_what_nobody_knows_changes_nothing() -> None:
     assert words(found.said) == words(plain.said)
 
 
-@pytest.mark.parametrize("cut", [54, 70, 71, 97, 110, 145])
+@pytest.mark.parametrize("cut", [54, 70, 71, 97, 110])
 def test_a_detector_that_is_loaded_remembers_labels_to_the_bit(cut: int) -> None:
-    labels = {70: [(FALSE_ALARM, CPU)], 100: [(FALSE_ALARM, CPU), (TRUE, LEVEL)], 145: [(EXPECTED, CPU)]}
+    labels = {70: [(FALSE_ALARM, CPU)], 96: [(FALSE_ALARM, CPU), (TRUE, LEVEL)], 98: [(EXPECTED, CPU)]}
     p = dataclasses.replace(QUICK, rules=(Rule(host="h-2", mute=True),))
     whole = tell(ROWS, labels, Teller(ShardDetector(p)))
     first = tell(ROWS[:cut], labels, Teller(ShardDetector(p)))
     second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
     tell(ROWS[cut:], labels, second)
-    assert whole.said == first.said + second.said
+    assert sayings(whole) == sayings(first, second)
     assert whole.detector.dump() == second.detector.dump()
