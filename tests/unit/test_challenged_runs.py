@@ -14,6 +14,7 @@ from models.detector import Parameters, ShardDetector
 from models.windows import Windows
 from pipelines import detect
 from pipelines.bounded import shard_by_shard
+from pipelines.detect import Begin
 from pipelines.parts import joined, parted
 
 RIVER = dataclasses.replace(
@@ -44,14 +45,18 @@ def live(p: Parameters) -> tuple[list[Any], Mapping[str, bytes]]:
     return answers, parted(stored)
 
 
+def standing(state: tuple[int, Mapping[str, bytes]]) -> Begin:
+    """Every shard begins with a state."""
+    return lambda shard: state
+
+
 def bounded(p: Parameters, cut: int) -> tuple[list[pd.DataFrame], Mapping[str, bytes]]:
     """The same in two runs, the second from the state that the first left."""
     said: list[pd.DataFrame] = []
     state: tuple[int, Mapping[str, bytes]] | None = None
     for first, last in ((0, cut), (cut, len(TOLD))):
         frames = [frame(end, rows) for end, rows in zip(ENDS[first:last], TOLD[first:last], strict=True)]
-        begun = state
-        work = shard_by_shard(ENDS[first:last], p, "v", 1, (lambda shard, at=begun: at) if begun else None)
+        work = shard_by_shard(ENDS[first:last], p, "v", 1, None if state is None else standing(state))
         rows = pd.concat([part.astype(object) for part in work(iter(frames))], ignore_index=True)
         is_state = rows["part"].notna()
         kept = rows[is_state]
