@@ -201,7 +201,7 @@ def run(
     config: Config = None,
     origin: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
     origins: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
-    heartbeats: Annotated[bool, typer.Option(help="Append a heartbeat a second to every input partition.")] = True,
+    heartbeats: Annotated[bool, typer.Option(help="Append two heartbeats a second to every input partition.")] = True,
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
     ] = False,

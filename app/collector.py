@@ -231,7 +231,7 @@ class Heartbeats:
     """
 
     def __init__(
-        self, options: Mapping[str, Any], topics: Sequence[str], interval: float = 1.0, clock: Clock = wall_clock
+        self, options: Mapping[str, Any], topics: Sequence[str], interval: float = 0.5, clock: Clock = wall_clock
     ) -> None:
         """`options` are kafka-python's, `topics` the names of the input topics, `interval` is in seconds."""
         self._options, self._topics, self._interval, self._clock = options, tuple(topics), interval, clock

@@ -108,7 +108,7 @@ def ensure_templates(
     try:
         lifecycles = retention_days is not None and has_lifecycles(client)
         for kind in KINDS:
-            settings = settings_of(replicas)
+            settings = settings_of(kind, replicas)
             if lifecycles:
                 client.ilm.put_lifecycle(name=f"kappa-{kind}", policy=policy(retention_days or 0))
                 settings["lifecycle"] = {"name": f"kappa-{kind}"}
@@ -141,9 +141,10 @@ def template(
     }
 
 
-def settings_of(replicas: int) -> dict[str, Any]:
-    """Settings of every index."""
-    return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": "1s"}
+def settings_of(kind: str, replicas: int) -> dict[str, Any]:
+    """Settings of an index. What people wait for can be searched at once: few documents, so that this costs little."""
+    refresh = "200ms" if kind in ("novelties", "incidents") else "1s"
+    return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": refresh}
 
 
 def holders(client: Elasticsearch, alias: str) -> set[str]:

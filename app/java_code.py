@@ -19,7 +19,7 @@ from pipelines.jvm import SOURCES
 
 COMPILER = ("janino-*.jar", "commons-compiler-*.jar")
 NEEDED = (
-    *("jackson-core-*.jar", "json4s-ast_*.jar", "scala-library-*.jar"),
+    *("hadoop-client-api-*.jar", "jackson-core-*.jar", "json4s-ast_*.jar", "scala-library-*.jar", "slf4j-api-*.jar"),
     *(f"spark-{part}_*.jar" for part in ("sql-api", "common-utils", "common-utils-java")),
 )
 RELEASE = 8  # the newest that this compiler writes

@@ -112,6 +112,8 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         # Counting rows costs a look-up for each that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # Checkpoints on this machine's disk, without starting a process for each file.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         # Rows of packed records are up to 256 KiB: bytes bound a batch of these.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),

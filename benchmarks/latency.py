@@ -25,7 +25,7 @@ from pipelines.jvm import java_array
 from pipelines.runner import PRODUCER
 
 LOAD = Path(__file__).with_name("Load.java")
-WARM_UP_SECONDS = 240.0
+WARM_UP_SECONDS = 400.0
 
 
 def measure(spark: SparkSession, settings: Settings, rate: int, series: int, seconds: float) -> dict[str, float]:
@@ -45,13 +45,17 @@ def chosen(settings: Settings, *, scores: bool) -> Settings:
             "home": settings.home / name,
             "jar_folder": settings.jars,
             # Latency counts from when the law closes a window, whatever the law waits.
-            "law": dataclasses.replace(settings.law, lateness_seconds=10, skew_seconds=5, disorder_seconds=2),
-            "detection": dataclasses.replace(settings.detection, warm_up_minutes=1.0, spike_nats=9.0),
+            "law": dataclasses.replace(
+                settings.law, lateness_seconds=10, skew_seconds=5, disorder_seconds=2, shards=16
+            ),
+            "detection": dataclasses.replace(
+                settings.detection, warm_up_minutes=1.0, alarm_chance=0.01, confirm_seconds=10
+            ),
             "topics": settings.topics.model_copy(
                 update={"prefix": f"{name}-", "telemetry_partitions": 2, "logs_partitions": 1, "partitions": 2}
             ),
             "index": settings.index.model_copy(update={"scores": scores}),
-            "spark": settings.spark.model_copy(update={"trigger_seconds": 0.5}),
+            "spark": settings.spark.model_copy(update={"trigger_seconds": 0.25}),
         }
     )
 
@@ -88,7 +92,7 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int) ->
     compiler.cook(LOAD.read_text())
     kind = compiler.getClassLoader().loadClass("kappa.bench.Load")
     options = jvm.java.util.HashMap()
-    for name, value in (jobs.kafka_of(settings).prefixed() | PRODUCER).items():
+    for name, value in (jobs.kafka_of(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "5"}).items():
         options.put(name.removeprefix("kafka."), value)
     arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, 1000 * settings.law.window_seconds)
     load = kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))

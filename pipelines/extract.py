@@ -248,11 +248,14 @@ def records(
     partitions: int,
     origin: int = 0,
     origins: int = 1,
+    *,
+    refused: bool = True,
 ) -> DataFrame:
     """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
 
-    Rows of statistics and log totals, then the tick of their window, shard by shard; and what was refused. `topics` says
-    how `statistics`, `late` and `dead-letters` are called; `partitions` is the number of those of `statistics`.
+    Rows of statistics and log totals, then the tick of their window, shard by shard; and what was refused, which is not
+    looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
+    the number of those of `statistics`.
     """
     rows = statistics(closed, law).select(
         "shard",
@@ -268,13 +271,14 @@ def records(
         .repartition(partitions, "partition")
         .sortWithinPartitions("partition", "window_end", "is_tick", "shard", "series")
     )
-    return sorted_rows.select(
+    written = sorted_rows.select(
         F.lit(topics["statistics"]).alias("topic"),
         "partition",
         F.col("series").cast("binary").alias("key"),
         "value",
         F.lit(None).cast(HEADERS).alias("headers"),
-    ).unionByName(refused_records(closed, topics))
+    )
+    return written.unionByName(refused_records(closed, topics)) if refused else written
 
 
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -354,11 +358,17 @@ def sink(
 
     def write(closed: DataFrame, batch_id: int) -> None:
         closed = closed.persist()
+        counts: dict[str, int] = {}
         try:
-            windows = windows_of(closed, on_refused)
+            windows = windows_of(closed, counts.__setitem__)
             if windows:
-                write_to_kafka(records(closed, windows, law, topics, partitions, origin, origins), kafka)
+                refused = any(counts.values())
+                batch = records(closed, windows, law, topics, partitions, origin, origins, refused=refused)
+                write_to_kafka(batch, kafka)
         finally:
             closed.unpersist()
+        if on_refused is not None:
+            for kind, count in counts.items():
+                on_refused(kind, count)
 
     return write

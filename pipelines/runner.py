@@ -107,8 +107,13 @@ def first_offsets(source: Input, topics: Sequence[str], partition: int | None = 
 
 
 def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(max_records)}
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(max_records), **CONSUMER}
     return spark.readStream.format("kafka").options(**(kafka.prefixed() | options | which)).load()
+
+
+# A task reads what is there. It asks for more before it has done, and would wait half a second for the answer to that
+# before it may ask for another partition's or batch's records.
+CONSUMER = {"kafka.fetch.max.wait.ms": "20"}
 
 
 # Order within a partition is what ticks rest on: idempotent producers keep it through retries. A dead letter is the
@@ -117,7 +122,8 @@ PRODUCER = {
     "kafka.enable.idempotence": "true",
     "kafka.acks": "all",
     "kafka.compression.type": "lz4",
-    "kafka.linger.ms": "5",
+    # A task's last records are sent when it ends. Sent one by one, they would start a batch of the next job for each few.
+    "kafka.linger.ms": "500",
     "kafka.batch.size": "262144",
     "kafka.max.request.size": "4194304",
 }
