@@ -42,6 +42,7 @@ class Memory:
     begun: int = 0
     began: int = 0
     judge: Judge | None = None
+    scale: tuple[float, float] = (0.0, 1.0)  # middle and spread of the history; made with the detector
 
     def step(self, kind: Kind, now: int, value: float, rows: int, retrain_ms: float) -> float:
         """Score a value, then learn it: nats, NaN while too little is known. `rows` is the length of a history."""
@@ -52,9 +53,8 @@ class Memory:
             score = judge.score(row)
             found = nats(score, np.array(self.scores))
             judge.learn(row)
-            if np.isfinite(score) and (
-                score or self.scores or not kind.river
-            ):  # river's detectors say 0 at first: not known
+            nothing_yet = kind.river and score == 0 and not self.scores  # what detectors of river say at first
+            if np.isfinite(score) and not nothing_yet:
                 self.scores = [*self.scores[1 - rows :], score]
         known = len(self.values)
         if known >= max(2 * self.begun, LEAST_ROWS) or (self.begun and now - self.began >= retrain_ms):
@@ -70,6 +70,7 @@ class Memory:
         """The detector: that in use, or the same made again."""
         if self.judge is None:
             before = len(self.values) - 1  # the last one is still to be scored
+            self.scale = scale_of(np.array(self.values[: self.begun]))
             rows = self._features(0, before)
             self.judge = judge_of(kind)
             self.judge.begin(rows[: self.begun])
@@ -79,14 +80,18 @@ class Memory:
 
     def _features(self, first: int, end: int | None = None) -> Floats:
         """Values and steps of rows, `(rows, 2)`, in spreads of the history around its middle."""
-        history = np.array(self.values[: self.begun])
-        low, middle, high = np.percentile(history, [25, 50, 75])
-        spread = (high - low) / 1.349 or float(np.std(history))
-        spread = max(spread, LEAST_SPREAD * abs(middle), 1e-9)
+        middle, spread = self.scale
         before = max(first - 1, 0)
         values = np.clip((np.array(self.values[before:end]) - middle) / spread, -MOST_SPREADS, MOST_SPREADS)
         rows: Floats = np.stack([values, np.diff(values, prepend=values[0])], axis=1)
         return rows[first - before :]
+
+
+def scale_of(history: Floats) -> tuple[float, float]:
+    """Middle and spread of a history `(rows,)`."""
+    low, middle, high = np.percentile(history, [25, 50, 75])
+    spread = (high - low) / 1.349 or float(np.std(history))
+    return float(middle), float(max(spread, LEAST_SPREAD * abs(middle), 1e-9))
 
 
 @dataclass
