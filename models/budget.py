@@ -1,6 +1,6 @@
 """How surprising is it that chance makes an incident, and is that within the budget of false alarms?
 
-The evidence s_i of an incident's series, nats, each a p-value e^-s_i, is combined to
+The surprise s_i of an incident's series, nats, each a p-value e^-s_i, is combined to
 
     1/p = sum_i w_i e^s_i                         w_i = 1 / (2 N) for each of N series, 1 / (2 H) for each of H hosts
 
@@ -12,8 +12,9 @@ the surprise that anything of this size is anywhere in the fleet in a window. Wi
     expected false alarms a day <= W e^-score         and an incident is told when that is at most the budget.
 
 The bound is Bonferroni's, by the number of series at the tick: it holds however series and windows depend on one another, as
-far as e^-s is a probability. What a later window adds to the evidence is a bet at odds that chance makes fair within 0.6 %
-(E exp(0.1 max(s - 3, 0)) = 1.0055), so that waiting for an episode to grow breaks no promise (Ville's inequality).
+far as e^-s is a probability. s is the strongest moment of an episode, or what a run of silence or of lines has come to when it
+was said. What an episode gathers by lasting is no probability, and counts for 4 nats at most (`Member.surprise`): all of it
+let through what is weak, lasts, and is normal.
 
 It fails where a model is off: what it calls one in a million may be one in a thousand.
 """
@@ -29,14 +30,14 @@ DAY_SECONDS = 86_400.0
 WHOLE = ("host", "service")  # what is said of a whole host or service: one test for each host
 
 
-def joint(evidence: Mapping[str, float], watched: Watched) -> float:
-    """-ln of the probability that chance makes so much of what is watched, nats; `evidence` is by series.
+def joint(surprise: Mapping[str, float], watched: Watched) -> float:
+    """-ln of the probability that chance makes so much of what is watched, nats; `surprise` is by series.
 
     Where it is not known what is watched, the series that speak are all there are.
     """
-    if not evidence:
+    if not surprise:
         return 0.0
-    terms = [nats - math.log(tests(series, watched, len(evidence))) for series, nats in evidence.items()]
+    terms = [nats - math.log(tests(series, watched, len(surprise))) for series, nats in surprise.items()]
     most = max(terms)
     return max(most + math.log(math.fsum(math.exp(term - most) for term in terms)), 0.0)
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from models.statements import LASTING_KINDS, Key, Statement
 
+# Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
+MOST_FOR_LASTING = 4.0
+
 
 @dataclass(frozen=True)
 class Contribution:
@@ -24,7 +27,10 @@ class Contribution:
 
 @dataclass
 class Member:
-    """An episode within an incident. `role` is what other hosts may do as well, `host` whose it is."""
+    """An episode within an incident. `role` is what other hosts may do as well, `host` whose it is.
+
+    `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run.
+    """
 
     id: str
     series: str
@@ -37,6 +43,7 @@ class Member:
     open: bool
     score: float
     evidence: float
+    begun_with: float
     reason: str
 
     def hear(self, statement: Statement) -> None:
@@ -53,6 +60,12 @@ class Member:
     def weight(self) -> float:
         """Evidence in nats; the score where there is none."""
         return self.evidence if self.evidence > 0 else max(self.score, 0.0)
+
+    @property
+    def surprise(self) -> float:
+        """What is held against chance, nats: the strongest moment, and a little for having lasted."""
+        strongest = max(self.score, self.begun_with, 0.0)
+        return strongest + min(max(self.weight - strongest, 0.0), MOST_FOR_LASTING)
 
     @property
     def lasts(self) -> bool:
@@ -79,6 +92,7 @@ def member_of(statement: Statement) -> Member:
         open=statement.status != "close",
         score=statement.score,
         evidence=statement.evidence,
+        begun_with=statement.evidence,
         reason=reason_of(statement),
     )
 
@@ -128,9 +142,9 @@ def contribution(series: str, share: float, members: list[Member]) -> Contributi
     return Contribution(series, share, max(m.score for m in members), strongest.kind, strongest.reason)
 
 
-def evidence_of(members: Iterable[Member]) -> dict[str, float]:
-    """The most that any episode of a series has gathered, nats, by series."""
+def surprise_of(members: Iterable[Member]) -> dict[str, float]:
+    """The greatest surprise of any episode of a series, nats, by series."""
     found: dict[str, float] = {}
     for member in members:
-        found[member.series] = max(member.weight, found.get(member.series, 0.0))
+        found[member.series] = max(member.surprise, found.get(member.series, 0.0))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 from models.budget import bar, expected, joint
 from models.correlation import CorrelationParameters
 from models.fleet import Cluster
-from models.members import Contribution, Member, contributions, evidence_of, kind_of, member_of
+from models.members import Contribution, Member, contributions, kind_of, member_of, surprise_of
 from models.statements import LASTING_KINDS, Key, Statement
 from models.watched import NOTHING, Watched
 
@@ -133,7 +133,7 @@ class OpenIncident:
         numbers = replace(watched, services={})
         self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
         self.bar = bar(self.watched, limits.false_alarms_per_day)
-        self.score = max(self.score, joint(evidence_of(self.members.values()), self.watched))
+        self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
             self.population = max(self.population, watched.population(self.role))
 

@@ -55,19 +55,30 @@ def test_the_bar_is_one_alarm_in_the_windows_of_a_budget() -> None:
 
 def test_what_chance_may_make_stays_a_novelty_until_its_evidence_is_enough() -> None:
     weak = math.log(2_000) + math.log(8_640)
-    under = said(CPU, 1, evidence=weak - 0.1)
-    assert told([under, said(CPU, 5, "close", start=1, evidence=weak - 0.1)], watched=FLEET) == []
-    grown = [under, said(CPU, 4, "update", start=1, evidence=weak + 0.1)]
+    under = said(CPU, 1, evidence=weak - 0.1, score=10.0)
+    assert told([under, said(CPU, 5, "close", start=1, evidence=weak - 0.1, score=10.0)], watched=FLEET) == []
+    grown = [under, said(CPU, 4, "update", start=1, evidence=weak + 0.1, score=10.0)]
     (incident,) = told(grown, until=5, watched=FLEET)
     assert (incident.status, incident.window_end, incident.start) == ("open", at(4), at(1))
     assert incident.score == pytest.approx(math.log(8_640) + 0.1)
     assert incident.false_alarms_per_day == pytest.approx(math.exp(-0.1))
 
 
+def test_what_an_episode_gathers_by_lasting_is_no_proof() -> None:
+    weak = math.log(2_000) + math.log(8_640)
+    story = [said(CPU, 1, evidence=weak - 5, score=weak - 5)]
+    story.append(said(CPU, 4, "update", start=1, evidence=500.0, score=weak - 5))
+    assert told(story, until=5, watched=FLEET) == []
+    story.append(said(CPU, 5, "update", start=1, evidence=500.0, score=weak - 3.9))
+    assert [i.status for i in told(story, until=5, watched=FLEET)] == ["open"]
+
+
 def test_two_novelties_of_a_host_are_told_together_sooner_than_alone() -> None:
     weak = math.log(2_000) + math.log(8_640) - 0.5
-    assert told([said(CPU, 1, evidence=weak)], until=3, watched=FLEET) == []
-    both = told([said(CPU, 1, evidence=weak), said(DISK, 2, evidence=weak)], until=3, watched=FLEET)
+    assert told([said(CPU, 1, evidence=weak, score=weak)], until=3, watched=FLEET) == []
+    both = told(
+        [said(CPU, 1, evidence=weak, score=weak), said(DISK, 2, evidence=weak, score=weak)], until=3, watched=FLEET
+    )
     assert [(i.status, i.novelties) for i in both] == [("open", 2)]
 
 

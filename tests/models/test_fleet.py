@@ -67,8 +67,10 @@ def test_the_third_host_within_the_time_begins_one_of_the_fleet() -> None:
 
 def test_who_began_first_is_taken_into_the_fleet_if_nobody_has_been_told() -> None:
     begun = [("a", 1), ("b", 2), *((f"h{n}", 3) for n in range(9))]
-    story = [said(f"gauge/{host}//load", window, evidence=16.0) for host, window in begun]
-    story += [said(f"gauge/{host}//load", 4, "update", start=window, evidence=STRONG) for host, window in begun]
+    story = [said(f"gauge/{host}//load", window, evidence=16.0, score=16.0) for host, window in begun]
+    story += [
+        said(f"gauge/{host}//load", 4, "update", start=window, evidence=STRONG, score=STRONG) for host, window in begun
+    ]
     (incident,) = told(story, until=5, watched=WATCHED)
     assert (incident.scope, len(incident.hosts), incident.novelties) == ("fleet", 11, 11)
     assert (incident.start, incident.window_end) == (at(1), at(4))
@@ -76,8 +78,10 @@ def test_who_began_first_is_taken_into_the_fleet_if_nobody_has_been_told() -> No
 
 def test_with_a_handful_of_hosts_who_began_first_may_be_another_story() -> None:
     begun = list(zip("abcd", (1, 4, 4, 4), strict=True))
-    story = [said(f"gauge/{host}//load", window, evidence=16.0) for host, window in begun]
-    story += [said(f"gauge/{host}//load", 6, "update", start=window, evidence=STRONG) for host, window in begun]
+    story = [said(f"gauge/{host}//load", window, evidence=16.0, score=16.0) for host, window in begun]
+    story += [
+        said(f"gauge/{host}//load", 6, "update", start=window, evidence=STRONG, score=STRONG) for host, window in begun
+    ]
     found = told(story, until=6, watched=WATCHED)
     assert [(i.scope, i.hosts, i.start) for i in found] == [("host", ["a"], at(1)), ("fleet", ["b", "c", "d"], at(4))]
 

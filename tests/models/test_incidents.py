@@ -180,10 +180,10 @@ def test_an_episode_of_one_window_is_an_incident(statuses: tuple[str, ...]) -> N
 
 def test_an_update_comes_for_half_as_much_score_again_and_not_for_less() -> None:
     story = [
-        said(CPU, 1, evidence=20.0),
-        said(CPU, 2, "update", start=1, evidence=29.9),
-        said(CPU, 3, "update", start=1, evidence=30.0),
-        said(CPU, 4, "update", start=1, evidence=31.0),
+        said(CPU, 1, score=20.0, evidence=20.0),
+        said(CPU, 2, "update", start=1, score=29.9, evidence=29.9),
+        said(CPU, 3, "update", start=1, score=30.0, evidence=30.0),
+        said(CPU, 4, "update", start=1, score=31.0, evidence=31.0),
     ]
     assert [(i.status, i.score) for i in told(story, until=5)] == [("open", 20.0), ("update", 30.0)]
 
