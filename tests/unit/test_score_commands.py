@@ -16,7 +16,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.errors import InputError, KappaError
-from app.score_commands import BEGIN, COLUMNS, OF_HOST
+from app.score_commands import COLUMNS, OF_HOST
+from app.table_order import BEGIN
 from models.detector import Parameters, ShardDetector
 from models.series import Series, build
 from models.table_score import HOST, window
