@@ -14,6 +14,7 @@ from dashboards.queries.search import Span
 from dashboards.words import TIME_FORMAT, what
 
 LANE_PIXELS = 30
+LEAST_LANES = 4  # the axis' title needs so many
 AXES_PIXELS = 110
 COLUMNS = ("lane", "host", "kind", "from", "to", "began", "ended", "service", "what", "score", "reason")
 TOOLTIP = {
@@ -58,7 +59,7 @@ def swim_lanes(
     # What began before the span has no mark: its bar comes in from the left.
     marks = base.transform_filter(f"datum.from > {millis(span.start)}").mark_point(filled=True, size=60, opacity=1)
     return alt.LayerChart(layer=[bars, marks.encode(x=x, shape=shape(kinds))]).properties(
-        height=LANE_PIXELS * len(names) + AXES_PIXELS
+        height=LANE_PIXELS * max(len(names), LEAST_LANES) + AXES_PIXELS
     )
 
 

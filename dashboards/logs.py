@@ -65,7 +65,7 @@ def read(client: Elasticsearch, view: View, by: str) -> Found:
     span = span_of(newest, now, view.length)
     listing = rates(client, view.version, span, BY[by][1])
     known = texts(client, view.version, list(listing.rows["series"]))
-    listing.rows["text"] = [known.get(name, f"({named(name)}: text not known)") for name in listing.rows["series"]]
+    listing.rows["text"] = [known.get(name, "(text not known)") for name in listing.rows["series"]]
     return Found(
         read=now,
         newest=newest,

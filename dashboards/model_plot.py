@@ -11,7 +11,7 @@ from dashboards.looks import EXPECTED, SEEN, SURPRISE, colour, kinds_in, shape, 
 from dashboards.queries.search import Span
 from dashboards.words import TIME_FORMAT
 
-PLOT_PIXELS, SCORE_PIXELS = 230, 90
+PLOT_PIXELS, SCORE_PIXELS = 300, 140  # axes and legend included
 GAP_WINDOWS = 3.5  # of usual distance: further apart, points are not joined
 HOW_TO_READ = (
     "Orange line: seen. Dashed blue line: typical. Blue band: what would have been normal. "

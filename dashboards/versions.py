@@ -20,6 +20,7 @@ from dashboards.tables import chosen_row, score_column, text_column, time_column
 from dashboards.words import local_text, what
 
 SHOWN = 200
+PIXELS = 200  # of a chart, axes and legend included
 DRY_RUN_SECONDS = 120.0
 WORK_SECONDS = 2
 
@@ -87,18 +88,20 @@ def show_counts(found: Comparison, view: View) -> None:
     names = [found.left, found.right]
     totals = found.counts.groupby("version")["count"].sum()
     st.caption(" · ".join(f"`{name}`: **{int(totals.get(name, 0)):,}** novelties" for name in names))
+    x = time_axis("time", found.span, view.zone)
+    colours = alt.Scale(domain=names, range=[LEFT, RIGHT])
+    shapes = alt.Scale(domain=names, range=["circle", "square"])
     base = alt.Chart(found.counts).encode(
-        x=time_axis("time", found.span, view.zone),
-        y=alt.Y("count:Q", title="novelties", axis=alt.Axis(tickMinStep=1)),
-        color=alt.Color("version:N", title="version", scale=alt.Scale(domain=names, range=[LEFT, RIGHT])),
-        shape=alt.Shape("version:N", title="version", scale=alt.Scale(domain=names, range=["circle", "square"])),
+        x=x,
+        color=alt.Color("version:N", title="version", scale=colours, legend=alt.Legend(orient="top")),
+        shape=alt.Shape("version:N", title="version", scale=shapes),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("version", "kind")] + [alt.Tooltip("count:Q")],
     )
     for kind in sorted(set(found.counts["kind"])):
-        chosen = base.transform_filter(alt.FieldEqualPredicate("kind", kind)).mark_point(
-            filled=True, size=60, opacity=0.8
-        )
-        st.altair_chart(chosen.properties(height=110, title=kind), width="stretch", key=f"count {kind}")
+        y = alt.Y("count:Q", title=f"novelties: {kind}", axis=alt.Axis(tickMinStep=1))
+        of_kind = base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kind))
+        chart = of_kind.mark_point(filled=True, size=60, opacity=0.8).encode(y=y).properties(height=PIXELS)
+        st.altair_chart(chart, width="stretch", key=f"count {kind}")
 
 
 def show_only(found: Comparison, view: View) -> None:

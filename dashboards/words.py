@@ -110,7 +110,7 @@ def expected(row: Row) -> str:
     seen, unit = number(row["value"], row.get("unit")), row.get("unit")
     low, high = (row.get(name) for name in ("lower", "upper"))
     if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return f"seen {seen}"
+        return ""
     usual = "" if pd.isna(row.get("typical")) else f", typically {number(row['typical'], unit)}"
     return f"seen {seen}, expected {number(low, unit)} to {number(high, unit)}{usual}"
 
