@@ -111,7 +111,7 @@ def numbers_part(columns: Mapping[str, NDArray[Any]]) -> bytes:
 
 def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """The inverse of `numbers_part`, of what `read_part` answers."""
-    found = {}
+    found: dict[str, NDArray[Any]] = {}
     for kind, lists in arrays.items():
         names = [name for name, k in zip(about["columns"], about["kinds"], strict=True) if k == kind]
         numbers = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))
