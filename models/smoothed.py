@@ -7,7 +7,8 @@ Beforehand its width follows from that of the values: noise of variance v whose 
     v / R (1 + r (1 - a)) / (1 - r (1 - a))          r = 1 - E[step^2] / (2 v)
 
 (first-order autoregressive noise), which is worth a number of looks. So a mean of values that keep near each other may
-wander as far as they have, one of values that jump to and fro may not. It fails for a wave that is much longer than the
+wander as far as they have, one of values that jump to and fro may not. All this is for the first days of a series:
+later it has shown how far its means wander. It fails for a wave that is much longer than the
 series is old and much higher than its noise.
 """
 

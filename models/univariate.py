@@ -122,7 +122,7 @@ class Univariate:
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
         base = calibration.nats(joined)
-        loud = base[turned] >= p.calm_nats
+        loud = (base[turned] >= p.calm_nats) & (self._youth(s)[turned] > 0)
         health = np.maximum(undirected, well_joined)
         for array in (base, health, *bounds):
             array[warm] = np.nan
@@ -179,23 +179,35 @@ class Univariate:
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
         return surprise, rare, joined, undirected
 
+    def _youth(self, s: Hot) -> Floats:
+        """1 for a new series, 0 for one that is `trust_days` old."""
+        out: Floats = 1 - s["rows"] * s["interval"].astype(np.float64) / (DAY * self._p.trust_days)
+        return np.maximum(out, 0.0)
+
     def _beforehand(self, s: Hot, mean: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of each member `(members, n)`: the prior spread, rows (or looks) that it is worth, rows of an independent look."""
+        """Of each member: the prior spread, rows (or looks) that it is worth, rows of an independent look, all `(members, n)`.
+
+        What is particular to smoothed members fades as the first days are seen, in which a series shows its slow waves.
+        """
         p = self._p
-        floor, worth, a_look = p.relative_floor * np.abs(mean), np.full((EVER, 1), p.prior_rows), np.ones_like(mean)
+        floor, worth, a_look = p.relative_floor * np.abs(mean), np.full_like(mean, p.prior_rows), np.ones_like(mean)
         floor[LOG_LEVEL] = 0.0
-        worth[[FAST, RHYTHM]] = p.mean_prior_looks
-        interval = s["interval"].astype(np.float64)
-        variance = s["well_sums"][VALUE].astype(np.float64) / np.maximum(s["well_weight"][VALUE], predictive.TINY)
-        step = s["long_step"].astype(np.float64) / np.maximum(s["long_weight"], predictive.TINY)
+        youth = self._youth(s)
+        young = np.flatnonzero(youth > 0)
+        if not len(young):
+            return floor, worth, a_look
+        interval, left = s["interval"][young].astype(np.float64), youth[young]
+        variance = s["well_sums"][VALUE, young].astype(np.float64) / np.maximum(
+            s["well_weight"][VALUE, young], predictive.TINY
+        )
+        step = s["long_step"][young].astype(np.float64) / np.maximum(s["long_weight"][young], predictive.TINY)
         rough = smoothed.gain(interval, 60 * p.rough_half_life_minutes, p.rough_rows)
-        for member, gain in (
-            (FAST, smoothed.gain(interval, 60 * p.fast_half_life_minutes, p.fast_rows)),
-            (RHYTHM, rough),
-        ):
-            floor[member] = np.maximum(floor[member], smoothed.width(variance, step, gain))
-            a_look[member] = smoothed.rows_a_look(gain)
-        a_look[ROUGH] = smoothed.rows_a_look(rough)
+        fast = smoothed.gain(interval, 60 * p.fast_half_life_minutes, p.fast_rows)
+        for member, gain in ((FAST, fast), (RHYTHM, rough)):
+            floor[member, young] = np.maximum(floor[member, young], left * smoothed.width(variance, step, gain))
+            worth[member, young] += left * (p.mean_prior_looks - p.prior_rows)
+        for member, gain in ((FAST, fast), (RHYTHM, rough), (ROUGH, rough)):
+            a_look[member, young] = smoothed.rows_a_look(gain) ** left
         return floor, worth, a_look
 
     def _trust(self, s: Hot, x: Floats) -> Floats:

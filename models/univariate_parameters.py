@@ -31,11 +31,12 @@ class UnivariateParameters:
     `steady_share`            share of the long-run mean step in the recent roughness that a step is held against.
     `outlier_share`           prior probability of an outlier, ten times as wide (what is healthy).
     `trust_days`              age at which a series learns whatever comes. Until then it learns an outlier the less, the younger
-                              it is: what is strange would soon be most of what it has seen.
+                              it is: what is strange would soon be most of what it has seen. So long, too, is a smoothed member
+                              not known by its rows: see `smoothed`.
     `least_weight`            what an outlier still counts when the healthy state is learnt.
     `block_rows`              the least number of rows of a block, which ends with an hour: of a block only the greatest
                               surprise counts.
-    `calm_nats`               a block does not end while the series is louder than that,
+    `calm_nats`               a block of a young series does not end while the series is louder than that,
     `longest_block_hours`     unless it has lasted so long.
     `history_half_life_days`  memory of how surprising blocks have been.
     `tolerance`               factor of 1 + surprise up to which a smaller surprise has been "the same".

@@ -49,7 +49,7 @@ class Tables:
         return turned
 
     def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> None:
-        """End the blocks of series whose hour has turned. A series that is `loud` then goes on with its block for a while:
+        """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
         what lasts over the turn of an hour is one event, and no precedent for itself."""
         p = self._p
         lasted = s["block_rows"][turned] * s["interval"][turned].astype(np.float64)

@@ -61,7 +61,8 @@ class Twin:
         body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
         loud = float(calibration.nats(np.array(joined + BODY * math.log1p(body)))) >= self.p.calm_nats
         long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
-        if self.turned and self.block_rows >= self.p.block_rows and (long or not loud):
+        young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days
+        if self.turned and self.block_rows >= self.p.block_rows and (long or not (loud and young)):
             self.blocks.append(self.block)
             self.block, self.block_rows = {}, 0
 
@@ -143,12 +144,14 @@ class Twin:
         half_life, rows = fast if member == FAST else (60 * p.rough_half_life_minutes, p.rough_rows)
         gain = max(1 - 2 ** -min(self.interval / half_life, 1 / rows), 1e-12)
         a_look = (2 - gain) / gain
+        left = max(1 - self.rows * self.interval / (86400 * p.trust_days), 0.0)
         if member == ROUGH:
-            return floor, p.prior_rows, a_look
+            return floor, p.prior_rows, a_look**left
         variance = self.well[1] / self.well[2]
         related = max(1 - math.pi / 4 * self.ew["long_step"][0] ** 2 / variance, 0.0) if variance else 0.0
         width = math.sqrt(variance / a_look * (1 + related * (1 - gain)) / (1 - related * (1 - gain)))
-        return max(floor, width), p.mean_prior_looks, a_look
+        worth = p.prior_rows + left * (p.mean_prior_looks - p.prior_rows)
+        return max(floor, left * width), worth, a_look**left
 
     def _surprise(self, member: int, deviation: float) -> float:
         floor, worth, a_look = self._beforehand(member)
