@@ -302,7 +302,11 @@ def test_what_is_no_record_of_its_topic_has_a_problem_and_keeps_its_bytes(
 
 def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession) -> None:
     assert KINDS == TEMPLATE_KINDS
-    rows = [("scores", SCORE), ("novelties", {**NOVELTY, "metric": "m"}), ("incidents", {**INCIDENT, "end": NIGHT})]
+    rows = [
+        ("scores", SCORE),
+        ("novelties", {**NOVELTY, "metric": "m", "before": 1.0}),
+        ("incidents", {**INCIDENT, "end": NIGHT}),
+    ]
     for found in [*indexed(spark, *rows), *indexed(spark, ("late", b"x"), headers=HEADERS)]:
         kind = found["index"].split("-")[0]
         assert names_in(found["document"]) == fields_of(PROPERTIES[kind])
