@@ -59,7 +59,7 @@ class GaugeRules:
     def unlearn(self, lesson: Lesson | None, columns: Floats) -> None:
         """Put it back, the columns in place."""
         if lesson is not None:
-            self._model.state.put_back(lesson.rows, lesson.model)
+            self._model.put_back(lesson.rows, lesson.model)
             columns[np.ix_(TAUGHT, lesson.chosen)] = lesson.columns
 
     def weigh(self, base: Floats, stuck: Floats, way: Floats, typical: Floats, rows: Ints) -> None:

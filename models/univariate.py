@@ -91,6 +91,11 @@ class Univariate:
         found: Floats | float = self.own[name][index] if name in self.own else getattr(self._p, name)
         return found
 
+    def put_back(self, rows: Ints, copied: Mapping[str, NDArray[Any]]) -> None:
+        """Forget what series have learnt since `state.copied`."""
+        self.state.put_back(rows, copied)
+        self._tables.read_again(rows)
+
     @classmethod
     def load(cls, parts: Mapping[str, bytes], parameters: UnivariateParameters) -> Univariate:
         """The inverse of `state.dump`."""

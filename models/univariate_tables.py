@@ -48,6 +48,12 @@ class Tables:
             state.cold_changed = True
         return turned
 
+    def read_again(self, rows: Ints) -> None:
+        """The state of these series is another one than it was."""
+        if self._layout == self._state.layout:  # else everything is read with the next window
+            self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
+            self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+
     def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> None:
         """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
         what lasts over the turn of an hour is one event, and no precedent for itself."""
