@@ -145,15 +145,18 @@ def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: S
 @pytest.mark.long
 def test_a_challenger_runs_as_a_version_of_its_own_in_any_pieces(spark: SparkSession, live: Settings) -> None:
     trees = {"n_trees": 5, "height": 5, "window_size": 30}
+    early = dataclasses.replace(live.detection, warm_up_minutes=5.0)  # the log is shorter than the usual warm-up
     judged = dataclasses.replace(
-        live.detection, challenger="river.anomaly.HalfSpaceTrees", challenger_options=trees, challenger_rows=100
+        early, challenger="river.anomaly.HalfSpaceTrees", challenger_options=trees, challenger_rows=100
     )
+    plain = named(live, "no-trees").model_copy(update={"detection": early})
     whole, pieces = (named(live, name).model_copy(update={"detection": judged}) for name in ("trees", "trees-pieces"))
+    run.replay(spark, run.plan(plain, WHOLE, None))
     run.replay(spark, run.plan(whole, WHOLE, None))
     made = run.replay(spark, run.plan(pieces, WHOLE, None, 4_000), 8)
     assert len(made["slices"]) > 1
     assert same(whole, pieces)
-    own, other = (scores_by_row(settings) for settings in (live, whole))
+    own, other = (scores_by_row(settings) for settings in (plain, whole))
     assert own.keys() == other.keys()
     different = {series for series, window_end in own if own[series, window_end] != other[series, window_end]}
     assert different
