@@ -411,7 +411,10 @@ def score(
         raise typer.BadParameter(msg)
     to_stdout = out_file is None and not as_json
     wanted = Wanted(value, values, timestamp)
-    made = commands.run(files, wanted, period, load(config).detection, out_file, err, report, to_stdout=to_stdout)
+    settings = load(config)
+    if settings.control.rules:
+        report("the rules of the settings are not followed: files have no hosts to select")
+    made = commands.run(files, wanted, period, settings.detection, out_file, err, report, to_stdout=to_stdout)
     if as_json:
         print_json(made)
     elif out_file is not None:

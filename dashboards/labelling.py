@@ -8,17 +8,23 @@ import streamlit as st
 
 from dashboards import chrome, labels
 from dashboards.chrome import View
-from dashboards.labels import AUTHOR_CHARACTERS, COMMENT_CHARACTERS, LABELS, LabelError, Log
+from dashboards.labels import AUTHOR_CHARACTERS, COMMENT_CHARACTERS, LABELS, LabelError, Log, Reader
 from dashboards.queries.incident import Incident
 from dashboards.words import plain
 
 SECONDS = 15.0
 
 
+@st.cache_resource(show_spinner=False, max_entries=4)
+def reader(topic: str, servers: str, _log: Log) -> Reader:
+    """The one reader of this process."""
+    return Reader(_log)
+
+
 @st.cache_data(show_spinner=False, ttl=SECONDS, max_entries=4)
 def known_labels(topic: str, servers: str, _log: Log) -> dict[str, dict[str, Any]]:
     """The last word on each incident, by its id. Raises LabelError."""
-    return labels.latest(labels.recent(_log))
+    return labels.latest(reader(topic, servers, _log).labels())
 
 
 def all_labels() -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,7 +34,8 @@ LABELS = {
     "expected-change": "Expected change: this is the new normal",
 }
 COMMENT_CHARACTERS, AUTHOR_CHARACTERS = 1_000, 100
-MAX_READ = 2_000
+MAX_READ = 20_000  # nearly all are heartbeats, two a second: not quite three hours
+MAX_KEPT = 10_000
 TIMEOUT_MS = 5_000
 
 
@@ -111,43 +113,63 @@ def write(log: Log, said: Mapping[str, Any]) -> None:
         raise LabelError(sentence("The label was not written", log, error)) from error
 
 
+class Reader:
+    """Labels as they come. A record is read once, because nearly all are heartbeats; the first time the last `most`.
+
+    So a label is known that was written since these pages began, or not long before.
+    """
+
+    def __init__(self, log: Log, most: int = MAX_READ) -> None:
+        self._log, self._most = log, most
+        self._next: int | None = None
+        self._found: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+
+    def labels(self) -> list[dict[str, Any]]:
+        """All that are known, the oldest first. Raises LabelError where Kafka does not answer in time."""
+        with self._lock:
+            try:
+                consumer = KafkaConsumer(
+                    **{
+                        **self._log.options,
+                        "enable_auto_commit": False,
+                        "bootstrap_timeout_ms": TIMEOUT_MS,
+                        "request_timeout_ms": TIMEOUT_MS,
+                        "consumer_timeout_ms": TIMEOUT_MS,
+                        "metrics_enabled": False,
+                        "allow_auto_create_topics": False,
+                    }
+                )
+                try:
+                    self._found = [*self._found, *labels_in(self._read(consumer))][-MAX_KEPT:]
+                finally:
+                    consumer.close()
+            except (KafkaError, OSError) as error:
+                raise LabelError(sentence("Labels cannot be read", self._log, error)) from error
+            return list(self._found)
+
+    def _read(self, consumer: Any) -> list[bytes]:
+        """The values that have come to the topic's one partition. Stops at what was its end, or when nothing comes."""
+        part = TopicPartition(self._log.topic, 0)
+        if not consumer.partitions_for_topic(self._log.topic):
+            return []
+        consumer.assign([part])
+        begin, end = consumer.beginning_offsets([part])[part], consumer.end_offsets([part])[part]
+        first = end - self._most if self._next is None or self._next > end else self._next
+        first = max(begin, first)
+        if first < end:
+            consumer.seek(part, first)
+        found: list[bytes] = []
+        while first < end and (message := next(consumer, None)) is not None:
+            found.append(message.value)
+            first = message.offset + 1
+        self._next = first
+        return found
+
+
 def recent(log: Log, most: int = MAX_READ) -> list[dict[str, Any]]:
-    """The last labels, the oldest first, `most` of them. Raises LabelError where Kafka does not answer in time."""
-    try:
-        consumer = KafkaConsumer(
-            **{
-                **log.options,
-                "enable_auto_commit": False,
-                "bootstrap_timeout_ms": TIMEOUT_MS,
-                "request_timeout_ms": TIMEOUT_MS,
-                "consumer_timeout_ms": TIMEOUT_MS,
-                "metrics_enabled": False,
-                "allow_auto_create_topics": False,
-            }
-        )
-        try:
-            return labels_in(read(consumer, log.topic, most))
-        finally:
-            consumer.close()
-    except (KafkaError, OSError) as error:
-        raise LabelError(sentence("Labels cannot be read", log, error)) from error
-
-
-def read(consumer: Any, topic: str, most: int) -> Iterable[bytes]:
-    """The values of the last records of a topic's one partition. Stops at what was its end, or when nothing comes."""
-    part = TopicPartition(topic, 0)
-    if not consumer.partitions_for_topic(topic):
-        return
-    consumer.assign([part])
-    end = consumer.end_offsets([part])[part]
-    first = max(consumer.beginning_offsets([part])[part], end - most)
-    if first >= end:
-        return
-    consumer.seek(part, first)
-    for message in consumer:
-        yield message.value
-        if message.offset >= end - 1:
-            return
+    """Labels among the last `most` records, the oldest first. Raises LabelError where Kafka does not answer in time."""
+    return Reader(log, most).labels()
 
 
 def labels_in(values: Iterable[bytes]) -> list[dict[str, Any]]:

@@ -62,7 +62,9 @@ class Control:
         if not any(due):
             return []
         chosen = {name: self._masks(name)[np.array(due)].any(axis=0) for name in PREFIXES}
-        return begin_anew(self._state, {name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
+        said = begin_anew(self._state, {name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
+        self.labels.changed()
+        return said
 
     def hold(self, now: int) -> None:
         """See which rules hold in a window."""

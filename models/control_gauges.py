@@ -53,7 +53,7 @@ class GaugeRules:
         if self._followed is None or not (held := self._followed.dont_learn[rows]).any():
             return None
         chosen = np.flatnonzero(held)
-        copied = self._model.state.copied(rows[chosen])
+        copied = self._model.copied(rows[chosen])
         return Lesson(chosen, rows[chosen], copied, columns[np.ix_(TAUGHT, chosen)])
 
     def unlearn(self, lesson: Lesson | None, columns: Floats) -> None:

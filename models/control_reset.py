@@ -30,6 +30,8 @@ def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Param
     state.gauges.matrix[of.HOST_WINDOW, rows] = state.host_column("windows")[state.gauges.owner[0, rows]]
     state.gauges.matrix[of.TOTAL, rows] = np.nan
     state.univariate.forget(rows)
+    if state.challengers is not None:
+        state.challengers.forget(rows)
     state.counts.matrix[:, chosen["counts"]] = 0.0
     state.counts.matrix[poisson.SEEN, chosen["counts"]] = before
     state.counts.matrix[poisson.LAST_LINE, chosen["counts"]] = now

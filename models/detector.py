@@ -49,7 +49,7 @@ class ShardDetector:
         self._counts = CountWatch(self._state, parameters, self._control)
         self._named = UNNAMED  # the last window's names, and their rows
         self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
-        self._contexts_counted = 0
+        self._contexts_counted = -1
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
         """Answer one row for each of `rows` but labels, then one for each series whose missing lines say something.
@@ -101,7 +101,7 @@ class ShardDetector:
             said = state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._named = UNNAMED  # rows may have moved
-            self._contexts_counted = 0
+            self._contexts_counted = -1
         state.first = state.first or window_end
         state.last = window_end
         state.steps += 1

@@ -73,7 +73,8 @@ class Correlator:
                 unknown.append(statement)
         if unknown:
             at_once = self._at_once(unknown)
-            # Groups share no keys, so that what one adds to an incident does not change what another touches.
+            # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
+            # is emptied is no longer there.
             within_reach = self._reach()
             for group in linked(unknown, at_once):
                 ids = {s.id for s in group}
@@ -82,18 +83,24 @@ class Correlator:
                 if incident is not None:
                     incident.take_in(group, self._parameters)
                     incident.spread(own, self._parameters)
-                    self._gather(incident, own)
                     touched[incident.id] = incident
+                    if self._gather(incident, own):
+                        within_reach = self._reach()
         return sorted((i for i in touched.values() if i.members), key=age)
 
-    def _gather(self, incident: OpenIncident, own: list[Cluster]) -> None:
-        """Episodes of large clusters that lie in incidents which nobody has been told of move to that of the fleet."""
+    def _gather(self, incident: OpenIncident, own: list[Cluster]) -> bool:
+        """Episodes of large clusters that lie in incidents which nobody has been told of move to that of the fleet.
+
+        Answers whether incidents are gone for that.
+        """
+        before = len(self._open)
         wanted = {episode for cluster in own if cluster.is_large for episode in cluster.episodes}
         for other in sorted(self._open, key=age):
             if other is not incident and not other.told:
                 for name in sorted(wanted & other.members.keys()):
                     incident.gather(other.give(name), self._parameters)
         self._open = [i for i in self._open if i.members]
+        return len(self._open) < before
 
     def _at_once(self, unknown: list[Statement]) -> list[Cluster]:
         """What the fleet does now: clusters of the roles of these episodes, with those that are known already."""

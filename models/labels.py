@@ -138,6 +138,10 @@ class Labels:
         state.demands = {name: own for name, own in kept.items() if own}
         self._changes += 1
 
+    def changed(self) -> None:
+        """What patterns need is no longer what it was."""
+        self._changes += 1
+
     def demand(
         self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = ""
     ) -> Floats | float:

@@ -101,6 +101,7 @@ class ShardState:
         self.gauges.keep(~gone_gauges)
         self.univariate.keep(np.flatnonzero(~gone_gauges))
         if self.challengers is not None:
+            self.challengers.grow(len(gone_gauges))
             self.challengers.keep(np.flatnonzero(~gone_gauges))
         self.counts.keep(~gone_counts)
         owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]

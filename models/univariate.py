@@ -91,8 +91,12 @@ class Univariate:
         found: Floats | float = self.own[name][index] if name in self.own else getattr(self._p, name)
         return found
 
+    def copied(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        """What is known of series, for `put_back`."""
+        return self.state.copied(rows)
+
     def put_back(self, rows: Ints, copied: Mapping[str, NDArray[Any]]) -> None:
-        """Forget what series have learnt since `state.copied`."""
+        """Forget what series have learnt since `copied`."""
         self.state.put_back(rows, copied)
         self._tables.read_again(rows)
 

@@ -125,8 +125,7 @@ class UnivariateState:
     def put_back(self, rows: NDArray[np.int64], copied: Mapping[str, Array]) -> None:
         """Forget what these series have learnt since they were copied.
 
-        What follows from the state and is not in it (rarity tables ready to be read) is of the hour in `hot`, so the next
-        window makes it anew.
+        What has been made of the state and is not in it has to be made again: see `Tables.read_again`.
         """
         for name, array in (self.hot | self.cold).items():
             array[..., rows] = copied[name]

@@ -3,7 +3,7 @@
     home/savepoints/NAME/
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
         hot.parquet cold.parquet                                        the univariate model of each metric
-    challengers.parquet                                             what a challenger knows of each, where there is one
+        challengers.parquet                                             what a challenger knows of each, where there is one
         episodes.parquet trials.parquet texts.parquet                   what is open, on trial, and known of templates
         remembered.parquet                                              what is muted, and what labels have changed
         shards.parquet                                                  where each shard stands, and its rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,10 @@ class Memory:
         if known >= max(2 * self.begun, LEAST_ROWS) or (self.begun and now - self.began >= retrain_ms):
             self.renew(now, rows)
         return found
+
+    def copied(self) -> Memory:
+        """The same of its own; its detector is made again when it is asked."""
+        return replace(self, values=list(self.values), scores=list(self.scores), judge=None)
 
     def renew(self, now: int, rows: int) -> None:
         """A new detector with the last rows for its history; it is made when it is asked."""
@@ -116,6 +120,12 @@ class Memories:
     def keep(self, rows: Ints) -> None:
         """Forget all but these rows, which move up in this order."""
         self.series = [self.series[row] for row in rows.tolist()]
+
+    def forget(self, rows: Ints) -> None:
+        """Begin anew with these series."""
+        for row in rows.tolist():
+            if row < len(self.series):
+                self.series[row] = Memory()
 
     def dump(self) -> bytes:
         """As Arrow IPC, a row for each series."""

@@ -9,13 +9,16 @@ It is slow, being an object of Python for each series: see docs/challengers.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models import calibration
 from models.challengers.classes import resolve
-from models.challengers.memory import ADOPTED_ROWS, Memories
+from models.challengers.memory import ADOPTED_ROWS, Memories, Memory
 from models.parameters import Parameters
 from models.rarity import Ints
 from models.univariate import LARGEST, Univariate, UnivariateAnswers
@@ -35,6 +38,7 @@ class ChallengedUnivariate(Univariate):
         self._rows = parameters.challenger_rows
         self._retrain_ms = 3_600_000 * parameters.challenger_retrain_hours
         self._memories = memories
+        self._aside: dict[int, Memory] = {}
         memories.belong_to(self._kind, parameters.challenger_options)
 
     def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateAnswers:
@@ -53,6 +57,18 @@ class ChallengedUnivariate(Univariate):
         )
         found[np.isnan(answers.base)] = np.nan  # both warm up
         return replace(answers, base=found, score=found, health=calibration.joined(found))
+
+    def copied(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        """As the model's; what the challenger knows of them is kept here until the next call."""
+        self._memories.grow(self.state.series)
+        self._aside = {row: self._memories.series[row].copied() for row in rows.tolist()}
+        return super().copied(rows)
+
+    def put_back(self, rows: Ints, copied: Mapping[str, NDArray[Any]]) -> None:
+        """As the model's."""
+        super().put_back(rows, copied)
+        for row in rows.tolist():
+            self._memories.series[row] = self._aside[row]
 
     def adopt(self, row: int, level: float) -> None:
         """A series stands at `level` for good: only its last rows are its history."""

@@ -57,6 +57,8 @@ bootstrap_servers = "{stack.kafka}"
 url = "{stack.elasticsearch}"
 [index]
 scores = true
+[detection]
+warm_up_minutes = 5  # the log is shorter than the usual warm-up
 [spark]
 master = "local[2]"
 driver_memory = "1g"

@@ -63,6 +63,7 @@ def test_a_replay_of_the_whole_log_is_what_ran_live(
     made = run.replay(spark, run.plan(again, WHOLE, None, slice_records), partitions)
     assert (len(made["slices"]) > 1) == (slice_records < 10**9)
     assert len(values(again, "scores")) == made["counts"]["scores"] > 10_000
+    assert any(b'"gauge/' in value and b'"score":' in value for value in values(again, "scores"))
     assert same(live, again)
     for kind in ("late", "dead-letters"):
         assert sorted(set(records(again, kind))) == sorted(set(records(live, kind)))
@@ -145,11 +146,10 @@ def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: S
 @pytest.mark.long
 def test_a_challenger_runs_as_a_version_of_its_own_in_any_pieces(spark: SparkSession, live: Settings) -> None:
     trees = {"n_trees": 5, "height": 5, "window_size": 30}
-    early = dataclasses.replace(live.detection, warm_up_minutes=5.0)  # the log is shorter than the usual warm-up
     judged = dataclasses.replace(
-        early, challenger="river.anomaly.HalfSpaceTrees", challenger_options=trees, challenger_rows=100
+        live.detection, challenger="river.anomaly.HalfSpaceTrees", challenger_options=trees, challenger_rows=100
     )
-    plain = named(live, "no-trees").model_copy(update={"detection": early})
+    plain = named(live, "no-trees")
     whole, pieces = (named(live, name).model_copy(update={"detection": judged}) for name in ("trees", "trees-pieces"))
     run.replay(spark, run.plan(plain, WHOLE, None))
     run.replay(spark, run.plan(whole, WHOLE, None))

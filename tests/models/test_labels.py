@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from fleet_story import START, WINDOW, Teller, windows, words
-from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns
+from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns, when
 
 from models.control_rules import Rule
 from models.detector import ShardDetector
@@ -141,6 +141,20 @@ def test_a_label_about_what_nobody_knows_changes_nothing() -> None:
     strange = [(FALSE_ALARM, "gauge/h-9//x"), (TRUE, "host/h-9"), (EXPECTED, "logs/h-9//error")]
     found, plain = tell(ROWS, {80: strange}), tell(ROWS, {})
     assert words(found.said) == words(plain.said)
+
+
+@pytest.mark.parametrize("cut", [90, 91, 100])
+def test_a_reset_takes_labels_back_in_a_detector_that_is_loaded_and_in_one_that_goes_on(cut: int) -> None:
+    """While another series still has some."""
+    labels = {70: [(FALSE_ALARM, CPU)] * 3 + [(FALSE_ALARM, "gauge/h-2//cpu")]}
+    p = dataclasses.replace(QUICK, rules=(Rule(host="h-1", metric="cpu", reset=when(89)),))
+    rows = story(150, {range(50, 57): {CPU: 60.0}, range(135, 142): {CPU: 150.0}})
+    whole = tell(rows, labels, Teller(ShardDetector(p)))
+    first = tell(rows[:cut], labels, Teller(ShardDetector(p)))
+    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
+    tell(rows[cut:], labels, second)
+    assert sayings(whole) == sayings(first, second)
+    assert near(opened(whole, CPU), [50, 135])
 
 
 @pytest.mark.parametrize("cut", [54, 70, 71, 97, 110])
