@@ -123,8 +123,7 @@ def test_what_shards_watch_adds_up() -> None:
 
 def test_an_incident_that_the_fleet_has_emptied_takes_in_nothing_more() -> None:
     """Else what another group of the window says would belong to an incident that is open for ever."""
-    weak = {"evidence": 16.0, "score": 16.0}
-    story = [said("gauge/h05//cpu", 1, **weak)]
+    story = [said("gauge/h05//cpu", 1, evidence=16.0, score=16.0)]
     story += [said(f"gauge/h{n:02}//cpu", 3, evidence=STRONG, score=STRONG) for n in range(1, 13) if n != 5]
     story += [said("gauge/h05//disk", 3, evidence=STRONG, score=STRONG)]
     story += [said(s.series, 8, "close", start=1 if s is story[0] else 3) for s in list(story)]
