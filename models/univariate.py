@@ -180,7 +180,9 @@ class Univariate:
         loud = surprise.copy()
         loud[WITHIN, unknown] = 0.0
         rare, either = self._tables.rare(loud, down, index)
-        self._tables.note(s, np.where(s["rows"] < p.warm_up_rows, 0.0, loud), down)
+        # A block of nothing but these would say that a series is never surprising.
+        first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
+        self._tables.note(s, np.where(first, 0.0, loud), down)
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
         s["mean"], s["sums"] = mean, np.minimum(sums, LARGEST_SUM).astype(np.float32)
         s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)

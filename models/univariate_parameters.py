@@ -25,6 +25,7 @@ class UnivariateParameters:
     `rhythm_half_life_days`   memory of an hour of the day's level.
     `rhythm_prior`            rows at the overall level that each hour begins with.
     `prior_rows`              rows that the prior spread is worth.
+    `first_minutes`           surprises of the first rows, for so long at the most, are no precedents: little is known yet.
     `mean_prior_looks`        independent looks that the width of a smoothed member is worth beforehand: see `smoothed`.
                               Raising it trusts a young series' means sooner, and takes an unseen wave for a fault.
     `relative_floor`          prior spread, as a share of the level.
@@ -61,6 +62,7 @@ class UnivariateParameters:
     rhythm_half_life_days: float = 4.0
     rhythm_prior: float = 0.3
     prior_rows: float = 2.0
+    first_minutes: float = 10.0
     mean_prior_looks: float = 10.0
     relative_floor: float = 0.01
     steady_share: float = 0.003

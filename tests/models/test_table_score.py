@@ -84,3 +84,10 @@ def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics
         assert np.exp(-level) / 2 < np.mean(said >= level) < np.exp(-level) * 2
     order = np.argsort(joined)
     assert (np.diff(said[order]) >= 0).all()
+
+
+def test_a_young_series_of_long_windows_is_not_taken_to_be_strange() -> None:
+    """Thirty rows of five minutes are blocks of history already: had they counted as calm, noise would be news."""
+    values, p = np.random.default_rng(5).normal(20, 1, (90, 60)), Parameters(window_seconds=300)
+    alarms = sum(row.novelty for one in values.T for row in told(TableScorer(["v"], p, host=False), one[:, None]))
+    assert alarms <= 12

@@ -195,7 +195,8 @@ class Twin:
             key = m, m in DIRECTED and deviation < 0
             surprises.append(s)
             rarities.append(self._rare(key, s))
-            bin_ = min(int(4 * math.log1p(s)), 15) if self.rows >= self.p.warm_up_rows else 0
+            first = self.rows < self.p.warm_up_rows and self.rows * self.interval < 60 * self.p.first_minutes
+            bin_ = 0 if first else min(int(4 * math.log1p(s)), 15)
             for most in (self.block, self.visit):
                 most[key] = max(most.get(key, 0), bin_)
             before = self.weight * kept
