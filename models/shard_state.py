@@ -28,7 +28,6 @@ HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", 
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics")
 TABLES = ("gauges", "counts", "hosts", "contexts")
 PARTS = ("names", "texts", "episodes", *TABLES, *UNIVARIATE)
-NO_MORE = 1e-6  # weight below which nothing is left of a memory
 
 
 @dataclass
