@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticsearch import Elasticsearch
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from app import dashboard, jobs, topics
@@ -71,7 +70,6 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[Fleet]:
             }
         )
         feed(own)
-        make_labels_topic(own)
         detection = dataclasses.replace(own.detection, spike_nats=own.detection.spike_nats * 1.5)
         for settings in (own, own.model_copy(update={"version": "stricter", "detection": detection})):
             run_to_end(spark, settings, health)
@@ -97,16 +95,6 @@ def feed(settings: Settings) -> None:
     )
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
     to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
-
-
-def make_labels_topic(settings: Settings) -> None:
-    """The topic of labels, where the deployment has not made it."""
-    client = topics.admin(settings)
-    try:
-        if settings.topic("labels") not in client.list_topics():
-            client.create_topics([NewTopic(name=settings.topic("labels"), num_partitions=1, replication_factor=1)])
-    finally:
-        client.close()
 
 
 def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
