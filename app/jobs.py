@@ -16,7 +16,7 @@ from pipelines.runner import Input, Job, Kafka
 from replay import savepoint
 
 NAMES = ("extract", "detect", "correlate", "index")
-FEW_LABELS = 20
+FEW_LABELS, MANY_LABELS = 20, 1_000_000
 
 
 def kafka_of(settings: Settings) -> Kafka:
@@ -141,7 +141,7 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
         inputs=(
             Input(tuple(topics[kind] for kind in kinds), headers=True),
             # Nearly all of it are heartbeats, which are no reason for a batch.
-            Input((topics["labels"],), headers=True, at_least=FEW_LABELS),
+            Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
         ),
         transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics),
         sink=index.sink(

@@ -130,15 +130,16 @@ def kept(view: View, identity: str) -> Found | None:
 
 def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
     """All of an incident. Raises QueryError if a search fails."""
-    of, newest = incident(client, version, identity), newest_event(client, version)
-    if of is None:
-        return Missing(identity, newest, chrome.now())
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        newest = pool.submit(newest_event, client, version)
+        of = incident(client, version, identity)
+        if of is None:
+            return Missing(identity, newest.result(), chrome.now())
         said, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series[: evidence.PLOTTED], of.shown)
         alike = like.result()
         return Found(
-            newest=newest,
+            newest=newest.result(),
             read=chrome.now(),
             incident=of,
             episodes=said.result(),

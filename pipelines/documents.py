@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.inputs import labels
+from pipelines.inputs.fields import HEARTBEAT
 
 KINDS = ("scores", "novelties", "incidents", "pipeline")
 LABELS = "labels"
@@ -56,12 +57,13 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str]) -> DataFr
         F.when(is_label | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
         F.when(is_record, F.from_json(value, RECORD)).alias("r"),
         F.when(is_label, F.from_json(value, LABEL)).alias("l"),
-        *["topic", "partition", "offset", "timestamp", "value", "headers"],
+        *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
     # Spark filters before it parses, by parsing twice: only where there can be ticks or heartbeats.
+    is_beat = is_label & F.col("key").eqNullSafe(F.lit(HEARTBEAT).cast("binary"))
     is_tick = (dataset == "novelties") & of("tick").isNotNull()
     is_none = is_label & labels.problem(F.col("l")).isNotNull()
-    return parsed.where(~is_tick & ~is_none).select(
+    return parsed.where(~is_tick & ~is_beat & ~is_none).select(
         index_of(version).alias("index"),
         id_of(version).alias("id"),
         version_of().alias("version"),

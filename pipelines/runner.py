@@ -53,7 +53,8 @@ class Input:
 
     With `skip_deleted` the job goes on where records were deleted before it read them; without, it fails there. A job that
     has no checkpoint yet begins at `starting`, offsets by topic and partition, or where there is none at the beginning.
-    With `at_least` no batch begins for these topics alone before so many records have come, or PATIENCE_SECONDS have gone.
+    With `at_least` no batch begins for these topics alone before so many records have come, or PATIENCE_SECONDS have gone;
+    `at_most` is how many a batch takes, where that is not the job's.
     """
 
     topics: tuple[str, ...]
@@ -63,6 +64,7 @@ class Input:
     skip_deleted: bool = False
     starting: Mapping[str, Mapping[int, int]] | None = None
     at_least: int = 1
+    at_most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def write_to_kafka(records: DataFrame, kafka: Kafka) -> None:
 
 def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Start a job; it goes on where its checkpoint says."""
-    streams = [read_stream(spark, kafka, source, job.max_records_per_batch) for source in job.inputs]
+    streams = [read_stream(spark, kafka, one, one.at_most or job.max_records_per_batch) for one in job.inputs]
     writer = job.transform(*streams).writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
     writer = writer.trigger(**trigger)
     if job.sink is not None:
