@@ -103,7 +103,7 @@ def show_counts(found: Comparison, view: View) -> None:
     for kind in sorted(set(found.counts["kind"])):
         y = alt.Y("count:Q", title=f"novelties: {kind}", axis=alt.Axis(tickMinStep=1))
         of_kind = base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kind))
-        chart = of_kind.mark_point(filled=True, size=60, opacity=0.8).encode(y=y).properties(height=PIXELS)
+        chart = of_kind.mark_point(filled=False, size=70, strokeWidth=2).encode(y=y).properties(height=PIXELS)
         st.altair_chart(chart, width="stretch", key=f"count {kind}")
 
 
