@@ -76,7 +76,8 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[Fleet]:
         simulation = simulated(began)
         feed(own, simulation, None, began)
         detection = dataclasses.replace(own.detection, alarm_chance=0.0002, new_template_nats=16.0)
-        for settings in (own.model_copy(update={"version": "stricter", "detection": detection}), own):
+        other = {"version": "stricter", "detection": detection, "index": IndexSettings(scores=False)}
+        for settings in (own.model_copy(update=other), own):
             run_to_end(spark, settings, health)
         feed(own, simulation, began, now())
         run_to_end(spark, own, health)

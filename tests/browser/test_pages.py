@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 from app.run import index_to_end
 from dashboards.navigation import PAGES
 
-pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 SIZE: ViewportSize = {"width": 1440, "height": 1300}
 MAX_PICTURE_BYTES = 300_000
-SECONDS = 30
+SECONDS = 60
 expect.set_options(timeout=1000 * SECONDS)
 ZONE = "Europe/Berlin"
 # What stands on a page when it has read: the heading of its last part.
