@@ -1,6 +1,8 @@
 package kappa;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -73,13 +75,11 @@ public class FlatSums implements MapPartitionsFunction {
     }
   }
 
-  /**
-   * Groups of a window by series. Names of series that differ in two numbers fall into few of the places of a HashMap, which
-   * uses the low bits of their hashes; here the high bits of a product say where.
-   */
+  /** Groups of a window by the bytes of their series' names. */
   static class Window {
     final long end;
-    private String[] names = new String[1 << 10];
+    private byte[][] names = new byte[1 << 10][];
+    private int[] hashes = new int[1 << 10];
     private Sums[] sums = new Sums[1 << 10];
     private int bits = 10;
     private int size = 0;
@@ -88,31 +88,64 @@ public class FlatSums implements MapPartitionsFunction {
       this.end = end;
     }
 
-    /** The place of a name, or that where it goes. */
-    private int place(String name) {
-      int at = (name.hashCode() * 0x9E3779B9) >>> (32 - bits);
-      while (names[at] != null && !names[at].equals(name)) {
-        at = (at + 1) & (names.length - 1);
-      }
-      return at;
+    /** Names that differ in two numbers have hashes of the same low bits; the high bits of a product say where one goes. */
+    private int place(int hash) {
+      return (hash * 0x9E3779B9) >>> (32 - bits);
     }
 
-    private void put(int at, String name, Sums group) {
-      names[at] = name;
-      sums[at] = group;
-      if (++size > names.length / 2) {
-        String[] before = names;
-        Sums[] groups = sums;
-        bits++;
-        size = 0;
-        names = new String[1 << bits];
-        sums = new Sums[1 << bits];
-        for (int i = 0; i < before.length; i++) {
-          if (before[i] != null) {
-            put(place(before[i]), before[i], groups[i]);
-          }
+    /** The group of a name; null where there is none yet. */
+    Sums find(byte[] name, int length, int hash) {
+      for (int at = place(hash); names[at] != null; at = (at + 1) & (names.length - 1)) {
+        if (hashes[at] == hash && same(names[at], name, length)) {
+          return sums[at];
         }
       }
+      return null;
+    }
+
+    /** Add a group under a name that has none. */
+    void put(byte[] name, int hash, Sums group) {
+      if (2 * ++size > names.length) {
+        grow();
+      }
+      set(name, hash, group);
+    }
+
+    private void set(byte[] name, int hash, Sums group) {
+      int at = place(hash);
+      while (names[at] != null) {
+        at = (at + 1) & (names.length - 1);
+      }
+      names[at] = name;
+      hashes[at] = hash;
+      sums[at] = group;
+    }
+
+    private void grow() {
+      byte[][] known = names;
+      int[] knownHashes = hashes;
+      Sums[] groups = sums;
+      bits++;
+      names = new byte[1 << bits][];
+      hashes = new int[1 << bits];
+      sums = new Sums[1 << bits];
+      for (int i = 0; i < known.length; i++) {
+        if (known[i] != null) {
+          set(known[i], knownHashes[i], groups[i]);
+        }
+      }
+    }
+
+    private static boolean same(byte[] known, byte[] name, int length) {
+      if (known.length != length) {
+        return false;
+      }
+      for (int i = length - 1; i >= 0; i--) { // names differ at their ends
+        if (known[i] != name[i]) {
+          return false;
+        }
+      }
+      return true;
     }
   }
 
@@ -120,6 +153,7 @@ public class FlatSums implements MapPartitionsFunction {
   static class Summed implements Iterator {
     private final FlatSums of;
     private final Iterator records;
+    private final PlainPoint plain = new PlainPoint();
     private final FlatPoint reader = new FlatPoint();
     private final Map windows = new HashMap(); // end, ms -> Window
     private Window window;
@@ -167,24 +201,34 @@ public class FlatSums implements MapPartitionsFunction {
 
     /** Add a record to its group; false for one that needs a second look. */
     private boolean summed(Row found) {
+      byte[] record = (byte[]) found.get(4);
+      if (plain.read(record)) {
+        return added(found, plain.micros, plain.value, plain.counter, plain.name, plain.length);
+      }
       Row point;
       try {
-        point = (Row) reader.call(found.get(4));
+        point = (Row) reader.parsed(record);
       } catch (java.io.IOException impossible) {
         throw new IllegalStateException(impossible); // its bytes are in memory
       }
       if (point == null) {
         return false;
       }
-      long micros = point.getLong(0), millis = Math.floorDiv(micros, 1000L);
+      String series = point.getString(1);
+      byte[] name = series.getBytes(StandardCharsets.UTF_8);
+      return added(found, point.getLong(0), point.getDouble(2), series.startsWith("counter/"), name, name.length);
+    }
+
+    /** Add a point to its group; false for one that is not plainly admitted. */
+    private boolean added(Row found, long micros, double number, boolean counter, byte[] name, int length) {
+      long millis = Math.floorDiv(micros, 1000L);
       long behind = Math.floorDiv(found.getLong(3), 1000L) - millis;
       if (behind > of.latenessMillis || -behind > of.skewMillis) {
         return false;
       }
-      String series = point.getString(1);
-      double value = point.getDouble(2) + 0.0;
-      Sums sums = group((Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis, series);
-      double level = series.startsWith("counter/") ? 0.0 : value;
+      double value = number + 0.0;
+      Sums sums = group((Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis, name, length);
+      double level = counter ? 0.0 : value;
       sums.n++;
       sums.add(0, level, of.sumScales);
       sums.add(of.sumScales.length, level * level, of.squareScales);
@@ -205,7 +249,7 @@ public class FlatSums implements MapPartitionsFunction {
           + (partition & ((1L << of.partitionBits) - 1));
     }
 
-    private Sums group(long end, String series) {
+    private Sums group(long end, byte[] name, int length) {
       if (window == null || window.end != end) {
         window = (Window) windows.get(Long.valueOf(end));
         if (window == null) {
@@ -213,11 +257,14 @@ public class FlatSums implements MapPartitionsFunction {
           windows.put(Long.valueOf(end), window);
         }
       }
-      int at = window.place(series);
-      Sums found = window.sums[at];
+      int hash = 0;
+      for (int i = 0; i < length; i++) {
+        hash = 31 * hash + name[i];
+      }
+      Sums found = window.find(name, length, hash);
       if (found == null) {
         found = new Sums(of.sumScales.length + of.squareScales.length);
-        window.put(at, series, found);
+        window.put(Arrays.copyOf(name, length), hash, found);
         groups++;
       }
       return found;
@@ -232,7 +279,8 @@ public class FlatSums implements MapPartitionsFunction {
         Window each = (Window) all.next();
         for (int i = 0; i < each.names.length; i++) {
           if (each.names[i] != null) {
-            ready.add(row(Long.valueOf(each.end), each.names[i], each.sums[i]));
+            String series = new String(each.names[i], StandardCharsets.UTF_8);
+            ready.add(row(Long.valueOf(each.end), series, each.sums[i]));
           }
         }
       }
