@@ -251,6 +251,11 @@ def test_what_a_rate_has_told_the_mix_does_not_tell_again(teller: Teller, servic
     assert [n for n in of_mix(said) if n.status == "open" and n.window_end > rate[0].window_end] == []
 
 
+def test_a_burst_that_its_rate_tells_at_once_is_left_out(teller: Teller, service: Service) -> None:
+    said = teller.tell(service.windows(20, (*USUAL[:4], 30.0)), service.windows(60))
+    assert {n.part for n in said} == {"rate"}
+
+
 def test_a_template_alone_has_no_mix_and_one_that_joins_it_is_learnt_first() -> None:
     teller, service = Teller(ShardDetector(replace(P, warm_up_minutes=5))), Service()
     for rows in service.windows(120):
