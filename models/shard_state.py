@@ -31,7 +31,6 @@ COUNT_COLUMNS = (*poisson.COLUMNS, *mix.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(mix.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
 PARTS = ("names", "texts", "episodes", *TABLES, *UNIVARIATE)
-NO_MORE = 1e-6  # weight below which nothing is left of a memory
 
 
 @dataclass
