@@ -21,6 +21,7 @@ from dashboards.words import duration, plural
 REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
 REFUSED_WORDS = {"late": "too late", "dead-letters": "unreadable (dead letters)"}
 SAVEPOINT_SECONDS = 30.0
+CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
     "No process is known that runs jobs of version `{version}`. Start them with `kappa run all` on this machine, or set "
     "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
@@ -128,10 +129,12 @@ def refused_chart(found: Refusals, view: View) -> alt.Chart:
         .encode(
             x=time_axis("time", found.span, view.zone, title=f"appended ({view.zone.key})"),
             y=alt.Y("count:Q", title="records", axis=alt.Axis(format="~s", tickMinStep=1)),
-            color=alt.Color("dataset:N", title="kind", scale=alt.Scale(domain=names, range=colours)),
+            color=alt.Color(
+                "dataset:N", title="kind", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
+            ),
             tooltip=[alt.Tooltip("dataset:N", title="kind"), alt.Tooltip("count:Q", title="records", format=",")],
         )
-        .properties(height=160)
+        .properties(height=CHART_PIXELS)
     )
     return chart
 

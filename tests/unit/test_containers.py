@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from recording_server import server_that
 
 from app import cli
-from app.elasticsearch_schema import KINDS
+from app.elasticsearch_schema import KINDS, LABELS
 from app.jobs import NAMES
 from app.run import depended_on
 from app.settings import PROJECT, Settings, load
@@ -224,7 +224,7 @@ def test_users_are_made_by_the_superuser_and_may_write_every_kind_of_documents()
     assert said["/_security/user/kibana_system/_password"] == {"password": "kibana-22"}
     assert said["/_security/user/kappa"] == {"password": "kappa-333", "roles": ["kappa"]}
     (indices,) = said["/_security/role/kappa"]["indices"]
-    assert set(indices["names"]) == {name for kind in KINDS for name in (kind, f"{kind}-*")}
+    assert set(indices["names"]) == {name for kind in (*KINDS, LABELS) for name in (kind, f"{kind}-*")}
 
 
 @pytest.mark.parametrize("password", ["", "short", 'with "quotes"', "with $(touch it)"])
