@@ -38,7 +38,13 @@ UP, DOWN = "up", "down"
 # The looks at a series that have a direction; the others have the same name both ways.
 DIRECTED = ("strange",)
 SIZED = ("strange", "high")  # those that are more or less far off
-USUAL = {"gauge": ("strange",), "counter": ("strange",), "logs": ("high", "zero"), "template": ("high", "zero")}
+USUAL = {
+    "gauge": ("strange",),
+    "counter": ("strange",),
+    "logs": ("high", "zero"),
+    "template": ("high", "zero"),
+    "service": ("mix",),
+}
 
 
 @dataclass(frozen=True)
