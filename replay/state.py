@@ -203,18 +203,19 @@ def committed(settings: Settings, checkpoint: Path) -> int:
 
 def state_of(spark: SparkSession, checkpoint: Path, batch: int) -> DataFrame:
     """The state of all shards after a batch: `shard, part, bytes`."""
-    state = (
-        spark.read.format("statestore")
-        .option("path", str(checkpoint))
-        .option("stateVarName", VARIABLE)
-        .option("batchId", batch)
-        .load()
-    )
-    return state.select(
+    return variable_of(spark, checkpoint, VARIABLE, batch).select(
         F.col("key.shard").alias("shard"),
         F.col("user_map_key.part").alias("part"),
         F.col("user_map_value.bytes").alias("bytes"),
     )
+
+
+def variable_of(spark: SparkSession, checkpoint: Path, variable: str, batch: int) -> DataFrame:
+    """A state variable of a query as of a committed batch."""
+    # Spark makes what state stores report to with the first look at queries; without it the read fails in a fresh session.
+    _ = spark.streams
+    options = {"path": str(checkpoint), "stateVarName": variable, "batchId": str(batch)}
+    return spark.read.format("statestore").options(**options).load()
 
 
 def names_of(part: bytes) -> dict[str, list[str]]:

@@ -36,6 +36,7 @@ from pipelines.ordering import WindowBuffer
 from pipelines.parts import BUFFER, parted
 from replay import savepoint, savepoint_folder
 from replay.savepoint import CorrelatorState, Origin, ShardParts
+from replay.state import state_of, variable_of
 
 Report = Callable[[str], None]
 
@@ -112,7 +113,7 @@ def gather(
         if not batches:
             raise InputError(no_batch(settings))
         report(f"reading the state of detect after batch {batches[-1]}")
-        ticks = spool_parts(map_state(spark, detect, batches[-1]), spool / "parts")
+        ticks = spool_parts(state_of(spark, detect, batches[-1]), spool / "parts")
         check_whole(ticks, origin)
         shutil.rmtree(detect)
         ended = committed(correlate)
@@ -164,20 +165,6 @@ def committed(checkpoint: Path) -> list[int]:
     return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 
 
-def state_of(spark: SparkSession, checkpoint: Path, variable: str, batch: int) -> DataFrame:
-    """A state variable as of a committed batch."""
-    # Spark makes what state stores report to with the first look at queries; without it the read fails in a fresh session.
-    _ = spark.streams
-    options = {"path": str(checkpoint), "stateVarName": variable, "batchId": str(batch)}
-    return spark.read.format("statestore").options(**options).load()
-
-
-def map_state(spark: SparkSession, checkpoint: Path, batch: int) -> DataFrame:
-    """The state of `detect`: `shard, part, bytes`."""
-    state = state_of(spark, checkpoint, "parts", batch)
-    return state.select("key.shard", "user_map_key.part", "user_map_value.bytes")
-
-
 def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
     """Write every part into a file, partition by partition; answer each shard's last window, -1 if it has no model yet.
 
@@ -219,7 +206,7 @@ def correlator_at(spark: SparkSession, checkpoint: Path, tick: int) -> tuple[Cor
     Answers None where all that is kept is beyond.
     """
     for batch in committed(checkpoint)[: -EARLIER_BATCHES - 1 : -1]:
-        row = state_of(spark, checkpoint, "correlator", batch).select("value.*").first()
+        row = variable_of(spark, checkpoint, "correlator", batch).select("value.*").first()
         if row is not None and row.done <= tick:
             state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting))
             return state, read_up_to(checkpoint / "offsets" / str(batch))
