@@ -53,7 +53,12 @@ def ask(settings: Settings, series: str, report: Report = lambda line: None) -> 
     host_in(series)
     committed(settings, settings.checkpoint("detect"))  # what cannot be answered is refused before Spark starts
     report("no job runs that could answer: starting Spark to read its state, which takes some seconds")
-    return believes(session(settings, report=report), as_begun(settings), series)
+    spark = session(settings, report=report)
+    try:
+        return believes(spark, as_begun(settings), series)
+    except ValueError as error:  # a state of another release
+        msg = f"the state of version {settings.version} cannot be read: {error}"
+        raise InputError(msg) from error
 
 
 def as_begun(settings: Settings) -> Settings:
