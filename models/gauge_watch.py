@@ -281,7 +281,7 @@ class GaugeWatch:
             row.typical, row.lower, row.upper, row.unit, "",
         )  # fmt: skip
         episode.adopted, episode.over = True, row.now + 1
-        self._learn(episode, row)
+        self._learn(episode, row, loud=False)
         return self._state.episodes.begin(episode, row.now)
 
     def _seen(self, row: _Row, start: int = 0) -> Change:
@@ -291,13 +291,13 @@ class GaugeWatch:
         after, scale = row.value if row.change is None else row.change.after, row.scale(self._reach)
         return Change("level", True, start or row.now, row.typical, after, scale, scale, row.score)
 
-    def _learn(self, episode: Episode, row: _Row) -> None:
+    def _learn(self, episode: Episode, row: _Row, *, loud: bool = True) -> None:
         """What is seen now is the normal, in words and for the model."""
         found = self._seen(row, episode.start)
         episode.reason = found.words(parse(row.name), row.lower, row.upper, row.unit)
         episode.value, episode.lower, episode.upper = found.after, row.lower, row.upper
         episode.part, (episode.before, episode.after) = found.what, found.told
-        self._changes.learn(row.row, found, row.now)
+        self._changes.learn(row.row, found, row.now, loud=loud)
         self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
 
 

@@ -293,49 +293,70 @@ class Univariate:
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
         hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
-    def adopt(self, row: int, level: float) -> None:
+    def adopt(self, row: int, level: float, *, loud: bool = True) -> None:
         """A series stands at `level` for good: its healthy state moves there, as wide as the level is higher, held loosely.
 
-        What it has ever been moves as well. A young series holds that loosely, too, and keeps what it was at other hours: it
-        has not shown yet whether the level is that of the hour. One that has been seen for longer moves at all hours and holds
-        on to how it spreads, but for the widening of counts (variance with the level), while the level is of the same order
-        of magnitude: else a few rows after an event would outweigh weeks before it.
+        What it has ever been moves as well, if the change was `loud`: else that has taken it in already. A young series holds
+        it loosely, too, and keeps what it was at other hours, as it has not shown yet whether the level is that of the
+        hour. One that has been seen for longer moves at all hours and holds on to how it spreads, but for the widening of
+        counts (variance with the level), while the level is of the same order of magnitude: else a few rows after an event
+        would outweigh weeks before it.
         """
         hot, cold = self.state.hot, self.state.cold
-        self.settle(row)
         before = hot["well_mean"][VALUE, row]
         growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
-        size = hot["long_size"][0, row] / hot["long_weight"][0, row]
-        young = float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
-        loosely = young or growth >= MOST_GROWTH
+        self._stand(row, level, "well_mean")
+        hot["well_mean"][VALUE, row] = level
+        hot["well_sums"][[STEP, FAST, RHYTHM, VALUE], row] *= growth**2
+        _loosen(hot["well_weight"], hot["well_sums"], row)
+        if not loud:
+            return
+        self.settle(row)
+        self._stand(row, level, "mean")
         hot["fast"][0, row] = level
         hot["overall"][0, row] += level - before
-        moved = hot["hour_mean"] if young else cold["origin"]
+        moved = hot["hour_mean"] if self._is_young(row) else cold["origin"]
         moved[0, row] += level - before
-        for mean in ("mean", "well_mean"):
-            hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
-            hot[mean][FAST, row] = level
-        hot["well_mean"][VALUE, row] = level
-        hot["well_sums"][VALUE, row] *= growth**2
+        loosely = self._is_young(row) or growth >= MOST_GROWTH
         hot["sums"][[STEP, FAST, RHYTHM], row] *= growth**2 if loosely else growth
-        hot["well_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
-        memories = [(hot["well_weight"], hot["well_sums"]), (hot["weight"], hot["sums"][:WITHIN])]
-        for weights, sums in memories if loosely else memories[:1]:
-            loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
-            weights[:, row] *= loose
-            sums[:, row] *= loose
+        if loosely:
+            _loosen(hot["weight"], hot["sums"][:WITHIN], row)
         self.state.cold_changed = True
 
-    def widen(self, row: int, factor: float) -> None:
-        """A series spreads by so many times what it did for good: at its level, in its steps, in its means."""
+    def _stand(self, row: int, level: float, mean: str) -> None:
+        """Put the level and the fast mean of a memory at `level`."""
+        hot = self.state.hot
+        size = hot["long_size"][0, row] / hot["long_weight"][0, row]
+        hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
+        hot[mean][FAST, row] = level
+
+    def _is_young(self, row: int) -> bool:
+        """Whether the series has not been seen for `trust_days` yet."""
+        hot = self.state.hot
+        return float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
+
+    def widen(self, row: int, factor: float, *, loud: bool = True) -> None:
+        """A series spreads by so many times what it did for good: at its level, in its steps, in its means.
+
+        What it has ever been is no wider for that, unless the change was `loud` and the series is young.
+        """
         hot = self.state.hot
         growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2
-        hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
         hot["well_sums"][[HEALTHY.index(m) for m in (LOG_LEVEL, STEP, FAST, RHYTHM)], row] *= growth
         hot["well_sums"][VALUE, row] *= growth
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         rough = np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least)
-        hot["mean"][ROUGH, row] = hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
+        hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
+        if loud and self._is_young(row):
+            hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
+            hot["mean"][ROUGH, row] = rough
+
+
+def _loosen(weights: NDArray[Any], sums: NDArray[Any], row: int) -> None:
+    """Hold what a series has been as if it were known from `ADOPTED_ROWS`."""
+    loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
+    weights[:, row] *= loose
+    sums[:, row] *= loose
 
 
 def spread(mean: Floats, sums: Floats, weight: Floats, least: Floats, p: UnivariateParameters) -> Floats:
