@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.windows import Floats
 
-FORMAT = 3
+FORMAT = 4
 Ints = NDArray[np.int64]
 
 
