@@ -9,7 +9,6 @@ pipeline's own topics from where they end now: what follows comes from the new j
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from app import gaps, topics
 from app.errors import InputError
 from app.serving import read_object
 from app.settings import Settings
+from app.whole_files import keep_json
 
 BEGUN = ("extract", "detect", "correlate")
 
@@ -75,10 +75,8 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
         offsets.setdefault(topic, {})[str(partition)] = offset
     set_aside(settings, there)
     link_tree(folder, settings.checkpoint("begin"))
-    draft = home_of(settings) / "begin.json.draft"
     kept = {"savepoint": folder.name, "hash": manifest["hash"], "tick": manifest["tick"], "offsets": offsets}
-    draft.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-    draft.replace(home_of(settings) / "begin.json")
+    keep_json(home_of(settings) / "begin.json", kept)
     found = beginning(settings)
     if found is None:
         msg = f"{home_of(settings) / 'begin.json'} has vanished; is something else using this home?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import signal
 import sys
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -40,6 +41,8 @@ app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
 app.add_typer(kibana_app, name="kibana")
 
+# What a folder may have against being written to, wherever that shows.
+UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 out = Console()
 err = Console(stderr=True)
 
@@ -49,8 +52,19 @@ def main() -> None:
     try:
         app()
     except KappaError as error:
-        err.print(f"kappa: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
+        fail(str(error))
+    except OSError as error:
+        if error.errno not in UNUSABLE or error.filename is None:
+            raise
+        fail(
+            f"cannot use {error.filename}: {error.strerror}; make room there or see to its rights, or change the setting home"
+        )
+
+
+def fail(line: str) -> NoReturn:
+    """End with an error, in one line."""
+    err.print(f"kappa: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(1)
 
 
 def report(line: str) -> None:
@@ -107,8 +121,12 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table."""
-    view = Table(title=title, title_justify="left")
+    """Print a title, and a table unless it has no rows."""
+    # A title of the table's own is broken to the width of its columns.
+    out.print(title, style="table.title", markup=False, highlight=False, soft_wrap=True)
+    if not rows:
+        return
+    view = Table()
     for column in columns:
         view.add_column(column)
     for row in rows:
@@ -264,9 +282,8 @@ def run(
         msg = f"--origin is {origin}; wanted 0 to {origins - 1}, one of --origins {origins}"
         raise InputError(msg)
     wanted = chosen(names)
-    loaded = load(config) if version is None else load(config, version=version)
-    settings = connected(loaded, ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
-    follow = version is None and settings.version == serving.FIRST
+    own, follow = serving.chosen(config, version)
+    settings = connected(own, ("kafka", "elasticsearch") if "index" in wanted else ("kafka",))
     begin(serving.to_run(settings) if follow else settings, savepoint, replace=replace)
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in wanted
@@ -279,7 +296,7 @@ def begin(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
     """See to where jobs begin: after a savepoint; a version that was replayed and never ran, where its replay ended."""
     from app import beginning
     from replay import run as replays
-    from replay.savepoint import find
+    from replay.savepoint_folder import find
 
     if savepoint is not None:
         kind, _, name = savepoint.partition(":")
@@ -309,8 +326,8 @@ def label(
     """Say what an incident was: it goes into the log, and the models take it in."""
     from app import label_commands
 
-    settings = serving.current(load(config)) if version is None else load(config, version=version)
-    settings = connected(settings, ("kafka",) if series else ("kafka", "elasticsearch"))
+    needed = ("kafka",) if series else ("kafka", "elasticsearch")
+    settings = connected(serving.of_version(config, version), needed)
     said = label_commands.record(settings, incident, label, comment, author, series or ())
     label_commands.send(settings, said)
     if as_json:
@@ -329,7 +346,7 @@ def state(
     """What the model believes about a series now."""
     from app import state_commands
 
-    settings = serving.current(load(config)) if version is None else load(config, version=version)
+    settings = serving.of_version(config, version)
     answer = state_commands.ask(settings, series, report)
     if as_json:
         print_json(answer)
@@ -445,6 +462,9 @@ def simulate(
     if to_kafka == (out_dir is not None):
         msg = "simulate: give either --to-kafka or --out DIR"
         raise typer.BadParameter(msg)
+    if truth is not None and not to_kafka:
+        msg = "simulate: --truth is for --to-kafka; with --out DIR the truth is DIR/truth.json"
+        raise typer.BadParameter(msg)
     settings = simulation_commands.settings_of(hosts, hours, seed, scenario, start)
     if out_dir is not None:
         made = simulation_commands.to_folder(settings, out_dir, overwrite, err)
@@ -502,8 +522,8 @@ def watch(
     """Incidents as they open and close, and the pipeline's health, until Ctrl-C. A line for each event on a pipe."""
     from app import watch_commands
 
-    loaded = load(config) if version is None else load(config, version=version)
-    settings, follow = connected(loaded, ("kafka",)), version is None and loaded.version == serving.FIRST
+    own, follow = serving.chosen(config, version)
+    settings = connected(own, ("kafka",))
     with stopped_by_signals() as stopping:
         watch_commands.run(settings, stopping, out, days, follow=follow, as_json=as_json, lines=lines)
 

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from threading import Event
 from time import time
 from typing import Any, Self
@@ -17,6 +16,7 @@ import psutil
 
 from app.errors import ServiceUnavailable, SettingsError
 from app.log_tail import Tail, log_event
+from app.moments import iso_millis
 from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
 
 Clock = Callable[[], int]  # epoch milliseconds
@@ -30,12 +30,6 @@ FOREVER_MS = 24 * 3600 * 1000
 def wall_clock() -> int:
     """Now, epoch milliseconds."""
     return int(time() * 1000)
-
-
-def iso(milliseconds: int) -> str:
-    """ISO 8601 in UTC with milliseconds."""
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{moment}.{milliseconds % 1000:03d}Z"
 
 
 def encoded(event: Mapping[str, Any]) -> bytes:
@@ -55,7 +49,7 @@ class Reading:
     def event(self, host: str, at: int) -> dict[str, Any]:
         """The canonical event of this reading; `at` is epoch milliseconds."""
         event: dict[str, Any] = {
-            "@timestamp": iso(at),
+            "@timestamp": iso_millis(at),
             "host.name": host,
             "metric.name": self.name,
             "metric.value": self.value,

@@ -70,7 +70,8 @@ def from_file(file: Path) -> Known:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"--series {file} cannot be read: {error}; wanted a text file with the name of a series on each line"
+        why = error.strerror if isinstance(error, OSError) else error
+        msg = f"--series {file} cannot be read: {why}; wanted a text file with the name of a series on each line"
         raise InputError(msg) from error
     found: Known = {}
     for number, line in enumerate(lines, 1):

@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from app import topics
 from app.errors import KappaError
 from app.ports import LOOPBACK
 from app.settings import PROJECT, Settings
@@ -77,7 +76,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
     Pages read no settings. Secrets go with the environment of their process, which only its user can read.
     """
-    own, kafka = settings.elasticsearch, settings.kafka.bootstrap_servers
+    own = settings.elasticsearch
     secrets = {"PASSWORD": own.password, "API_KEY": own.api_key}
     told = {
         "URL": own.url or "",
@@ -85,8 +84,6 @@ def environment(settings: Settings) -> dict[str, str]:
         "USERNAME": own.username or "",
         **{name: s.get_secret_value() if s else "" for name, s in secrets.items()},
         "CA_CERTS": str(own.ca_certs or ""),
-        "KAFKA": json.dumps(topics.client_options(settings)) if kafka else "",
-        "LABELS": settings.topic("labels"),
         "KIBANA_URL": settings.dashboard.kibana_url or "",
         "JOBS": json.dumps(job_addresses(settings)),
         "RUN": str(settings.home / "run"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from app.errors import InputError
+from app.moments import iso, milliseconds
 from app.options import Config, Json
 from app.settings import load
 
@@ -41,7 +40,7 @@ def diff(
     from replay import said
     from replay import truth as truths
 
-    windows = milliseconds("--from", since), milliseconds("--to", until)
+    windows = at("--from", since), at("--to", until)
     known = None if truth is None else truths.read(truth)
     settings = connected(load(config), ("kafka",))
     for version in (left, right):  # refused before Spark starts
@@ -57,25 +56,14 @@ def diff(
     show(found)
 
 
-def milliseconds(option: str, text: str | None) -> int | None:
-    """Epoch milliseconds of an ISO 8601 time with its zone."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        msg = f"replay diff: {option} is {text!r}; wanted ISO 8601 such as 2026-01-05T00:00:00Z"
-        raise InputError(msg) from error
-    if at.tzinfo is None:
-        msg = f"replay diff: {option} {text!r} has no zone; append Z or an offset"
-        raise InputError(msg)
-    return round(at.timestamp() * 1000)
+def at(option: str, text: str | None) -> int | None:
+    """Epoch milliseconds of a time that may be left out."""
+    return None if text is None else milliseconds(f"replay diff: {option}", text)
 
 
 def show(found: Mapping[str, Any]) -> None:
     """For people: counts, sizes, the first differences, the truth."""
     from app.cli import out, table
-    from replay.diff import iso
 
     names, span = found["versions"], found["windows"]
     title = f"{names['left']} (left) and {names['right']} (right)"
@@ -128,7 +116,6 @@ def warnings(found: Mapping[str, Any]) -> list[str]:
 
 def differences(found: Mapping[str, Any], kind: str) -> list[list[str]]:
     """The first differences of a kind as rows."""
-    from replay.diff import iso
 
     listed = found["differences"] if kind == "scores" else found[f"{kind}_differences"]
     return [

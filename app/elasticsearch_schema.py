@@ -2,8 +2,8 @@
 
 Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `KIND-VERSION`,
 those of versions that serve, or served for a time, `KIND` as well, with a filter that shows of each what it decided then
-(`app.aliases`). Index names end in a date, so that old data go by dropping indices; where the server has index lifecycles
-it does so itself.
+(`app.aliases`). Labels belong to no version: their indices have the alias `labels`. Index names end in a date, so that old
+data go by dropping indices; where the server has index lifecycles it does so itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from elasticsearch import ApiError, Elasticsearch, TransportError
 from app.errors import ServiceUnavailable
 
 KINDS = ("scores", "novelties", "incidents", "pipeline")
+LABELS = "labels"
 PRIORITY = 500
 KEYWORD: dict[str, Any] = {"type": "keyword", "ignore_above": 8191}
 TEXT: dict[str, Any] = {"type": "text"}
@@ -97,6 +98,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
             version=KEYWORD, topic=KEYWORD, partition={"type": "integer"}, offset=LONG, stage=KEYWORD, size=LONG
         ),
     },
+    LABELS: {
+        "@timestamp": DATE,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE),
+        "host": NAMED,
+        "message": TEXT,
+        "label": an_object(label=KEYWORD, incident=KEYWORD, version=KEYWORD, author=KEYWORD, series=KEYWORD),
+    },
 }
 
 
@@ -115,10 +123,12 @@ def ensure_templates(
 ) -> None:
     """Put the index templates of a version; with `live` new indices get the live aliases too, filtered as `shown` says.
 
-    Putting them again changes nothing. `retention_days` needs a server with index lifecycles and is left out elsewhere.
+    Putting them again changes nothing. `retention_days` needs a server with index lifecycles and is left out elsewhere;
+    labels, which are few and people's work, are kept.
     Raises ServiceUnavailable if the cluster does not do as told.
     """
     try:
+        client.indices.put_index_template(name=f"kappa-{LABELS}", create=False, **template_of_labels(replicas))
         lifecycles = retention_days is not None and has_lifecycles(client)
         for kind in KINDS:
             settings = settings_of(kind, replicas)
@@ -150,6 +160,19 @@ def template(
             "settings": {"index": settings},
             "mappings": {"dynamic": "strict", "properties": PROPERTIES[kind]},
             "aliases": aliases,
+        },
+    }
+
+
+def template_of_labels(replicas: int) -> dict[str, Any]:
+    """The index template of labels, which all versions share."""
+    return {
+        "index_patterns": [f"{LABELS}-*"],
+        "priority": PRIORITY,
+        "template": {
+            "settings": {"index": settings_of(LABELS, replicas)},
+            "mappings": {"dynamic": "strict", "properties": PROPERTIES[LABELS]},
+            "aliases": {LABELS: {}},
         },
     }
 

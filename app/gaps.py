@@ -23,6 +23,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from app import topics
 from app.errors import LawBroken, ServiceUnavailable
 from app.settings import Settings
+from app.whole_files import keep_json
 from pipelines import failures, retention
 from pipelines.retention import Extent, Gap, Partition, Progress, moment
 
@@ -338,10 +339,7 @@ class Ledger:
         return found
 
     def _keep(self, place: str, entry: Mapping[str, Any]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._file.with_suffix(".draft")
-        draft.write_text(json.dumps(self._read() | {place: entry}, indent=2, sort_keys=True) + "\n")
-        draft.replace(self._file)
+        keep_json(self._file, self._read() | {place: entry})
 
 
 def headers_of(job: str, gap: Gap) -> list[tuple[str, bytes]]:

@@ -36,7 +36,6 @@ class JobHealth:
     lag: int = 0
     watermark: str | None = None
     watermark_delay_seconds: float | None = None
-    state_rows: int = 0
     state_bytes: int = 0
     dropped: int = 0
     last_progress: float = field(default_factory=time.monotonic)
@@ -53,7 +52,6 @@ class Health:
             "lag_records": "Records in the input topics that the job has not read",
             "watermark_delay_seconds": "Wall clock minus watermark",
             "batch_seconds": "Duration of the last batch",
-            "state_rows": "Rows in the state store",
             "state_bytes": "Memory of the state store",
             "last_progress_age_seconds": "Time since the last batch ended",
         }
@@ -95,7 +93,6 @@ class Health:
             job.lag = lag_of(progress)
             job.watermark = watermark
             job.watermark_delay_seconds = self._delay(watermark)
-            job.state_rows = sum(op.get("numRowsTotal", 0) for op in operators)
             job.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
             job.dropped += dropped
             job.last_progress = time.monotonic()
@@ -127,7 +124,6 @@ class Health:
                     "lag": job.lag,
                     "watermark": job.watermark,
                     "watermark_delay_seconds": job.watermark_delay_seconds,
-                    "state_rows": job.state_rows,
                     "state_bytes": job.state_bytes,
                     "dropped_by_watermark": job.dropped,
                 }
@@ -142,7 +138,6 @@ class Health:
                 "lag_records": job["lag"],
                 "watermark_delay_seconds": job["watermark_delay_seconds"],
                 "batch_seconds": job["batch_seconds"],
-                "state_rows": job["state_rows"],
                 "state_bytes": job["state_bytes"],
                 "last_progress_age_seconds": job["seconds_since_progress"],
             }

@@ -16,6 +16,7 @@ from pipelines.runner import Input, Job, Kafka
 from replay import savepoint
 
 NAMES = ("extract", "detect", "correlate", "index")
+FEW_LABELS, MANY_LABELS = 20, 1_000_000
 
 
 def kafka_of(settings: Settings) -> Kafka:
@@ -132,13 +133,17 @@ def elastic_of(settings: Settings) -> Elastic:
 
 
 def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outcome], None] | None = None) -> Job:
-    """novelties, incidents, late, dead-letters (and scores, where switched on) -> Elasticsearch."""
+    """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
     topics = topics_of(settings)
     kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
     return Job(
         name="index",
-        inputs=(Input(tuple(topics[kind] for kind in kinds), headers=True),),
-        transform=lambda raw: documents(raw, settings.version, topics),
+        inputs=(
+            Input(tuple(topics[kind] for kind in kinds), headers=True),
+            # Nearly all of it are heartbeats, which are no reason for a batch.
+            Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
+        ),
+        transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics),
         sink=index.sink(
             topics,
             elastic_of(settings),

@@ -16,10 +16,8 @@ from app import jobs, topics
 from app.errors import InputError, ServiceUnavailable
 from app.producer import Outbox
 from app.settings import Settings
-from models.labels import LABELS
+from models.labels import LABELS, MOST_AUTHOR, MOST_COMMENT
 from models.series import parse
-
-MOST_COMMENT, MOST_AUTHOR = 1_000, 100
 
 
 def incident_of(settings: Settings, incident: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from app.moments import iso_millis
+
 LONGEST_LINE = 64 * 1024
 CHUNK = 256 * 1024
 LEVEL_WITHIN = 200  # characters at the beginning of a line in which its level is looked for
@@ -164,7 +166,7 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
     at = _moment(parts["time"], now, zone) if parts else None
     app = parts.get("app")
     return {
-        "@timestamp": _iso(now if at is None else at),
+        "@timestamp": iso_millis(now if at is None else at),
         "host.name": host,
         "service.name": app if app and app != "-" else Path(path).name.split(".")[0] or "log",
         "log.level": SYSLOG_LEVELS[int(parts["pri"]) % 8] if parts.get("pri") else level_of(message),
@@ -203,8 +205,3 @@ def _without_year(text: str, now: int, zone: tzinfo | None) -> int:
     if found > local + timedelta(days=1):
         found = found.replace(year=local.year - 1)
     return round(found.timestamp() * 1000)
-
-
-def _iso(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{moment}.{milliseconds % 1000:03d}Z"

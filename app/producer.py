@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from app.errors import ServiceUnavailable
+from app.moments import iso_millis
 
 HEARTBEAT_KEY = b"heartbeat"
 MOST_UNDER_WAY = 50_000
@@ -19,8 +19,7 @@ MOST_UNDER_WAY = 50_000
 
 def heartbeat(milliseconds: int) -> bytes:
     """The value of a heartbeat for that moment (epoch milliseconds)."""
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f'{{"heartbeat":true,"@timestamp":"{moment}.{milliseconds % 1000:03d}Z"}}'.encode()
+    return f'{{"heartbeat":true,"@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
 
 
 class Outbox:

@@ -9,15 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.diff_commands import diff
 from app.errors import InputError
+from app.moments import iso, milliseconds
 from app.options import Config, Json
+from app.progress import progress_bar
 from app.promote_commands import promote, rollback
 from app.settings import Settings, load
+
+if TYPE_CHECKING:
+    from replay.span import Asked
 
 # `app.cli` imports this module, so what it prints with is imported when a command runs.
 replay_app = typer.Typer(
@@ -68,8 +73,12 @@ def replay(
         msg = "replay: give --version NAME, under which the results are written"
         raise typer.BadParameter(msg)
     settings = load(config, version=version)
+    earlier = None
     if manifest is not None:
-        settings = configured(settings, read_json("--manifest", str(manifest))["configuration"])
+        from app.replay_manifest import settings_by
+
+        earlier = read_json("--manifest", str(manifest))
+        settings = settings_by(settings, manifest, earlier)
     settings = connected(settings, ("kafka", "elasticsearch") if index else ("kafka",))
     asked = {
         "from_time": from_time,
@@ -77,7 +86,7 @@ def replay(
         "from_offsets": from_offsets,
         "to_offsets": to_offsets,
         "savepoint": savepoint,
-        "manifest": manifest,
+        "manifest": earlier,
     }
     check_asked(asked)
     made = replayed(settings, asked, lateness, include_late, partitions, index, dry_run, report)
@@ -93,7 +102,7 @@ def check_asked(asked: Mapping[str, Any]) -> None:
     ends = [name for name in ("to_time", "to_offsets", "manifest") if asked[name] is not None]
     for names in (begins, ends):
         if len(names) > 1:
-            both = " and ".join("--" + name.replace("_", "-") for name in names)
+            both = " and ".join(option(name) for name in names)
             msg = f"replay: {both} cannot be given together; wanted one of them"
             raise InputError(msg)
 
@@ -110,20 +119,20 @@ def replayed(
 ) -> dict[str, Any]:
     """Resolve, run, index. Raises InputError for what cannot be run."""
     from app import version_locks
+    from app.replay_manifest import savepoint_by
     from app.run import index_to_end
     from app.spark import own_session
-    from replay import late, run
-    from replay import savepoint as savepoints
-    from replay.span import Asked, offsets_given
+    from replay import late, run, savepoint_folder
+    from replay.span import Slice
 
-    begin = None if asked["savepoint"] is None else savepoints.find(settings.home, asked["savepoint"])
+    begin = None if asked["savepoint"] is None else savepoint_folder.find(settings.home, asked["savepoint"])
     if begin is None and asked["manifest"] is not None:
-        begin = begin_of_manifest(settings, read_json("--manifest", str(asked["manifest"])))
-    span = range_of(settings, asked, offsets_given, Asked)
+        begin = savepoint_by(settings, asked["manifest"])
+    span = range_of(settings, asked)
     kept = run.read_manifest(run.folder_of(settings))
     if kept is not None and asked["to_time"] is None and asked["to_offsets"] is None:
         # the log has grown since: what "to its end" meant is in the manifest
-        span = dataclasses.replace(span, to_ms=None, to_offsets=offsets_of_manifest(kept))
+        span = dataclasses.replace(span, to_ms=None, to_offsets=Slice.of(kept["whole"]).ends)
     if lateness is not None:
         settings = with_lateness(settings, lateness)
     what = run.plan(settings, span, begin)
@@ -139,7 +148,7 @@ def replayed(
         spark = spark or ending.enter_context(own_session(settings, "kappa-replay", report))
         if partitions is not None:
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-        with progress_bar() as watching:
+        with progress() as watching:
             made = run.replay(spark, what, partitions, watching, report)
         if index and not made.get("same"):
             report("indexing")
@@ -148,68 +157,35 @@ def replayed(
         return made
 
 
-def range_of(settings: Settings, asked: Mapping[str, Any], offsets_given: Any, make: Any) -> Any:
+def range_of(settings: Settings, asked: Mapping[str, Any]) -> Asked:
     """What was asked for, as times and offsets."""
+    from app.replay_manifest import range_by
+    from replay.span import Asked, offsets_given
+
     if asked["manifest"] is not None:
-        kept = read_json("--manifest", str(asked["manifest"]))
-        whole = kept["whole"]
-        begins = {t: {p: span[0] for p, span in parts.items()} for t, parts in whole["offsets"].items()}
-        ends = {t: {p: span[1] for p, span in parts.items()} for t, parts in whole["offsets"].items()}
-        first = None if whole["after"] is not None else offsets_given(settings, begins, "--manifest")
-        return make(whole["after"], whole["until"], first, offsets_given(settings, ends, "--manifest"))
+        return range_by(settings, asked["manifest"])
     offsets = {
         name: None
         if asked[name] is None
-        else offsets_given(settings, read_json("--" + name.replace("_", "-"), asked[name]), name)
+        else offsets_given(settings, read_json(option(name), asked[name]), f"replay: {option(name)}")
         for name in ("from_offsets", "to_offsets")
     }
     times = {
-        name: None if asked[name] is None else moment_of("--" + name.replace("_", "-"), asked[name])
-        for name in ("from_time", "to_time")
+        name: None if asked[name] is None else moment_of(option(name), asked[name]) for name in ("from_time", "to_time")
     }
     length = settings.law.window_seconds * 1000
     first_window = None if times["from_time"] is None else -(-times["from_time"] // length) * length
-    return make(first_window, times["to_time"], offsets["from_offsets"], offsets["to_offsets"])
+    return Asked(first_window, times["to_time"], offsets["from_offsets"], offsets["to_offsets"])
 
 
-def offsets_of_manifest(manifest: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    """Where a run ends, from its manifest."""
-    spans = manifest["whole"]["offsets"]
-    return {(topic, int(p)): int(span[1]) for topic, parts in spans.items() for p, span in parts.items()}
-
-
-def begin_of_manifest(settings: Settings, manifest: Mapping[str, Any]) -> Path | None:
-    """The savepoint that an earlier run began from. Raises InputError where it is not that any more."""
-    from replay import savepoint as savepoints
-
-    kept = manifest["savepoint"]
-    if kept is None:
-        return None
-    folder = savepoints.find(settings.home, kept["name"])
-    found = savepoints.read_manifest(folder)["hash"]
-    if found != kept["hash"]:
-        msg = f"savepoint {kept['name']} has hash {found[:12]}, the manifest names {kept['hash'][:12]}; wanted the same one"
-        raise InputError(msg)
-    return folder
+def option(name: str) -> str:
+    """How an option is written."""
+    return "--" + name.replace("_", "-")
 
 
 def with_lateness(settings: Settings, seconds: int) -> Settings:
     """Settings that admit what is so late."""
     return settings.model_copy(update={"law": dataclasses.replace(settings.law, lateness_seconds=seconds)})
-
-
-def configured(settings: Settings, configuration: Mapping[str, Any]) -> Settings:
-    """Settings with what a run depended on."""
-    own = {
-        "law": configuration["law"],
-        "detection": configuration["detection"],
-        "correlation": configuration["correlation"],
-    }
-    fresh = load(None, version=settings.version, **own)
-    update = {name: getattr(fresh, name) for name in own}
-    topics = settings.topics.model_copy(update=dict(configuration["topics"]))
-    spark = settings.spark.model_copy(update=dict(configuration["spark"]))
-    return settings.model_copy(update={**update, "topics": topics, "spark": spark})
 
 
 def read_json(option: str, text: str) -> dict[str, Any]:
@@ -237,35 +213,19 @@ def moment_of(option: str, text: str) -> int:
     back = re.fullmatch(r"-?(\d+)([smhd])", text)
     if back:
         return round((datetime.now(tz=UTC) - timedelta(**{UNITS[back[2]]: int(back[1])})).timestamp() * 1000)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        msg = (
-            f"replay: {option} is {text!r}; wanted ISO 8601 such as 2026-01-05T00:00:00Z, or 14d, 2h, 30m back from now"
-        )
-        raise InputError(msg) from error
-    if at.tzinfo is None:
-        msg = f"replay: {option} {text!r} has no zone; append Z or an offset"
-        raise InputError(msg)
-    return round(at.timestamp() * 1000)
+    return milliseconds(f"replay: {option}", text, ", or 14d, 2h, 30m back from now")
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[Any], None]]:
+def progress() -> Iterator[Callable[[Any], None]]:
     """A bar on stderr where that is a terminal: slices, events, events a second, event time reached, time left."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TextColumn
 
     from app.cli import err
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("events {task.fields[rate]} {task.fields[reached]}"),
-        TimeRemainingColumn(),
-    )
+    rate = TextColumn("events {task.fields[rate]} {task.fields[reached]}")
     began = datetime.now(tz=UTC)
-    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+    with progress_bar(err, rate) as bar:
         task = bar.add_task("replay", total=None, rate="", reached="")
 
         def watching(step: Any) -> None:
@@ -280,11 +240,6 @@ def progress_bar() -> Iterator[Callable[[Any], None]]:
             )
 
         yield watching
-
-
-def iso(at_ms: int) -> str:
-    """A time for people."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def summary(made: Mapping[str, Any]) -> str:
@@ -328,7 +283,11 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
         ]
         for made in rows
     ]
-    table("replays", ["version", "", "after", "up to", "slices", "configuration", "serves"], shown)
+    table(
+        "replays" if shown else "replays: none",
+        ["version", "", "after", "up to", "slices", "configuration", "serves"],
+        shown,
+    )
     served = [f"{name} {', '.join(span_of(span) for span in terms.spans(name))}" for name in terms.versions]
     out.print(f"serving: {'; '.join(served)}", highlight=False, soft_wrap=True, markup=False)
 

@@ -17,6 +17,7 @@ from app.errors import InputError
 from app.health import Health
 from app.settings import Settings
 from app.spark import session
+from app.whole_files import keep_json
 from pipelines.runner import Job, Progress, Runner
 
 
@@ -61,8 +62,7 @@ def pin_configuration(settings: Settings, origins: int = 1) -> Path:
     file, before = settings.configuration_file, serving.begun_with(settings)
     now = depended_on(settings, origins)
     if before is None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(now, indent=2, sort_keys=True) + "\n")
+        keep_json(file, now)
         return file
     old, new = dict(flat(before)), dict(flat(now))
     different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from app import serving
+from app.moments import iso
 from app.options import Config, Json
 from app.settings import Settings, load
 
@@ -31,7 +31,7 @@ def create(
     from replay.savepoint import check_name
 
     check_name(name)
-    settings = serving.current(load(config)) if version is None else load(config, version=version)
+    settings = serving.of_version(config, version)
     manifest = taken(connected(settings, ("kafka",)), name, report)
     if as_json:
         print_json(manifest)
@@ -53,15 +53,17 @@ def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
 def list_all(config: Config = None, as_json: Json = False) -> None:
     """All savepoints, oldest first."""
     from app.cli import print_json, table
-    from replay import savepoint
+    from replay import savepoint_folder
 
     settings = load(config)
-    found = savepoint.listing(settings.home)
+    folder = savepoint_folder.home_of(settings.home)
+    savepoint_folder.tidy(folder)
+    found = savepoint_folder.listing(settings.home)
     if as_json:
-        print_json({"home": str(savepoint.home_of(settings.home)), "savepoints": found})
+        print_json({"home": str(folder), "savepoints": found})
         return
     columns = ["name", "version", "state after", "series", "size", "taken", "hash"]
-    table(f"savepoints in {savepoint.home_of(settings.home)}", columns, [row(manifest) for manifest in found])
+    table(f"savepoints in {folder}{'' if found else ': none'}", columns, [row(manifest) for manifest in found])
 
 
 def row(manifest: dict[str, Any]) -> list[str]:
@@ -71,17 +73,12 @@ def row(manifest: dict[str, Any]) -> list[str]:
     return [
         manifest["name"],
         manifest["version"],
-        moment(manifest["tick"]),
+        iso(manifest["tick"]),
         f"{manifest['series']:,}",
         size(manifest),
         manifest["created_at"],
         manifest["hash"][:12],
     ]
-
-
-def moment(tick: int) -> str:
-    """Epoch milliseconds as ISO 8601."""
-    return datetime.fromtimestamp(tick / 1000, tz=UTC).isoformat().replace("+00:00", "Z")
 
 
 def size(manifest: dict[str, Any]) -> str:
@@ -93,10 +90,10 @@ def size(manifest: dict[str, Any]) -> str:
 def show(name: Name, config: Config = None, as_json: Json = False) -> None:
     """What a savepoint is of: its manifest."""
     from app.cli import print_json
-    from replay import savepoint
+    from replay import savepoint, savepoint_folder
 
     settings = load(config)
-    manifest = savepoint.read_manifest(savepoint.find(settings.home, name)) | {"name": name}
+    manifest = savepoint.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
     if as_json:
         print_json(manifest)
         return
@@ -106,15 +103,15 @@ def show(name: Name, config: Config = None, as_json: Json = False) -> None:
 def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
     """Print what matters of a manifest."""
     from app.cli import table
-    from replay.savepoint import home_of
+    from replay.savepoint_folder import home_of
 
     ticks = sorted(set(manifest["ticks"].values()))
-    apart = f" ({len(ticks)} different ticks of shards, up to {moment(ticks[-1])})" if ticks else ""
+    apart = f" ({len(ticks)} different ticks of shards, up to {iso(ticks[-1])})" if ticks else ""
     correlated = manifest["correlated"]
     rows = {
         "version": manifest["version"],
-        "state after": moment(manifest["tick"]) + apart,
-        "incidents after": moment(correlated) if correlated is not None and correlated > 0 else "no window",
+        "state after": iso(manifest["tick"]) + apart,
+        "incidents after": iso(correlated) if correlated is not None and correlated > 0 else "no window",
         "shards": str(manifest["shards"]),
         "series": f"{manifest['series']:,}",
         "size": size(manifest),
@@ -133,9 +130,9 @@ def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
     """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
     from app.cli import print_json, table
     from app.errors import InputError
-    from replay import savepoint
+    from replay import savepoint, savepoint_folder
 
-    problems = savepoint.verify(savepoint.find(load(config).home, name))
+    problems = savepoint.verify(savepoint_folder.find(load(config).home, name))
     if as_json:
         print_json({"name": name, "whole": not problems, "problems": problems})
     elif not problems:
@@ -155,13 +152,13 @@ def drop(
 ) -> None:
     """Remove a savepoint."""
     from app.cli import print_json, report, table
-    from replay import savepoint
+    from replay import savepoint_folder
 
     home = load(config).home
-    folder = savepoint.find(home, name)
+    folder = savepoint_folder.find(home, name)
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     if yes:
-        savepoint.drop(home, name)
+        savepoint_folder.drop(home, name)
     if as_json:
         print_json({"name": name, "folder": str(folder), "removed": yes, "files": files})
         return

@@ -15,14 +15,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 from rich.console import Console
 
-from app.simulation_commands import progress_bar
+from app.moments import iso
+from app.progress import progress_bar
 from app.table_files import Wanted
 from app.table_order import Report, Tables, load
 from app.whole_files import written_whole
@@ -122,11 +122,6 @@ def note(found: Outcome, source: Tables, where: tuple[int, int], answer: RowAnsw
                 "reason": reasons[0] if reasons else None,
             }
         )
-
-
-def iso(at_ms: float) -> str:
-    """A time, to the second."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 @contextmanager

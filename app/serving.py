@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from typing import Any
 
 from app.errors import InputError
 from app.file_lock import file_lock
-from app.settings import ControlSettings, Settings
+from app.settings import ControlSettings, Settings, load
+from app.whole_files import keep_json
 from models.control_rules import rules_of
 from models.detector import Parameters
 from models.incidents import CorrelationParameters
@@ -128,19 +128,7 @@ def record(serving: Serving) -> dict[str, Any]:
 
 def write(home: Path, serving: Serving) -> None:
     """Keep terms, whole or not at all. The caller holds the lock."""
-    file = file_of(home)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".draft")
-    with draft.open("w") as out:
-        out.write(json.dumps(record(serving), indent=2) + "\n")
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(file)
-    at = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(at)
-    finally:
-        os.close(at)
+    keep_json(file_of(home), record(serving))
 
 
 @contextmanager
@@ -212,7 +200,6 @@ def as_pinned(settings: Settings, version: str, report: Callable[[str], None] = 
     begun = own.model_copy(
         update={
             **models_of(kept),
-            "correlation": CorrelationParameters(**kept["correlation"]),
             "spark": own.spark.model_copy(update={"shuffle_partitions": kept["spark"]["shuffle_partitions"]}),
         }
     )
@@ -226,7 +213,11 @@ def as_pinned(settings: Settings, version: str, report: Callable[[str], None] = 
 def models_of(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the models that a version began with, from what it kept."""
     rules = rules_of(kept.get("control", {}).get("rules", ()))
-    return {"detection": Parameters(**kept["detection"]), "control": ControlSettings(rules=rules)}
+    return {
+        "detection": Parameters(**kept["detection"]),
+        "control": ControlSettings(rules=rules),
+        "correlation": CorrelationParameters(**kept["correlation"]),
+    }
 
 
 def different(own: Settings, begun: Settings) -> list[str]:
@@ -241,6 +232,18 @@ def different(own: Settings, begun: Settings) -> list[str]:
             f"{group}.{key} = {kept[key]}, the settings say {said[key]}" for key in said if said[key] != kept[key]
         ]
     return found
+
+
+def chosen(config: Path | None, version: str | None) -> tuple[Settings, bool]:
+    """Settings of a version, and whether they mean whichever version serves: where nothing names one."""
+    settings = load(config) if version is None else load(config, version=version)
+    return settings, version is None and settings.version == FIRST
+
+
+def of_version(config: Path | None, version: str | None) -> Settings:
+    """Settings of a version; where nothing names one, of the version that serves now."""
+    settings, follow = chosen(config, version)
+    return current(settings) if follow else settings
 
 
 def current(settings: Settings) -> Settings:

@@ -8,11 +8,13 @@ error, and so is a named file that is missing.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
@@ -219,8 +221,11 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
         return checked(Settings(**overrides))
     except ValidationError as error:
         raise SettingsError(_first(error)) from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         msg = f"settings: {_FileInUse.path} is not TOML: {error}"
+        raise SettingsError(msg) from error
+    except OSError as error:
+        msg = f"settings: {_FileInUse.path} cannot be read: {error.strerror}; check its rights, or name another with --config"
         raise SettingsError(msg) from error
 
 
@@ -243,8 +248,23 @@ def checked(settings: Settings) -> Settings:
 
 
 def _first(error: ValidationError) -> str:
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{_sentence(error.errors()[0])}{more}; see `kappa config show`"
+    more = f" (and {error.error_count() - 1} more: see `kappa config check`)" if error.error_count() > 1 else ""
+    return _sentence(error.errors()[0]) + more
+
+
+def nearest(where: str) -> str:
+    """What may have been meant by a setting that there is not, and where all are listed."""
+    known = {key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))}
+    likely = difflib.get_close_matches(where, known, 1, cutoff=0.7)
+    return f", did you mean {likely[0]}?" if likely else "; docs/operations.md lists all"
+
+
+def _within(name: str, field: FieldInfo) -> list[str]:
+    """The settings of a group."""
+    own = field.annotation
+    if isinstance(own, type) and issubclass(own, BaseModel):
+        return [f"{name}.{inner}" for inner in own.model_fields]
+    return [f"{name}.{inner.name}" for inner in dataclasses.fields(own)] if dataclasses.is_dataclass(own) else []
 
 
 def _sentence(one: ErrorDetails) -> str:
@@ -252,6 +272,6 @@ def _sentence(one: ErrorDetails) -> str:
     unknown = one["type"] in ("extra_forbidden", "unexpected_keyword_argument")
     # A value may be a secret: one of the wrong type, or under a name that was misspelled.
     secret = unknown or any(word in where for word in ("password", "api_key"))
-    what = "unknown setting" if unknown else one["msg"].removeprefix("Value error, ")
+    what = f"unknown setting{nearest(where)}" if unknown else one["msg"].removeprefix("Value error, ")
     got = "" if secret else f", got {one.get('input')!r}"
     return f"settings: {where}: {what}{got}"

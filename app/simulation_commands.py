@@ -4,51 +4,28 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app import topics
 from app.errors import InputError
+from app.moments import milliseconds
+from app.progress import progress_bar
 from app.settings import Settings
 from app.simulator import SimulatorSettings, document, simulate, write
 from app.simulator.publish import Target, to_kafka
+from app.whole_files import written_whole
 
 
 def settings_of(hosts: int, hours: float, seed: int, scenario: str, start: str | None) -> SimulatorSettings:
     """The simulator's settings. Raises SettingsError or InputError for what cannot be simulated."""
     known: dict[str, Any] = {"hosts": hosts, "hours": hours, "seed": seed, "scenario": scenario}
     if start is not None:
-        known["start"] = milliseconds(start)
+        known["start"] = milliseconds("simulate: --start", start)
     return SimulatorSettings(**known)
-
-
-def milliseconds(text: str) -> int:
-    """Epoch milliseconds of an ISO 8601 time with its zone."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        msg = f"simulate: --start is {text!r}; wanted ISO 8601 such as 2026-01-05T00:00:00Z"
-        raise InputError(msg) from error
-    if at.tzinfo is None:
-        msg = f"simulate: --start {text!r} has no zone; append Z or an offset"
-        raise InputError(msg)
-    return int(at.timestamp() * 1000)
-
-
-def progress_bar(console: Console) -> Progress:
-    """Progress on stderr, where that is a terminal."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
 
 
 def to_folder(settings: SimulatorSettings, folder: Path, overwrite: bool, console: Console) -> dict[str, Any]:
@@ -77,9 +54,19 @@ def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None
         )
         raise InputError(msg)
     began = time.monotonic()
-    topics.create(deployment)
-    simulation = simulate(settings)
     target = Target(topics.client_options(deployment), {kind: deployment.topic(kind) for kind in topics.INPUTS})
+    # A place that cannot be written is refused before anything is sent.
+    with nullcontext() if truth is None else written_whole(truth, "simulate") as out:
+        topics.create(deployment)
+        made = sent(settings, target, console)
+        if out is not None:
+            out.write(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+    return answer(made, time.monotonic() - began, ", ".join(target.topics.values()))
+
+
+def sent(settings: SimulatorSettings, target: Target, console: Console) -> dict[str, Any]:
+    """Send a simulation; answers the truth about it."""
+    simulation = simulate(settings)
     with progress_bar(console) as progress:
         task = progress.add_task("sending", total=None)
         to_kafka(
@@ -87,10 +74,7 @@ def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None
             target,
             on_progress=lambda done, total: progress.update(task, completed=done, total=max(done, total)),
         )
-    made = document(simulation)
-    if truth is not None:
-        truth.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return answer(made, time.monotonic() - began, ", ".join(target.topics.values()))
+    return document(simulation)
 
 
 def answer(made: dict[str, Any], seconds: float, where: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from app import serving
 from app.errors import InputError
 from app.settings import Settings
 from app.stack_state import ProcessId
+from app.whole_files import keep_json
 from pipelines.law import Law
 
 if TYPE_CHECKING:
@@ -96,11 +97,8 @@ def address_of(settings: Settings) -> str | None:
 def announced(settings: Settings, address: str) -> Iterator[None]:
     """Say where this process answers, while the block runs."""
     file = place(settings)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".draft")
     own = {"address": address, "process": asdict(ProcessId.of(os.getpid())), "version": settings.version}
-    draft.write_text(json.dumps(own, indent=2) + "\n")
-    draft.replace(file)
+    keep_json(file, own)
     try:
         yield
     finally:

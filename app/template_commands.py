@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from app.errors import InputError
-from app.simulation_commands import progress_bar
+from app.progress import progress_bar
 from app.whole_files import written_whole
 from models.templates import template_id, template_of
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from app.errors import InputError
 
@@ -30,3 +32,22 @@ def written_whole(target: Path, what: str, sources: Sequence[Path] = ()) -> Iter
         raise InputError(msg) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def keep_json(file: Path, value: Any) -> None:
+    """Keep a value as JSON: after a crash or a power cut there is this one or the one of before, whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f"{file.name}.draft")
+    draft.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    to_disk(draft)
+    draft.replace(file)
+    to_disk(file.parent)
+
+
+def to_disk(path: Path) -> None:
+    """See that a file or a folder's entries survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -43,10 +43,11 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--log", type=int, default=20_000_000, help="events of the log that is replayed")
     parser.add_argument("--series", type=int, default=10_000)
     parser.add_argument("--many", type=int, default=500_000, help="series for detect")
     parser.add_argument("--rate", type=int, default=20_000, help="events/s live")
-    parser.add_argument("--seconds", type=float, default=120.0, help="live, after four minutes' warm-up")
+    parser.add_argument("--seconds", type=float, default=120.0, help="live, after ten minutes' warm-up")
     parser.add_argument("--only", choices=list(PARTS), default=None)
     chosen = parser.parse_args()
     about = machine()
@@ -77,7 +78,7 @@ def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
         if chosen.only in (None, "throughput"):
             figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
         if chosen.only in (None, "replay"):
-            figures |= replays.measure(spark, settings, chosen.events, chosen.series)
+            figures |= replays.measure(spark, settings, chosen.log, chosen.series)
         if chosen.only in (None, "latency"):
             figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
     return figures

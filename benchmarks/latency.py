@@ -25,13 +25,13 @@ from pipelines.jvm import java_array
 from pipelines.runner import PRODUCER
 
 LOAD = Path(__file__).with_name("Load.java")
-WARM_UP_SECONDS = 400.0
+WARM_UP_SECONDS = 600.0  # in the first ten minutes a third of a core compiles
 
 
 def measure(spark: SparkSession, settings: Settings, rate: int, series: int, seconds: float) -> dict[str, float]:
     """Percentiles of seconds under live load, each over `seconds` after a warm-up."""
     figures: dict[str, float] = {}
-    for scores, warm_up in ((False, WARM_UP_SECONDS), (True, WARM_UP_SECONDS / 2)):
+    for scores, warm_up in ((False, WARM_UP_SECONDS), (True, WARM_UP_SECONDS / 3)):
         found = live(spark, chosen(settings, scores=scores), rate, series, warm_up, seconds)
         figures |= {f"{'scores_' if scores else ''}{name}": value for name, value in found.items()}
     return figures
@@ -115,7 +115,7 @@ def observe(settings: Settings, seen: dict[int, list[tuple[float, int]]], index:
         now = time.time()
         for bucket in found.get("aggregations", {}).get("windows", {}).get("buckets", []):
             seen.setdefault(int(bucket["key"]), []).append((now, int(bucket["doc_count"])))
-        threading.Event().wait(0.2)
+        threading.Event().wait(0.1)
     client.close()
 
 

@@ -92,7 +92,6 @@ bootstrap_servers = "{servers.kafka}"
 [elasticsearch]
 url = "{servers.elasticsearch}"
 [spark]
-master = "local[2]"
 driver_memory = "3g"
 max_records_per_batch = {chosen.batch}
 trigger_seconds = 0.2

@@ -28,7 +28,6 @@ from models.masks import MASKS
 from models.templates import masked, template_of
 
 SHARED = PROJECT.parent / "shared"
-Mask = tuple[str, str]
 
 
 @dataclass(frozen=True)

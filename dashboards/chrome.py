@@ -32,6 +32,8 @@ DEFAULT_RANGE = "1h"
 REFRESHES = {"5s": 5, "30s": 30, "off": None}
 DEFAULT_REFRESH = "5s"
 VERSIONS_SECONDS = 20
+# Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
+LESS_ROOM = "<style>.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}</style>"
 
 T = TypeVar("T")
 
@@ -73,6 +75,7 @@ class View:
 def view(title: str, pages: Mapping[str, Any]) -> View:
     """The head of a page: its title, and what is chosen."""
     named = os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
+    st.html(LESS_ROOM)
     head, version, length, refresh = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
     head.markdown(f"## {title}")
     found = known_versions(named)

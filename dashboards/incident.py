@@ -13,12 +13,12 @@ from elasticsearch import Elasticsearch
 
 from dashboards import chrome, evidence, labelling, links
 from dashboards.chrome import View
-from dashboards.labels import LabelError
 from dashboards.lanes import swim_lanes
 from dashboards.looks import badge
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
+from dashboards.queries.labels import Label, of_incidents
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import has_scores, points
@@ -53,7 +53,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class Found:
-    """All that the page shows of an incident. `points`: for the first contributions that have scores."""
+    """All that the page shows of an incident. `points`: for the first contributions that have scores.
+
+    `labels`: what was said of it and of those that are like it, by their ids.
+    """
 
     newest: datetime | None
     read: datetime
@@ -62,6 +65,7 @@ class Found:
     similar: Listing
     points: Mapping[str, pd.DataFrame]
     has_scores: bool
+    labels: Mapping[str, Label]
 
 
 def page(view: View) -> None:
@@ -73,7 +77,7 @@ def page(view: View) -> None:
     chrome.refreshed(view, part, view, identity)
     found = kept(view, identity)
     if found is not None:
-        labelling.show(view, found.incident)
+        labelling.form(view, found.incident)
 
 
 def choose(view: View) -> None:
@@ -114,6 +118,7 @@ def show(found: Found | Missing, view: View) -> None:
     evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
+    labelling.show(view, found.incident, found.labels.get(found.incident.id))
 
 
 def kept(view: View, identity: str) -> Found | None:
@@ -125,20 +130,23 @@ def kept(view: View, identity: str) -> Found | None:
 
 def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
     """All of an incident. Raises QueryError if a search fails."""
-    of, newest = incident(client, version, identity), newest_event(client, version)
-    if of is None:
-        return Missing(identity, newest, chrome.now())
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        newest = pool.submit(newest_event, client, version)
+        of = incident(client, version, identity)
+        if of is None:
+            return Missing(identity, newest.result(), chrome.now())
         said, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series[: evidence.PLOTTED], of.shown)
+        alike = like.result()
         return Found(
-            newest=newest,
+            newest=newest.result(),
             read=chrome.now(),
             incident=of,
             episodes=said.result(),
-            similar=like.result(),
+            similar=alike,
             points=plotted,
             has_scores=bool(plotted) or has_scores(client, version),
+            labels=of_incidents(client, [identity, *alike.rows["id"]]),
         )
 
 
@@ -184,12 +192,9 @@ def show_similar(found: Found, view: View) -> None:
     if not found.similar.total:
         st.caption("No earlier incident shares a series, a template, a host or a service with this one.")
         return
-    try:
-        said = labelling.all_labels()
-    except LabelError:
-        said = {}  # the form below says that labels cannot be read
+    said = {name: one.label for name, one in found.labels.items()}
     rows = found.similar.rows
-    rows = rows.assign(label=rows["id"].map(lambda name: said.get(name, {}).get("label", "")))
+    rows = rows.assign(label=rows["id"].map(lambda name: said.get(name, "")))
     config = {
         "reason": text_column("reason (click to open)", "large"),
         "shared": text_column("in common", "medium"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
-WORTH_KNOWING = ("true", "expected-change")
+from dashboards.queries.labels import Label
+from models.labels import EXPECTED, FALSE_ALARM, TRUE
+
+WORTH_KNOWING = (TRUE, EXPECTED)
 
 
 @dataclass(frozen=True)
@@ -26,26 +28,26 @@ class Judgement:
         return self.found / self.worth_knowing if self.worth_knowing else None
 
 
-def judged(labels: Iterable[Mapping[str, Any]], incidents: pd.DataFrame) -> Judgement:
+def judged(labels: Iterable[Label], incidents: pd.DataFrame) -> Judgement:
     """Hold a version's incidents (columns of INCIDENT) against labels."""
     said = list(labels)
-    good = [label for label in said if label["label"] in WORTH_KNOWING]
-    bad = [label for label in said if label["label"] == "false-alarm"]
+    good = [one for one in said if one.label in WORTH_KNOWING]
+    bad = [one for one in said if one.label == FALSE_ALARM]
     return Judgement(
         worth_knowing=len(good),
-        found=sum(has(incidents, label) for label in good),
+        found=sum(has(incidents, one) for one in good),
         false=len(bad),
-        raised=sum(has(incidents, label) for label in bad),
+        raised=sum(has(incidents, one) for one in bad),
     )
 
 
-def has(incidents: pd.DataFrame, label: Mapping[str, Any]) -> bool:
+def has(incidents: pd.DataFrame, label: Label) -> bool:
     """Whether one of the incidents is the labelled one, or shares a host and a time with it."""
-    if (incidents["id"] == label["incident"]).any():
+    if (incidents["id"] == label.incident).any():
         return True
-    start = pd.Timestamp(label["start"])
-    end = pd.Timestamp(label["end"] or label["@timestamp"])
+    if label.start is None:
+        return False
     until = incidents["until"].fillna(incidents["latest"])
-    together = incidents[(incidents["since"] <= end) & (until >= start)]
-    hosts = set(label["host"])
+    together = incidents[(incidents["since"] <= (label.end or label.said)) & (until >= label.start)]
+    hosts = set(label.hosts)
     return any(hosts & set(names) for names in together["hosts"])

@@ -1,79 +1,69 @@
-"""The form in which a person says what an incident was, and what was said of it before."""
+"""The form in which a person says what an incident was, and what was said of it before.
+
+The only thing that these pages write: `kappa label` appends a record to the topic `labels`, which `index` reads.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
-from dashboards import chrome, labels
+from dashboards import commands
 from dashboards.chrome import View
-from dashboards.labels import AUTHOR_CHARACTERS, COMMENT_CHARACTERS, LABELS, LabelError, Log, Reader
+from dashboards.commands import CommandError
 from dashboards.queries.incident import Incident
-from dashboards.words import plain
+from dashboards.queries.labels import Label
+from dashboards.words import clock, plain
+from models.labels import EXPECTED, FALSE_ALARM, MOST_AUTHOR, MOST_COMMENT, TRUE
 
-SECONDS = 15.0
-
-
-@st.cache_resource(show_spinner=False, max_entries=4)
-def reader(topic: str, servers: str, _log: Log) -> Reader:
-    """The one reader of this process."""
-    return Reader(_log)
-
-
-@st.cache_data(show_spinner=False, ttl=SECONDS, max_entries=4)
-def known_labels(topic: str, servers: str, _log: Log) -> dict[str, dict[str, Any]]:
-    """The last word on each incident, by its id. Raises LabelError."""
-    return labels.latest(reader(topic, servers, _log).labels())
+SAYS = {
+    TRUE: "True: this was worth knowing",
+    FALSE_ALARM: "False alarm: nothing was wrong or new",
+    EXPECTED: "Expected change: this is the new normal",
+}
+SECONDS = 60.0
 
 
-def all_labels() -> dict[str, dict[str, Any]]:
-    """As `known_labels`, of the log that these pages write to. Raises LabelError."""
-    log = labels.log()
-    return known_labels(log.topic, str(log.options["bootstrap_servers"]), log)
-
-
-def show(view: View, of: Incident) -> None:
-    """What was said of an incident, and the form to say something."""
+def show(view: View, of: Incident, said: Label | None) -> None:
+    """What was said of an incident."""
     st.subheader("What was it?")
-    try:
-        said = all_labels().get(of.id)
-    except LabelError as error:
-        st.warning(str(error), icon=":material/cloud_off:")
-        said = None
-    if said is not None:
-        st.info(in_words(said), icon=":material/label:")
-    form(view, of)
+    if said is None:
+        st.caption(f"Nobody has labelled incident `{of.id}` yet.")
+    else:
+        st.info(in_words(said, view), icon=":material/label:")
 
 
-def in_words(said: dict[str, Any]) -> str:
+def in_words(said: Label, view: View) -> str:
     """A label for people."""
-    who, comment = said.get("author") or "somebody", said.get("comment")
-    ending = f": {plain(comment)}" if comment else "."
-    return f"**{LABELS[said['label']]}**, says {plain(who)} at {said['@timestamp']}{ending}"
+    ending = f": {plain(said.comment)}" if said.comment else "."
+    who = plain(said.author) or "somebody"
+    return f"**{SAYS.get(said.label, said.label)}**, says {who}, {clock(said.said, view.zone)}{ending}"
 
 
 def form(view: View, of: Incident) -> None:
     """Write a label when it is sent."""
     with st.form(f"label {of.id}", border=True):
-        label = st.radio("It was", list(LABELS), format_func=LABELS.__getitem__, horizontal=True, index=None)
-        comment = st.text_input("Comment", max_chars=COMMENT_CHARACTERS, placeholder="What did you find?")
-        author = st.text_input(
-            "Your name", max_chars=AUTHOR_CHARACTERS, key="author", persist_state="session", width=260
-        )
+        label = st.radio("It was", list(SAYS), format_func=SAYS.__getitem__, horizontal=True, index=None)
+        comment = st.text_input("Comment", max_chars=MOST_COMMENT, placeholder="What did you find?")
+        author = st.text_input("Your name", max_chars=MOST_AUTHOR, key="author", persist_state="session", width=260)
         sent = st.form_submit_button("Label this incident", icon=":material/label:")
     if not sent:
         st.caption("A label goes to the log: the models take it into account, and so does every replay of it.")
-        return
-    if label is None:
+    elif label is None:
         st.error("Choose what it was.")
-        return
+    else:
+        write(view, of, label, comment.strip(), author.strip())
+
+
+def write(view: View, of: Incident, label: str, comment: str, author: str) -> None:
+    """Append a label to the log, and say what became of it."""
+    texts = [f"--comment={comment}", f"--author={author}", f"--version={view.version}"]
     try:
-        log = labels.log()
         with st.spinner("Writing the label to the log …"):
-            labels.write(log, labels.record(of, label, comment.strip(), author.strip(), chrome.now()))
-    except LabelError as error:
-        st.error(str(error), icon=":material/cloud_off:")
+            commands.answer(["label", of.id, label, *texts], SECONDS)
+    except CommandError as error:
+        st.error(f"The label was not written: {error}", icon=":material/cloud_off:")
         return
-    known_labels.clear()
-    st.success(f"Labelled: {LABELS[label]}. It is in the log.", icon=":material/check_circle:")
+    st.success(
+        f"Labelled: {SAYS[label]}. It is in the log, and stands above when `index` has read it.",
+        icon=":material/check_circle:",
+    )

@@ -15,7 +15,7 @@ from dashboards.words import TIME_FORMAT, what
 
 LANE_PIXELS = 30
 LEAST_LANES = 4  # the axis' title needs so many
-AXES_PIXELS = 110
+AXES_PIXELS = 150
 COLUMNS = ("lane", "host", "kind", "from", "to", "began", "ended", "service", "what", "score", "reason")
 TOOLTIP = {
     "host": "host",

@@ -65,7 +65,7 @@ def read(client: Elasticsearch, view: View, by: str) -> Found:
     span = span_of(newest, now, view.length)
     listing = rates(client, view.version, span, BY[by][1])
     known = texts(client, view.version, list(listing.rows["series"]))
-    listing.rows["text"] = [known.get(name, "(text not known)") for name in listing.rows["series"]]
+    listing.rows["text"] = [known.get(name, "(text not known: never novel)") for name in listing.rows["series"]]
     return Found(
         read=now,
         newest=newest,
@@ -121,7 +121,7 @@ def show_rates(found: Found, view: View, by: str) -> None:
         "rate": st.column_config.LineChartColumn(
             "over time", width="medium", y_min=0, help=f"Lines, a point for {each}."
         ),
-        "score": score_column("highest score (nats)"),
+        "score": score_column("top score (nats)"),
         "latest": time_column("latest", view.zone),
     }
     chosen = chosen_row(Listing(rows, found.rates.total), config, f"rates {view.version} {by}", "messages")

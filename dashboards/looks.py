@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import altair as alt
+import pandas as pd
 
 from dashboards.queries.search import Span
 
@@ -50,7 +51,8 @@ def time_axis(field: str, span: Span, zone: ZoneInfo, title: str | None = "") ->
     return alt.X(
         f"{field}:T",
         title=f"event time ({zone.key})" if title == "" else title,
-        scale=alt.Scale(domain=[millis(span.start), millis(span.end)], nice=False),
+        # Dates, not milliseconds: of those Vega makes no scale, and every point stands at the left edge.
+        scale=alt.Scale(domain=[date(span.start), date(span.end)], nice=False),
         axis=alt.Axis(format=label_format(span), labelOverlap=True, tickCount=8),
     )
 
@@ -58,6 +60,11 @@ def time_axis(field: str, span: Span, zone: ZoneInfo, title: str | None = "") ->
 def label_format(span: Span) -> str:
     """How the axis writes times: with the day where there are several."""
     return "%H:%M" if span.length <= timedelta(days=1) else "%a %d, %H:%M"
+
+
+def date(time: datetime) -> pd.Timestamp:
+    """A time as Altair writes dates: in UTC."""
+    return pd.Timestamp(time).tz_convert("UTC")
 
 
 def millis(time: datetime) -> int:

@@ -21,6 +21,7 @@ from dashboards.words import duration, plural
 REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
 REFUSED_WORDS = {"late": "too late", "dead-letters": "unreadable (dead letters)"}
 SAVEPOINT_SECONDS = 30.0
+CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
     "No process is known that runs jobs of version `{version}`. Start them with `kappa run all` on this machine, or set "
     "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
@@ -64,7 +65,6 @@ def job_row(name: str, facts: Any) -> dict[str, Any]:
         "delay": delay,
         "batch": facts["batch_seconds"],
         "rows": facts["rows"],
-        "state_rows": facts["state_rows"],
         "state": facts["state_bytes"] / 2**20,
         "dropped": facts["dropped_by_watermark"],
         "age": facts["seconds_since_progress"],
@@ -81,7 +81,6 @@ def job_table(rows: pd.DataFrame) -> None:
         "delay": number("watermark delay (s)", format="%.0f", help="Clock minus watermark. Only extract has one."),
         "batch": number("last batch (s)", format="%.1f"),
         "rows": count_column("rows read", 110, help="Since the process began."),
-        "state_rows": count_column("state (rows)", 100),
         "state": number("state (MiB)", format="%.1f", help="Memory of the state store."),
         "dropped": count_column("dropped", 80, help="By the watermark. Anything but 0 stops the job."),
         "age": number("last progress (s ago)", format="%.0f"),
@@ -130,10 +129,12 @@ def refused_chart(found: Refusals, view: View) -> alt.Chart:
         .encode(
             x=time_axis("time", found.span, view.zone, title=f"appended ({view.zone.key})"),
             y=alt.Y("count:Q", title="records", axis=alt.Axis(format="~s", tickMinStep=1)),
-            color=alt.Color("dataset:N", title="kind", scale=alt.Scale(domain=names, range=colours)),
+            color=alt.Color(
+                "dataset:N", title="kind", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
+            ),
             tooltip=[alt.Tooltip("dataset:N", title="kind"), alt.Tooltip("count:Q", title="records", format=",")],
         )
-        .properties(height=160)
+        .properties(height=CHART_PIXELS)
     )
     return chart
 

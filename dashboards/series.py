@@ -85,7 +85,7 @@ def show_matches(view: View, asked: str) -> None:
     rows = found.rows.assign(name=found.rows["series"].map(named))
     config = {
         "name": text_column("series (click to see)", "large"),
-        "score": score_column("highest score (nats)"),
+        "score": score_column("top score (nats)"),
         "latest": time_column("latest", view.zone),
         "said": count_column("documents", help="Windows scored, and novelties."),
         "series": text_column("full name", "medium"),

@@ -11,12 +11,19 @@ import streamlit as st
 from dashboards.queries.frames import Listing
 
 SCORE_HELP = "Surprise in nats, -ln of the probability: 13.8 is one in a million."
+MISSING = ""
 TIME_FORMAT = "MM-DD HH:mm:ss"
 
 
 def table(listing: Listing, config: Mapping[str, Any], things: str = "rows") -> None:
     """Rows as a table with the columns of `config`, in its order; says so where not all are listed."""
-    st.dataframe(listing.rows[list(config)], hide_index=True, column_config=dict(config), width="stretch")
+    st.dataframe(
+        listing.rows[list(config)],
+        hide_index=True,
+        column_config=dict(config),
+        width="stretch",
+        placeholder=MISSING,
+    )
     say_if_cut(listing, things)
 
 
@@ -31,6 +38,7 @@ def chosen_row(listing: Listing, config: Mapping[str, Any], key: str, things: st
         hide_index=True,
         column_config=dict(config),
         width="stretch",
+        placeholder=MISSING,
         key=key,
         on_select=clicked,
         selection_mode="single-cell",
@@ -56,7 +64,7 @@ def time_column(label: str, zone: ZoneInfo) -> Any:
 
 def score_column(label: str = "score (nats)") -> Any:
     """A column of scores."""
-    return st.column_config.NumberColumn(label, format="%.1f", width=90, help=SCORE_HELP)
+    return st.column_config.NumberColumn(label, format="%.1f", width=110, help=SCORE_HELP)
 
 
 def text_column(label: str, width: Any = None, help: str | None = None) -> Any:

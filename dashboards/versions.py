@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import streamlit as st
+from elasticsearch import Elasticsearch
 
-from dashboards import chrome, commands, labelling
+from dashboards import chrome, commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.judging import Judgement, judged
-from dashboards.labels import LabelError
 from dashboards.looks import LEFT, RIGHT, time_axis
 from dashboards.queries.frames import Listing
-from dashboards.queries.versions import Comparison, compare, incidents_between
+from dashboards.queries.labels import Label, of_span
+from dashboards.queries.search import Span
+from dashboards.queries.versions import Comparison, compare, incidents_on
 from dashboards.tables import chosen_row, score_column, text_column, time_column
 from dashboards.words import local_text, what
 
@@ -47,7 +50,7 @@ def part(view: View, other: str) -> None:
     )
     if found is not None:
         show(found, view)
-        show_labels(view, other)
+        show_labels(view, other, found.span)
 
 
 def show(found: Comparison, view: View) -> None:
@@ -100,7 +103,7 @@ def show_counts(found: Comparison, view: View) -> None:
     for kind in sorted(set(found.counts["kind"])):
         y = alt.Y("count:Q", title=f"novelties: {kind}", axis=alt.Axis(tickMinStep=1))
         of_kind = base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kind))
-        chart = of_kind.mark_point(filled=True, size=60, opacity=0.8).encode(y=y).properties(height=PIXELS)
+        chart = of_kind.mark_point(filled=False, size=70, strokeWidth=2).encode(y=y).properties(height=PIXELS)
         st.altair_chart(chart, width="stretch", key=f"count {kind}")
 
 
@@ -125,39 +128,37 @@ def show_only(found: Comparison, view: View) -> None:
             view.open("series", series=str(chosen["series"]))
 
 
-def show_labels(view: View, other: str) -> None:
-    """How each version does on the incidents that people labelled."""
+def show_labels(view: View, other: str, span: Span) -> None:
+    """How each version does on the incidents of the span that people labelled."""
     st.subheader("By people's labels")
-    try:
-        said = list(labelling.all_labels().values())
-    except LabelError as error:
-        st.warning(str(error), icon=":material/cloud_off:")
+    names = (view.version, other)
+    found = chrome.known(view, "labels", other, lambda client: labelled(client, names, span))
+    if found is None:
         return
-    if not said:
-        st.caption("No incident has a label yet: give them on the page Incident.")
+    labels, incidents = found
+    if not labels:
+        st.caption(f"No incident of the last {view.words} has a label: give them on the page Incident.")
         return
-    rows = [row for name in (view.version, other) if (row := judged_row(view, name, said)) is not None]
-    if not rows:
-        return
+    rows = [judged_row(name, labels.values(), incidents[name]) for name in names]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     st.caption(
-        f"Of the last {len(said):,} incidents with a label. A version has one of them when an incident of it shares a host "
-        "and a time with it. Where the truth is in a file, `kappa replay diff A B --truth FILE` counts by it."
+        f"Of the {len(labels):,} incidents of this time with a label. A version has one of them when an incident of it shares "
+        "a host and a time with it. Where the truth is in a file, `kappa replay diff A B --truth FILE` counts by it."
     )
 
 
-def judged_row(view: View, version: str, said: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """A version's row; None where Elasticsearch does not answer."""
-    times = [pd.Timestamp(label[name] or label["@timestamp"]) for label in said for name in ("start", "end")]
-    found = chrome.known(
-        view,
-        f"labels {version}",
-        str(len(said)),
-        lambda client: incidents_between(client, version, min(times).to_pydatetime(), max(times).to_pydatetime()),
-    )
-    if found is None:
-        return None
-    result: Judgement = judged(said, found.rows)
+def labelled(
+    client: Elasticsearch, names: Collection[str], span: Span
+) -> tuple[dict[str, Label], dict[str, pd.DataFrame]]:
+    """Labels of a span, and what each version has on the hosts that they name. Raises QueryError if a search fails."""
+    labels = of_span(client, span)
+    hosts = sorted({host for one in labels.values() for host in one.hosts})
+    return labels, {name: incidents_on(client, name, hosts, span).rows for name in names}
+
+
+def judged_row(version: str, labels: Collection[Label], incidents: pd.DataFrame) -> dict[str, Any]:
+    """A version's row."""
+    result: Judgement = judged(labels, incidents)
     return {
         "version": version,
         "true ones found": f"{result.found} of {result.worth_knowing}",

@@ -20,7 +20,7 @@ ask POST /_security/user/kibana_system/_password "{\"password\":\"$KIBANA_PASSWO
 ask PUT /_security/role/kappa '{
     "cluster": ["monitor", "manage_index_templates", "manage_ilm"],
     "indices": [{
-        "names": ["scores", "scores-*", "novelties", "novelties-*", "incidents", "incidents-*", "pipeline", "pipeline-*"],
+        "names": ["scores", "scores-*", "novelties", "novelties-*", "incidents", "incidents-*", "pipeline", "pipeline-*", "labels", "labels-*"],
         "privileges": ["all"]
     }]
 }'

@@ -17,11 +17,12 @@ from models.novelty import Novelty
 from models.parameters import Parameters
 from models.restaurant import new_surprise, return_surprise
 from models.series import Series, build, parse, quote
-from models.shard_state import NewTemplate, ShardState, context_name
+from models.shard_state import CONTEXT_COLUMNS, NewTemplate, ShardState, context_name, is_template
 from models.store import Ints
 from models.windows import Floats, Windows
 
 TRIAL_MINUTES = 10.0
+FADING = slice(CONTEXT_COLUMNS.index("lines"), CONTEXT_COLUMNS.index("metrics") + 1)
 
 
 class Appearance:
@@ -82,7 +83,7 @@ class Appearance:
             if not settled or score < self._p.new_series_nats:
                 return []
             return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
-        state.counts.add(name, (host, context), seen=before, last_line=now)
+        state.counts.add(name, (host, context, is_template(name)), seen=before, last_line=now)
         if series.kind == "template":
             score = self._surprise(context, "lines", "templates")
             if settled:
@@ -157,5 +158,5 @@ class Appearance:
         touched = np.flatnonzero(np.bincount(contexts, minlength=len(state.contexts)))
         seconds = (now - state.context_column("seen")[touched]) / 1000.0
         fade = np.exp2(-seconds / (3600.0 * self._p.context_half_life_hours))
-        state.contexts.matrix[2:, touched] *= fade
+        state.contexts.matrix[FADING, touched] *= fade
         state.context_column("seen")[touched] = now

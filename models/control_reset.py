@@ -8,13 +8,14 @@ import numpy as np
 
 from models import gamma_poisson as poisson
 from models import metric_rows as of
+from models import mix
 from models.novelty import Novelty
 from models.parameters import Parameters
 from models.shard_state import HOST_COLUMNS, ShardState
 from models.store import Ints
 
 HABIT = slice(HOST_COLUMNS.index("trials"), None)
-COUNTED = ("lines", "templates", "rows", "metrics")
+COUNTED = ("lines", "templates", "rows", "metrics", *mix.CONTEXT_COLUMNS)
 
 
 def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Parameters) -> list[Novelty]:

@@ -17,6 +17,7 @@ from models.appearance import Appearance
 from models.control import MUTED, Control, with_planned
 from models.count_watch import CountAnswers, CountWatch
 from models.gauge_watch import Answers, GaugeWatch
+from models.mix_watch import MixWatch
 from models.novelty import Novelty
 from models.parameters import Parameters
 from models.series import unquote
@@ -47,6 +48,7 @@ class ShardDetector:
         self._silence = Silence(self._state, parameters, self._control)
         self._gauges = GaugeWatch(self._state, parameters, self._silence, self._control)
         self._counts = CountWatch(self._state, parameters, self._control)
+        self._mix = MixWatch(self._state, parameters, self._control)
         self._named = UNNAMED  # the last window's names, and their rows
         self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
         self._contexts_counted = -1
@@ -86,6 +88,7 @@ class ShardDetector:
         said += self._silence.metrics(window_end, present)
         lines, more = self._counts.step(window_end, rows, metrics, count_rows, present)
         said += more
+        said += self._mix.step(window_end, lines)
         said += self._contexts(window_end, rows, metrics, gauge_rows, count_rows)
         return self._scores(rows, values, lines, count_rows), said
 

@@ -8,6 +8,8 @@ fall together within a minute about once a day over fifty roles, three about onc
 Who began before there were so many keeps an incident of its own: with a handful of hosts it may be another story that
 falls together with theirs. With ten or more it is one of them, and is taken into theirs unless its own has been told.
 
+What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
+
 It fails where a fault runs through a fleet slower than that: each host is an incident of its own, unless a service's metric,
 level or template holds them together.
 """

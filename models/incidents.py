@@ -115,10 +115,11 @@ class Correlator:
         own: list[Cluster],
         within_reach: Mapping[Key, list[tuple[float, OpenIncident]]],
     ) -> OpenIncident | None:
-        """The open incident that a group belongs to. What the fleet does goes to one of the fleet with its clusters, or none."""
+        """The open incident that a group belongs to. What the fleet does goes to one of the fleet with its clusters or hosts, or none."""
         if not own:
             return oldest_touched(group, within_reach)
-        among = [i for i in self._open if i.role and any(not c.episodes.isdisjoint(i.members) for c in own)]
+        near = {i.id for i in touched_by(group, within_reach)}
+        among = [i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.goes_on(c)) for c in own)]
         return min(among, key=age, default=None)
 
     def _long_gone(self, statement: Statement) -> bool:
@@ -207,5 +208,9 @@ def oldest_touched(
     group: list[Statement], reach: Mapping[Key, list[tuple[float, OpenIncident]]]
 ) -> OpenIncident | None:
     """The open incident that was opened first of those that a statement of the group touches."""
-    touched = [i for s in group for key in s.keys for until, i in reach.get(key, []) if s.start <= until]
-    return min(touched, key=age, default=None)
+    return min(touched_by(group, reach), key=age, default=None)
+
+
+def touched_by(group: list[Statement], reach: Mapping[Key, list[tuple[float, OpenIncident]]]) -> list[OpenIncident]:
+    """The open incidents that statements of the group touch."""
+    return [i for s in group for key in s.keys for until, i in reach.get(key, []) if s.start <= until]

@@ -28,6 +28,7 @@ from models.windows import Floats, Windows
 
 TRUE, FALSE_ALARM, EXPECTED = "true", "false-alarm", "expected-change"
 LABELS = (TRUE, FALSE_ALARM, EXPECTED)
+MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
 FIRST, AFTER = "label/", "label0"  # names of labels lie between
 BEYOND = 3.0  # what is so many times as far off is something else
 MOST_LABELS = 3  # false alarms of one pattern that add up
@@ -37,7 +38,13 @@ UP, DOWN = "up", "down"
 # The looks at a series that have a direction; the others have the same name both ways.
 DIRECTED = ("strange",)
 SIZED = ("strange", "high")  # those that are more or less far off
-USUAL = {"gauge": ("strange",), "counter": ("strange",), "logs": ("high", "zero"), "template": ("high", "zero")}
+USUAL = {
+    "gauge": ("strange",),
+    "counter": ("strange",),
+    "logs": ("high", "zero"),
+    "template": ("high", "zero"),
+    "service": ("mix",),
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from models.budget import bar, expected, joint
 from models.correlation import CorrelationParameters
 from models.fleet import Cluster
 from models.members import Contribution, Member, contributions, kind_of, member_of, surprise_of
-from models.statements import Key, Statement
+from models.statements import LASTING_KINDS, Key, Statement
 from models.watched import NOTHING, Watched
 
 MILLIS = 1_000
@@ -115,6 +115,14 @@ class OpenIncident:
                 self.role = cluster.role
                 add(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
 
+    def has(self, cluster: Cluster) -> bool:
+        """Whether episodes of a cluster are in it."""
+        return not cluster.episodes.isdisjoint(self.members)
+
+    def goes_on(self, cluster: Cluster) -> bool:
+        """Whether most hosts of a cluster do already what the fleet does in it: then it is what they do next."""
+        return 2 * len(cluster.hosts & self.role_hosts) > len(cluster.hosts)
+
     def give(self, name: str) -> Member:
         """Let go of a member, for another incident."""
         self.novelties -= 1
@@ -136,6 +144,8 @@ class OpenIncident:
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
             self.population = max(self.population, watched.population(self.role))
+        elif self.members:
+            self.population = watched.population(self._lead().role) if watched.hosts else self.population
 
     def forget(self, most: int) -> None:
         """Keep at most so many members."""
@@ -194,7 +204,7 @@ class OpenIncident:
             population=population,
             share=affected / population if population else None,
             false_alarms_per_day=expected(self.score, self.watched),
-            reason=self._fleet(affected, population) + headline(ranked, kind, len(self.hosts)),
+            reason=self._fleet(affected, population) + headline(ranked, kind, len(self.hosts)) + self._peers(kind),
         )
 
     def _fleet(self, affected: int, population: int | None) -> str:
@@ -203,6 +213,20 @@ class OpenIncident:
             return ""
         service = f" with {self.role[1]}" if self.role[1] else ""
         return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} at once: "
+
+    def _lead(self) -> Member:
+        """The strongest of the members that make it what kind it is."""
+        kind = kind_of(self.members.values())
+        return min((m for m in self.members.values() if m.kind == kind), key=lambda m: (-m.weight, m.id))
+
+    def _peers(self, kind: str) -> str:
+        """The end of the sentence: how many of the hosts that could do what is strange in it, do it."""
+        lead = self._lead()
+        if self.role or kind not in LASTING_KINDS or self.population < 2:
+            return ""
+        alike = len({m.host for m in self.members.values() if m.role == lead.role})
+        service = f" with {lead.role[1]}" if lead.role[1] else ""
+        return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
 
     def worth_saying(self, growth: float) -> bool:
         """Whether something has come that its reader does not know."""

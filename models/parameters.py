@@ -20,6 +20,7 @@ class Parameters:
     `window_seconds`           length of a window.
     `spread_half_life_hours`   memory of how counts disperse.
     `count_half_life_hours`    memory of the rate of a count series.
+    `mix_half_life_hours`      memory of the shares that templates have in a service's lines.
     `habit_half_life_hours`    memory of habits: how often a series is absent, repeats a value, or counts zero.
     `context_half_life_hours`  memory of how many lines and templates a service has had.
     `warm_up_minutes`          what a series must have reported before anything is said of its values.
@@ -32,7 +33,7 @@ class Parameters:
     `confirm_nats`             or two windows in a row were loud by so much together, and the value is not on its way back.
     `calm_hours`, `calm_windows`  an episode of a metric is over when no window was loud for so long, whichever is less.
     `spike_nats`               one window alone of a count series opens an episode.
-    `count_nats`               the summed evidence of a count that is too high opens an episode.
+    `count_nats`               the summed evidence of a count that is too high, or of a mix that is off, opens an episode.
     `allowance_nats`           surprise of a window that is not held against a count series.
     `stuck_nats`               a run of exactly repeated values opens an episode.
     `zero_nats`                a run of windows without a line opens an episode.
@@ -58,6 +59,7 @@ class Parameters:
     window_seconds: float = 10.0
     spread_half_life_hours: float = 6.0
     count_half_life_hours: float = 1.0
+    mix_half_life_hours: float = 2.0
     habit_half_life_hours: float = 6.0
     context_half_life_hours: float = 168.0
     warm_up_minutes: float = 30.0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from models.series import Series
 
 LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 MOST_CHARACTERS = 160
+Shares = Sequence[
+    tuple[str, float, float, float]
+]  # texts of templates, shares, and the least and most expected, percent
 BY_MEMBER = {
     "log level": "an unusual level",
     "step": "an unusual step",
@@ -130,6 +134,28 @@ def count_off(
     return f"{head}{number(per_minute)} {what}/min, expected {interval(lower, upper)}".replace(
         " lines of", " lines/min of"
     ).replace("'/min,", "',")
+
+
+def mix_off(series: Series, parts: Shares) -> str:
+    """Templates whose share of a service's lines is off."""
+    texts = [f"{short(text)!r} is {number(round(share, 2))} %" for text, share, _, _ in parts]
+    texts[0] += f" of {lines_in(series)}"
+    expected = [f", expected {interval(round(lower, 2), round(upper, 2))} %" for _, _, lower, upper in parts]
+    return "; ".join(text + more for text, more in zip(texts, expected, strict=True))
+
+
+def new_mix(series: Series, parts: Shares, since: float) -> str:
+    """The same, when it is the new normal."""
+    texts = [
+        f"{short(text)!r} {number(round(now, 2))} %, was {interval(round(lower, 2), round(upper, 2))} %"
+        for text, now, lower, upper in parts
+    ]
+    return f"new mix of {lines_in(series)} since {clock(since)}: {'; '.join(texts)}"
+
+
+def lines_in(series: Series) -> str:
+    """All lines of a service, or of a host that names none."""
+    return f"{series.service}'s lines" if series.service else f"the lines of {series.host}"
 
 
 def silent(what: str, seconds: float, usual: float) -> str:

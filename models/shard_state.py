@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from models import gamma_poisson as poisson
 from models import metric_rows as of
+from models import mix
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories
 from models.control_state import ControlState
@@ -25,10 +26,11 @@ from models.univariate_state import PARTS as UNIVARIATE
 from models.univariate_state import UnivariateState
 
 HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed")
-CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics")
+CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *mix.CONTEXT_COLUMNS)
+COUNT_COLUMNS = (*poisson.COLUMNS, *mix.COLUMNS)
+COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(mix.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
 PARTS = ("names", "texts", "episodes", *TABLES, *UNIVARIATE)
-NO_MORE = 1e-6  # weight below which nothing is left of a memory
 
 
 @dataclass
@@ -60,7 +62,7 @@ class ShardState:
 
     gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values())))
     univariate: UnivariateState = field(default_factory=UnivariateState)
-    counts: Columns = field(default_factory=lambda: Columns(poisson.COLUMNS, owners=2))
+    counts: Columns = field(default_factory=lambda: Columns(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
     hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
     contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
     challengers: Memories | None = None
@@ -123,6 +125,8 @@ class ShardState:
             if len(table):
                 table.owner[0] = [self.hosts.index[host_of(name)] for name in table.names]
                 table.owner[1] = [self.contexts.index[context_of(name)] for name in table.names]
+        if len(self.counts):
+            self.counts.owner[2] = [is_template(name) for name in self.counts.names]
         if len(self.contexts):
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
@@ -194,6 +198,11 @@ class ShardState:
 def host_of(name: str) -> str:
     """The quoted host in a series' name."""
     return name.split("/", 2)[1]
+
+
+def is_template(name: str) -> bool:
+    """Whether a count series is the lines of one template."""
+    return name.startswith("template/")
 
 
 def context_of(name: str) -> str:

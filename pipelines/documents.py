@@ -7,6 +7,9 @@ Everything is built in the JVM. Ids come from the records alone, so that a repea
     novelties   novelties-VERSION-date of start     the novelty's                            the last window and status
     incidents   incidents-VERSION-date of start     the incident's                           the last window and status
     pipeline    pipeline-VERSION-date of append     whence the late or dead record came      none: written once
+    labels      labels-month of append              where and when it was appended           none: written once
+
+Labels are shared by all versions, as their topic is: whichever version's job writes one, it is the same document.
 """
 
 from __future__ import annotations
@@ -16,8 +19,12 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pipelines.inputs import labels
+from pipelines.inputs.fields import HEARTBEAT
+
 KINDS = ("scores", "novelties", "incidents", "pipeline")
-DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters")
+LABELS = "labels"
+DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
 SAMPLE_CHARACTERS = 512
 STATUSES = 8  # a power of two above the number of statuses: versions are window * 8 + status
 
@@ -29,6 +36,10 @@ RECORD = (
     "provisional boolean, before double, after double, scope string, affected long, population long, share double, "
     "false_alarms_per_day double"
 )
+LABEL = (
+    f"{labels.MEMBERS}, incident string, version string, host array<string>, start string, `end` string, comment string, "
+    "author string"
+)
 CONTRIBUTIONS = "array<struct<series string, share double, score double, kind string, reason string>>"
 
 
@@ -36,18 +47,23 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str]) -> DataFr
     """Documents of records as Kafka gives them, headers included; `topics` says how each kind's topic is called.
 
     Answers `index, id, version, document, problem` and whence: `topic, partition, offset, timestamp`. `version` is null
-    for what is written once; `problem` says why a record is no document. Ticks are left out.
+    for what is written once; `problem` says why a record is no document. Ticks are left out, and so are heartbeats among
+    labels, and what is no label: `extract` reads it too, and makes it a dead letter.
     """
-    dataset = F.col("dataset")
-    is_json = ~dataset.isin("late", "dead-letters")
+    dataset, value = F.col("dataset"), F.col("value").cast("string")
+    is_label, is_record = dataset == LABELS, ~dataset.isin("late", "dead-letters", LABELS)
     parsed = raw.withColumn("dataset", dataset_of(topics)).select(
         "dataset",
-        F.when(is_json, dataset).otherwise(F.lit("pipeline")).alias("kind"),
-        F.when(is_json, F.from_json(F.col("value").cast("string"), RECORD)).alias("r"),
-        *["topic", "partition", "offset", "timestamp", "value", "headers"],
+        F.when(is_label | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
+        F.when(is_record, F.from_json(value, RECORD)).alias("r"),
+        F.when(is_label, F.from_json(value, LABEL)).alias("l"),
+        *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
-    # Spark filters before it parses, by parsing twice: only where there can be ticks.
-    return parsed.where((dataset != "novelties") | of("tick").isNull()).select(
+    # Spark filters before it parses, by parsing twice: only where there can be ticks or heartbeats.
+    is_beat = is_label & F.col("key").eqNullSafe(F.lit(HEARTBEAT).cast("binary"))
+    is_tick = (dataset == "novelties") & of("tick").isNotNull()
+    is_none = is_label & labels.problem(F.col("l")).isNotNull()
+    return parsed.where(~is_tick & ~is_beat & ~is_none).select(
         index_of(version).alias("index"),
         id_of(version).alias("id"),
         version_of().alias("version"),
@@ -83,7 +99,7 @@ def is_sound() -> Column:
     """Whether the record has what its id and its index need."""
     kind = F.col("kind")
     return (
-        (kind == "pipeline")
+        kind.isin("pipeline", LABELS)
         | (
             of("window_end").isNotNull()
             & of("series").isNotNull()
@@ -95,13 +111,15 @@ def is_sound() -> Column:
 def event_time() -> Column:
     """The time that a document stands under, epoch milliseconds: it never changes for an id."""
     kind = F.col("kind")
-    return F.when(kind == "scores", of("window_end")).when(kind == "pipeline", append_time()).otherwise(of("start"))
+    at_append = kind.isin("pipeline", LABELS)
+    return F.when(kind == "scores", of("window_end")).when(at_append, append_time()).otherwise(of("start"))
 
 
 def index_of(version: str) -> Column:
-    """The index: kind, version, date of the event."""
-    day = F.date_format(F.timestamp_millis(event_time()), "yyyy.MM.dd")
-    return F.concat(F.col("kind"), F.lit(f"-{version}-"), day)
+    """The index: kind, version, date of the event; of labels, which are few, the month alone."""
+    at = F.timestamp_millis(event_time())
+    own = F.concat(F.col("kind"), F.lit(f"-{version}-"), F.date_format(at, "yyyy.MM.dd"))
+    return F.when(F.col("kind") == LABELS, F.date_format(at, f"'{LABELS}'-yyyy.MM")).otherwise(own)
 
 
 def id_of(version: str) -> Column:
@@ -109,10 +127,13 @@ def id_of(version: str) -> Column:
     kind = F.col("kind")
     score = digest(F.lit(version), of("series"), of("window_end"), of("kind"))
     own = digest(F.col("topic"), F.col("partition"), F.col("offset"))
+    # Its topic may have been made anew since: then another label has its offset.
+    label = digest(F.col("topic"), F.col("partition"), F.col("offset"), append_time())
     return (
         F.when(~is_sound(), own)
         .when(kind == "scores", score)
         .when(kind == "pipeline", digest(F.col("dataset"), *whence()))
+        .when(kind == LABELS, label)
         .otherwise(of("id"))
     )
 
@@ -136,6 +157,7 @@ def document_of(version: str) -> Column:
         .when(kind == "scores", F.to_json(score_document(version)))
         .when(kind == "novelties", F.to_json(novelty_document(version)))
         .when(kind == "incidents", F.to_json(incident_document(version)))
+        .when(kind == LABELS, F.to_json(label_document()))
         .otherwise(F.to_json(pipeline_document(version)))
     )
 
@@ -220,6 +242,20 @@ def pipeline_document(version: str) -> Column:
             stage.alias("stage"),
             F.coalesce(F.octet_length("value"), F.lit(0)).cast("long").alias("size"),
         ).alias("pipeline"),
+    )
+
+
+def label_document() -> Column:
+    """What a person said of an incident: the members of the record, and when it was appended."""
+    own = F.col("l")
+    about = [filled(own[name]).alias(name) for name in ("label", "incident", "version", "author")]
+    event = [F.lit("event").alias("kind"), F.lit("kappa.labels").alias("dataset")]
+    return F.struct(
+        date(append_time()).alias("@timestamp"),
+        F.struct(*event, *(own[name].alias(name) for name in ("start", "end"))).alias("event"),
+        all_named(own["host"]).alias("host"),
+        filled(own["comment"]).alias("message"),
+        F.struct(*about, own["series"].alias("series")).alias("label"),
     )
 
 

@@ -28,6 +28,8 @@ from pipelines.law import Law
 
 log = structlog.get_logger()
 
+PATIENCE_SECONDS = 10
+
 Progress = Mapping[str, Any]
 BatchSink = Callable[[DataFrame, int], None]
 
@@ -51,6 +53,8 @@ class Input:
 
     With `skip_deleted` the job goes on where records were deleted before it read them; without, it fails there. A job that
     has no checkpoint yet begins at `starting`, offsets by topic and partition, or where there is none at the beginning.
+    With `at_least` no batch begins for these topics alone before so many records have come, or PATIENCE_SECONDS have gone;
+    `at_most` is how many a batch takes, where that is not the job's.
     """
 
     topics: tuple[str, ...]
@@ -59,6 +63,8 @@ class Input:
     headers: bool = False
     skip_deleted: bool = False
     starting: Mapping[str, Mapping[int, int]] | None = None
+    at_least: int = 1
+    at_most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,9 @@ def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: i
     loss = {"failOnDataLoss": str(not source.skip_deleted).lower()}
     if source.delay_seconds is None:
         which = {"subscribe": ",".join(source.topics), "includeHeaders": str(source.headers).lower()}
-        return _kafka_stream(spark, kafka, which | loss | first_offsets(source, source.topics), max_records)
+        return _kafka_stream(
+            spark, kafka, which | loss | first_offsets(source, source.topics) | patience(source), max_records
+        )
     share = max(1, max_records // len(source.partitions))
     parts = [
         _kafka_stream(
@@ -104,6 +112,13 @@ def first_offsets(source: Input, topics: Sequence[str], partition: int | None = 
         for topic in topics
     }
     return {"startingOffsets": json.dumps(chosen)}
+
+
+def patience(source: Input) -> dict[str, str]:
+    """Spark's options for how long records may wait for more of them."""
+    if source.at_least <= 1:
+        return {}
+    return {"minOffsetsPerTrigger": str(source.at_least), "maxTriggerDelay": f"{PATIENCE_SECONDS}s"}
 
 
 def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:
@@ -136,7 +151,7 @@ def write_to_kafka(records: DataFrame, kafka: Kafka) -> None:
 
 def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Start a job; it goes on where its checkpoint says."""
-    streams = [read_stream(spark, kafka, source, job.max_records_per_batch) for source in job.inputs]
+    streams = [read_stream(spark, kafka, one, one.at_most or job.max_records_per_batch) for one in job.inputs]
     writer = job.transform(*streams).writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
     writer = writer.trigger(**trigger)
     if job.sink is not None:

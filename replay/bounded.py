@@ -24,7 +24,7 @@ from app.settings import INPUTS, Settings
 from pipelines import correlate, detect, extract
 from pipelines.bounded import detect_bounded
 from pipelines.law import Law
-from pipelines.runner import Kafka, write_to_kafka
+from pipelines.runner import CONSUMER, Kafka, write_to_kafka
 from replay import savepoint
 from replay.savepoint import CorrelatorState, Origin, ShardParts
 from replay.span import Slice, nested
@@ -55,7 +55,7 @@ def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, par
         "minPartitions": str(partitions),
         "failOnDataLoss": "true",
     }
-    return spark.read.format("kafka").options(**kafka.prefixed(), **options).load()
+    return spark.read.format("kafka").options(**kafka.prefixed(), **CONSUMER, **options).load()
 
 
 def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict[str, Any]:

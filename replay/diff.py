@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -20,6 +19,7 @@ from pyspark.storagelevel import StorageLevel
 
 from app import serving
 from app.errors import InputError
+from app.moments import iso
 from app.settings import Settings
 from pipelines.law import Law
 from replay import truth as truths
@@ -174,11 +174,6 @@ def _nothing_in_common(
     if windows != (None, None):
         has.append(f"asked for {' to '.join('any' if at is None else iso(at) for at in windows)}")
     return f"{left.version} and {right.version} have no window in common: {'; '.join(has)}; replay the same part of the log"
-
-
-def iso(milliseconds: int) -> str:
-    """A time for people: ISO 8601 in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 # --- the records

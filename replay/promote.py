@@ -241,7 +241,7 @@ def take_over(
         else:
             after = caught_up(what, stopping, watching, report)
         seconds = round(time.monotonic() - began, 1)
-    runs = bool(version_locks.busy(what.new, names_of(what.new))) or (followed and is_run(what.new, stopping))
+    runs = is_run(what.new, stopping, TAKEN_OVER_SECONDS if followed else 0.0)
     return made(what.new, what.terms.version, after, seconds, runs)
 
 
@@ -394,10 +394,10 @@ def follow(new: Settings) -> None:
         client.close()
 
 
-def is_run(new: Settings, stopping: threading.Event) -> bool:
-    """Whether the process that ran the version of before has taken the other one over, which takes it a moment."""
-    deadline = time.monotonic() + TAKEN_OVER_SECONDS
+def is_run(new: Settings, stopping: threading.Event, wait_seconds: float) -> bool:
+    """Whether some process runs a version. One that ran the version of before takes a moment to take it over."""
+    deadline = time.monotonic() + wait_seconds
     while not version_locks.busy(new, names_of(new)):
-        if time.monotonic() > deadline or stopping.wait(POLL_SECONDS):
+        if time.monotonic() >= deadline or stopping.wait(POLL_SECONDS):
             return False
     return True

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -27,12 +26,14 @@ from app import topics
 from app.errors import InputError, LawBroken
 from app.serving import read_object
 from app.settings import Settings
+from app.whole_files import keep_json
 from replay import savepoint
 from replay.bounded import Work, run_slice
 from replay.savepoint import Origin
 from replay.span import Asked, Slice, resolve, slices
 
 FORMAT = 1
+MANIFEST = "manifest.json"
 SLICE_RECORDS = 20_000_000
 
 
@@ -68,7 +69,7 @@ def folder_of(settings: Settings) -> Path:
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """A run's manifest; None where there is none. Raises InputError for one that cannot be read."""
-    file = folder / "manifest.json"
+    file = folder / MANIFEST
     found = read_object(file, "remove the folder and replay under this version again")
     if found is None:
         return None
@@ -80,13 +81,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 def keep(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write a manifest, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / "manifest.json.draft"
-    with draft.open("w") as out:
-        out.write(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(folder / "manifest.json")
+    keep_json(folder / MANIFEST, manifest)
 
 
 def plan(settings: Settings, asked: Asked, begin: Path | None, slice_records: int = SLICE_RECORDS) -> Plan:

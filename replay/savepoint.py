@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -35,6 +34,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from app.errors import InputError
+from app.whole_files import to_disk
 from models import control_state, incidents, shard_state, store, univariate_state
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories, Memory
@@ -306,15 +306,6 @@ def checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(compact({k: v for k, v in manifest.items() if k != "checksum"})).hexdigest()
 
 
-def to_disk(path: Path) -> None:
-    """See that a file or a folder's entries survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def move(draft: Path, folder: Path) -> None:
     """Give a finished savepoint its name. Raises InputError if another one has taken it meanwhile."""
     try:
@@ -504,49 +495,6 @@ def verify(folder: str | Path) -> list[str]:
     if hash_of(manifest) != manifest["hash"]:
         problems.append(f"the hash is not that of the files that {MANIFEST} names")
     return problems
-
-
-def home_of(home: Path) -> Path:
-    """The folder of all savepoints of a home."""
-    return home / "savepoints"
-
-
-def listing(home: Path) -> list[dict[str, Any]]:
-    """Manifests of all savepoints, oldest tick first; of one that cannot be read its name and `problem`."""
-    found, broken = [], []
-    for folder in names(home):
-        try:
-            found.append({**read_manifest(home_of(home) / folder), "name": folder})
-        except InputError as error:
-            broken.append({"name": folder, "problem": str(error)})
-    return sorted(found, key=lambda m: (m["tick"], m["name"])) + broken
-
-
-def names(home: Path) -> list[str]:
-    """Names of all savepoints. Drafts begin with a dot."""
-    parent = home_of(home)
-    return sorted(p.name for p in parent.iterdir() if p.is_dir() and NAME.fullmatch(p.name)) if parent.is_dir() else []
-
-
-def find(home: Path, name: str) -> Path:
-    """The folder of a savepoint. Raises InputError, with the names that there are."""
-    check_name(name)
-    folder = home_of(home) / name
-    if not folder.is_dir():
-        there = ", ".join(names(home)) or "none"
-        msg = f"no savepoint {name} in {folder.parent}; there are: {there}"
-        raise InputError(msg)
-    return folder
-
-
-def drop(home: Path, name: str) -> Path:
-    """Remove a savepoint; answer the folder where it was."""
-    folder = find(home, name)
-    # Renamed first, so that one that is half removed has no name.
-    gone = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".gone", dir=folder.parent))
-    folder.rename(gone)
-    shutil.rmtree(gone)
-    return folder
 
 
 def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app.errors import InputError
+from app.moments import iso_millis
 from app.settings import Settings
 from models import gamma_poisson as poisson
 from models import series as names
@@ -93,7 +93,7 @@ def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
     return {
         "series": series,
         "shard": shard.number,
-        "as_of": iso(done),
+        "as_of": iso_millis(done),
         "as_of_ms": done,
         "version": settings.version,
         "kind": names.parse(series).kind,
@@ -124,7 +124,7 @@ def summary(series: str, numbers: Mapping[str, Any], p: Parameters) -> dict[str,
         "warming": warming,
         "windows_to_go": expected["windows_to_go"],
         "windows": int(numbers["rows"]),
-        "seen": iso(int(numbers["seen"])),
+        "seen": iso_millis(int(numbers["seen"])),
         "frozen": bool(numbers.get("frozen", False)),
     }
 
@@ -143,11 +143,6 @@ def of_count(numbers: Mapping[str, float], p: Parameters) -> dict[str, Any]:
         "upper": float(upper[0]),
         "windows_to_go": max(to_go, 0),
     }
-
-
-def iso(at_ms: int) -> str:
-    """A time, to the millisecond."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # --- the state

@@ -26,13 +26,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app import serving, topics
+from app.beginning import beginning
 from app.errors import InputError, ServiceUnavailable
 from app.settings import Settings
+from models.incidents import Correlator
 from models.shard_state import host_of
 from pipelines.correlate import BEGINNING, StatementBuffer, watched_in
 from pipelines.ordering import WindowBuffer
 from pipelines.parts import BUFFER, parted
-from replay import savepoint
+from replay import savepoint, savepoint_folder
 from replay.savepoint import CorrelatorState, Origin, ShardParts
 
 Report = Callable[[str], None]
@@ -50,13 +52,18 @@ def take(spark: SparkSession, settings: Settings, name: str, report: Report = la
     jobs whose checkpoints do not come together; ServiceUnavailable if Kafka does not answer.
     """
     savepoint.check_name(name)
-    folder = savepoint.home_of(settings.home) / name
+    home = savepoint_folder.home_of(settings.home)
+    folder = home / name
     if folder.exists():
         raise InputError(savepoint.taken(folder))
     origin = origin_of(settings)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the checkpoints, because links do not reach over file systems.
-    with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".spool", dir=folder.parent) as spool:
+    home.mkdir(parents=True, exist_ok=True)
+    savepoint_folder.tidy(home)
+    with (
+        savepoint_folder.drafting(home),
+        # Beside the checkpoints, because links do not reach over file systems.
+        tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".spool", dir=home) as spool,
+    ):
         ticks, correlator = gather(spark, settings, origin, Path(spool), report)
         report(f"writing {len(ticks)} shards to {folder}")
         return savepoint.write(folder, origin, spooled(Path(spool) / "parts", ticks), correlator)
@@ -88,7 +95,7 @@ def pinned(settings: Settings) -> dict[str, Any]:
 
 def gather(
     spark: SparkSession, settings: Settings, origin: Origin, spool: Path, report: Report
-) -> tuple[dict[int, int], CorrelatorState | None]:
+) -> tuple[dict[int, int], CorrelatorState]:
     """Spool the parts of every shard below `spool`; answer the shards' ticks and the state of `correlate` at them."""
     for attempt in range(TRIES):
         # First what lags behind: what correlate has read, detect has mostly committed by now.
@@ -96,16 +103,13 @@ def gather(
         detect = frozen(settings.checkpoint("detect"), spool / f"detect-{attempt}")
         batches = committed(detect)
         if not batches:
-            raise InputError(no_batch("detect", settings))
+            raise InputError(no_batch(settings))
         report(f"reading the state of detect after batch {batches[-1]}")
         ticks = spool_parts(map_state(spark, detect, batches[-1]), spool / "parts")
         check_whole(ticks, origin)
         shutil.rmtree(detect)
-        if not settings.checkpoint("correlate").is_dir():
-            return ticks, None
-        if not committed(correlate):
-            raise InputError(no_batch("correlate", settings))
-        found = correlator_at(spark, correlate, min(ticks.values()))
+        ended = committed(correlate)
+        found = correlator_at(spark, correlate, min(ticks.values())) if ended else correlator_before(settings)
         if found is not None:
             return ticks, brought_to(spark, settings, origin, ticks, *found)
         # detect writes before it commits: correlate has heard of windows that its batch in hand is about.
@@ -118,8 +122,8 @@ def gather(
     raise InputError(msg)
 
 
-def no_batch(job: str, settings: Settings) -> str:
-    return f"{job} of version {settings.version} has ended no batch yet; wanted one: run the jobs, then try again"
+def no_batch(settings: Settings) -> str:
+    return f"detect of version {settings.version} has ended no batch yet; wanted one: run the jobs, then try again"
 
 
 def frozen(checkpoint: Path, copy: Path) -> Path:
@@ -213,6 +217,15 @@ def correlator_at(spark: SparkSession, checkpoint: Path, tick: int) -> tuple[Cor
             state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting))
             return state, read_up_to(checkpoint / "offsets" / str(batch))
     return None
+
+
+def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
+    """The state that `correlate` begins with, and the offsets from which it reads: it has ended no batch yet."""
+    begun = beginning(settings)
+    state = None if begun is None else savepoint.load_correlator(begun.folder)
+    if state is None:
+        state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
+    return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])
 
 
 def read_up_to(log: Path) -> dict[int, int]:

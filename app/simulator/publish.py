@@ -101,13 +101,14 @@ def to_kafka(
     simulation: Simulation,
     target: Target,
     *,
+    begin: int | None = None,
     until: int | None = None,
     timestamps: Timestamps = "event",
     heartbeats: bool = True,
     processes: int | None = None,
     on_progress: Progress | None = None,
 ) -> Sent:
-    """Send all that arrives before `until` (epoch ms; None: everything) as fast as the broker takes it.
+    """Send all that arrives from `begin` and before `until` (epoch ms; None: everything) as fast as the broker takes it.
 
     Within a partition records are in order of arrival. With `timestamps` "event" a record's timestamp is its time of
     arrival, as history needs (topics with `message.timestamp.type=CreateTime`); with "now" it is the time of sending.
@@ -118,10 +119,10 @@ def to_kafka(
     wanted = processes or (2 if simulation.expected_events > WORTH_A_PROCESS and (os.cpu_count() or 1) > 1 else 1)
     sender: _Here | _Workers = _Here(target, timestamps) if wanted == 1 else _Workers(target, timestamps, wanted)
     events = beats = 0
-    end = simulation.settings.start
+    first = end = simulation.settings.start if begin is None else begin
     with sender:
-        for whole in simulation.blocks():
-            block = whole if until is None else cut(whole, whole.begin, until)
+        for whole in simulation.blocks(begin):
+            block = cut(whole, max(whole.begin, first), whole.end if until is None else until)
             events += sum(map(len, block.topics.values()))
             for topic, count in partitions.items():
                 for partition, records in enumerate(routed(block, topic, count, heartbeats)):

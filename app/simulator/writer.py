@@ -32,9 +32,13 @@ def write(
     """
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())) and not overwrite:
-        msg = f"simulate: {target} is not an empty folder; give another --out, or allow overwriting"
+        msg = f"simulate: {target} is not an empty folder; give another --out, or --overwrite"
         raise InputError(msg)
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"simulate: cannot make {target}: {error.strerror}; wanted a folder that can be written"
+        raise InputError(msg) from error
     files = {topic: (target / f"{topic}.jsonl").open("wb") for topic in TOPICS}
     arrivals: dict[str, list[NDArray[np.int64]]] = {topic: [] for topic in TOPICS}
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards.queries.episodes import incidents, newest_event, novelties, span_of
 from dashboards.queries.frames import Listing, frame_of, moment
-from dashboards.queries.search import Span, all_of, at_least, at_most, buckets, search, within
+from dashboards.queries.search import Span, all_of, at_least, at_most, buckets, search, terms, within
 
 MAX_COMPARED = 3_000
 MAX_INCIDENTS = 1_000
@@ -102,7 +102,8 @@ def counts(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
     return frame_of(rows, COUNT)
 
 
-def incidents_between(client: Elasticsearch, version: str, start: datetime, end: datetime) -> Listing:
-    """Incidents of a version that were there in this time, the latest first: columns of INCIDENT."""
-    query = all_of(at_least("novelty.window_end", start), at_most("@timestamp", end))
+def incidents_on(client: Elasticsearch, version: str, hosts: Sequence[str], span: Span) -> Listing:
+    """Incidents of a version that were there in the span on one of these hosts, the latest first: columns of INCIDENT."""
+    there = [at_least("novelty.window_end", span.start), at_most("@timestamp", span.end)]
+    query = all_of(terms("host.name", hosts), *there)
     return incidents(client, version, query, MAX_INCIDENTS, [{"@timestamp": "desc"}])

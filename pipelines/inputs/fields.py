@@ -26,7 +26,6 @@ HEARTBEAT = "heartbeat"
 
 LABELS = "map<string,string>"
 POINT = f"struct<at:string,host:string,service:string,metric:string,labels:{LABELS},value:string,counter:boolean>"
-POINTS = f"array<{POINT}>"
 LINES = "array<struct<at:string,host:string,service:string,level:string,message:string>>"
 
 _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?$"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from models.labels import FIRST, LABELS
 from pipelines.inputs.fields import HEARTBEAT, known
 
-SHAPE = "struct<label:string,series:array<string>,heartbeat:string>"
+MEMBERS = "label string, series array<string>, heartbeat string"
 MOST_SERIES = 1_000
 MOST_NAME = 2_048
 PART = r"[^/\x00-\x1f\x7f-\x9f]"
@@ -33,7 +33,7 @@ def label_lines(raw: DataFrame) -> DataFrame:
     shape, hosts, host = F.col("__shape"), F.col("__hosts"), F.col("__host")
     beat = F.coalesce(shape["heartbeat"] == "true", F.lit(False))
     read = raw.select(
-        *others, F.col("value").alias("raw_value"), F.from_json(F.col("value").cast("string"), SHAPE).alias("__shape")
+        *others, F.col("value").alias("raw_value"), F.from_json(F.col("value").cast("string"), MEMBERS).alias("__shape")
     )
     read = read.withColumn("reason", F.when(~beat, problem(shape)))
     named = F.when(F.col("reason").isNull() & ~beat, F.array_distinct(F.transform(shape["series"], host_in)))

@@ -3,6 +3,7 @@ package kappa;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 
@@ -11,10 +12,25 @@ import org.apache.spark.sql.RowFactory;
  * plainly good.
  */
 public class FlatPoint extends FlatRecord {
-  private static final double MAX_GAUGE = 1e15;
-  private static final double MAX_COUNTER = 1e18;
-  private static final int MAX_LABELS = 16;
-  private static final int MAX_LABEL = 128;
+  static final double MAX_GAUGE = 1e15;
+  static final double MAX_COUNTER = 1e18;
+  static final int MAX_LABELS = 16;
+  static final int MAX_LABEL = 128;
+
+  @Override
+  public Object call(Object record) throws IOException {
+    PlainPoint plain = new PlainPoint();
+    if (!plain.read((byte[]) record)) {
+      return parsed(record);
+    }
+    String series = new String(plain.name, 0, plain.length, StandardCharsets.US_ASCII);
+    return RowFactory.create(new Object[] {plain.micros, series, plain.value});
+  }
+
+  /** What a parser of JSON makes of a record that is not of the usual form. */
+  Object parsed(Object record) throws IOException {
+    return super.call(record);
+  }
 
   @Override
   Row read(JsonParser parser) throws IOException {

@@ -96,13 +96,10 @@ abstract class FlatRecord implements UDF1 {
   }
 
   /**
-   * Microseconds since 1970 of the parser's string, "2026-01-05T00:00:00[.123456789][Z]", in UTC; -1 for any other form and
+   * Microseconds since 1970 of a string, "2026-01-05T00:00:00[.123456789][Z]", in UTC; -1 for any other form and
    * for years outside 1970..2199. Digits after the sixth of a fraction are cut off, as Spark does.
    */
-  static long time(JsonParser parser) throws IOException {
-    char[] text = parser.getTextCharacters();
-    int at = parser.getTextOffset();
-    int length = parser.getTextLength();
+  static long time(byte[] text, int at, int length) {
     if (length > 0 && text[at + length - 1] == 'Z') {
       length--;
     }
@@ -128,11 +125,17 @@ abstract class FlatRecord implements UDF1 {
     return ((((epochDay(year, month, day) * 24 + hour) * 60 + minute) * 60) + second) * 1000000L + micros;
   }
 
-  private static int digit(char c) {
+  /** The same of the parser's string. */
+  static long time(JsonParser parser) throws IOException {
+    byte[] text = parser.getText().getBytes(StandardCharsets.UTF_8);
+    return time(text, 0, text.length);
+  }
+
+  private static int digit(byte c) {
     return c >= '0' && c <= '9' ? c - '0' : -1;
   }
 
-  private static long number(char[] text, int at, int digits) {
+  private static long number(byte[] text, int at, int digits) {
     long found = 0;
     for (int i = at; i < at + digits; i++) {
       int d = digit(text[i]);

@@ -1,6 +1,8 @@
 package kappa;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -49,69 +51,142 @@ public class FlatSums implements MapPartitionsFunction {
     return new Summed(this, records);
   }
 
-  /** One group: a series in a window. */
-  static class Sums {
-    long n = 0;
-    final long[] sums;
-    double min = Double.POSITIVE_INFINITY;
-    double max = Double.NEGATIVE_INFINITY;
-    double last;
-    long order = Long.MIN_VALUE;
+  /**
+   * The sums of a window: a stretch of `numbers` for each series, found by the bytes of its name. Series come in any order and
+   * are many more than a processor keeps at hand, so what belongs together lies together.
+   */
+  static class Window {
+    private static final int NAME = 0, COUNT = 1, ORDER = 2, LEAST = 3, MOST = 4, LAST = 5, SUMS = 6;
+    private static final int FIRST = 1 << 10;
 
-    Sums(int count) {
-      sums = new long[count];
+    final long end;
+    int size = 0;
+    private final int stride;
+    private long[] numbers; // doubles by their bits
+    private byte[] names = new byte[64 * FIRST];
+    private int[] ends = new int[FIRST]; // of names
+    private int[] places = new int[2 * FIRST]; // 1 + the number of a series
+    private int bits = 11;
+
+    Window(long end, int sums) {
+      this.end = end;
+      stride = SUMS + sums;
+      numbers = new long[FIRST * stride];
     }
 
-    /** Add whole multiples of each scale; a double is their exact sum, down to the last scale. */
-    void add(int from, double value, double[] scales) {
+    /** Where the numbers of a series begin; it is added if it is new. */
+    int find(byte[] name, int length) {
+      int hash = 0;
+      for (int i = 0; i < length; i++) {
+        hash = 31 * hash + name[i];
+      }
+      int at = place(hash);
+      while (places[at] != 0) {
+        int found = (places[at] - 1) * stride;
+        if (numbers[found + NAME] == hash && same(places[at] - 1, name, length)) {
+          return found;
+        }
+        at = (at + 1) & (places.length - 1);
+      }
+      return add(name, length, hash, at);
+    }
+
+    /** Add a point to the sums that begin at a place. `level` is what is summed: nothing, of a counter. */
+    void add(int at, double value, double level, double[] sumScales, double[] squareScales, long order) {
+      numbers[at + COUNT]++;
+      whole(at + SUMS, level, sumScales);
+      whole(at + SUMS + sumScales.length, level * level, squareScales);
+      numbers[at + LEAST] = bits(Math.min(Double.longBitsToDouble(numbers[at + LEAST]), value));
+      numbers[at + MOST] = bits(Math.max(Double.longBitsToDouble(numbers[at + MOST]), value));
+      if (order > numbers[at + ORDER]) {
+        numbers[at + ORDER] = order;
+        numbers[at + LAST] = bits(value);
+      }
+    }
+
+    /** Whole multiples of each scale; a double is their exact sum, down to the last scale. */
+    private void whole(int from, double value, double[] scales) {
       double rest = value;
       for (int i = 0; i < scales.length; i++) {
         long whole = (long) (rest / scales[i]);
-        sums[from + i] += whole;
+        numbers[from + i] += whole;
         rest -= whole * scales[i];
       }
     }
-  }
 
-  /**
-   * Groups of a window by series. Names of series that differ in two numbers fall into few of the places of a HashMap, which
-   * uses the low bits of their hashes; here the high bits of a product say where.
-   */
-  static class Window {
-    final long end;
-    private String[] names = new String[1 << 10];
-    private Sums[] sums = new Sums[1 << 10];
-    private int bits = 10;
-    private int size = 0;
-
-    Window(long end) {
-      this.end = end;
+    /** The row of a series. */
+    Row row(int series) {
+      Object[] row = new Object[COLUMNS + stride + 1];
+      int at = COLUMNS, from = series * stride, begin = begin(series);
+      row[at++] = Long.valueOf(end);
+      row[at++] = new String(names, begin, ends[series] - begin, StandardCharsets.UTF_8);
+      row[at++] = Long.valueOf(numbers[from + COUNT]);
+      for (int i = from + SUMS; i < from + stride; i++) {
+        row[at++] = Long.valueOf(numbers[i]);
+      }
+      row[at++] = Double.valueOf(Double.longBitsToDouble(numbers[from + LEAST]));
+      row[at++] = Double.valueOf(Double.longBitsToDouble(numbers[from + MOST]));
+      row[at++] = Double.valueOf(Double.longBitsToDouble(numbers[from + LAST]));
+      row[at] = Long.valueOf(numbers[from + ORDER]);
+      return RowFactory.create(row);
     }
 
-    /** The place of a name, or that where it goes. */
-    private int place(String name) {
-      int at = (name.hashCode() * 0x9E3779B9) >>> (32 - bits);
-      while (names[at] != null && !names[at].equals(name)) {
-        at = (at + 1) & (names.length - 1);
+    private static long bits(double value) {
+      return Double.doubleToRawLongBits(value);
+    }
+
+    private int begin(int series) {
+      return series == 0 ? 0 : ends[series - 1];
+    }
+
+    /** Names that differ in two numbers have hashes of the same low bits; the high bits of a product say where one goes. */
+    private int place(int hash) {
+      return (hash * 0x9E3779B9) >>> (32 - bits);
+    }
+
+    private boolean same(int series, byte[] name, int length) {
+      int begin = begin(series);
+      if (ends[series] - begin != length) {
+        return false;
+      }
+      for (int i = length - 1; i >= 0; i--) { // names differ at their ends
+        if (names[begin + i] != name[i]) {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    private int add(byte[] name, int length, int hash, int place) {
+      int begin = begin(size), at = size * stride;
+      if (begin + length > names.length) {
+        names = Arrays.copyOf(names, 2 * (begin + length));
+      }
+      if (size == ends.length) {
+        ends = Arrays.copyOf(ends, 2 * size);
+        numbers = Arrays.copyOf(numbers, 2 * size * stride);
+      }
+      System.arraycopy(name, 0, names, begin, length);
+      ends[size] = begin + length;
+      numbers[at + NAME] = hash;
+      numbers[at + ORDER] = Long.MIN_VALUE;
+      numbers[at + LEAST] = bits(Double.POSITIVE_INFINITY);
+      numbers[at + MOST] = bits(Double.NEGATIVE_INFINITY);
+      places[place] = ++size;
+      if (2 * size > places.length) {
+        placeAgain();
       }
       return at;
     }
 
-    private void put(int at, String name, Sums group) {
-      names[at] = name;
-      sums[at] = group;
-      if (++size > names.length / 2) {
-        String[] before = names;
-        Sums[] groups = sums;
-        bits++;
-        size = 0;
-        names = new String[1 << bits];
-        sums = new Sums[1 << bits];
-        for (int i = 0; i < before.length; i++) {
-          if (before[i] != null) {
-            put(place(before[i]), before[i], groups[i]);
-          }
+    private void placeAgain() {
+      places = new int[1 << ++bits];
+      for (int series = 0; series < size; series++) {
+        int at = place((int) numbers[series * stride + NAME]);
+        while (places[at] != 0) {
+          at = (at + 1) & (places.length - 1);
         }
+        places[at] = series + 1;
       }
     }
   }
@@ -120,6 +195,7 @@ public class FlatSums implements MapPartitionsFunction {
   static class Summed implements Iterator {
     private final FlatSums of;
     private final Iterator records;
+    private final PlainPoint plain = new PlainPoint();
     private final FlatPoint reader = new FlatPoint();
     private final Map windows = new HashMap(); // end, ms -> Window
     private Window window;
@@ -167,34 +243,37 @@ public class FlatSums implements MapPartitionsFunction {
 
     /** Add a record to its group; false for one that needs a second look. */
     private boolean summed(Row found) {
+      byte[] record = (byte[]) found.get(4);
+      if (plain.read(record)) {
+        return added(found, plain.micros, plain.value, plain.counter, plain.name, plain.length);
+      }
       Row point;
       try {
-        point = (Row) reader.call(found.get(4));
+        point = (Row) reader.parsed(record);
       } catch (java.io.IOException impossible) {
         throw new IllegalStateException(impossible); // its bytes are in memory
       }
       if (point == null) {
         return false;
       }
-      long micros = point.getLong(0), millis = Math.floorDiv(micros, 1000L);
+      String series = point.getString(1);
+      byte[] name = series.getBytes(StandardCharsets.UTF_8);
+      return added(found, point.getLong(0), point.getDouble(2), series.startsWith("counter/"), name, name.length);
+    }
+
+    /** Add a point to its group; false for one that is not plainly admitted. */
+    private boolean added(Row found, long micros, double number, boolean counter, byte[] name, int length) {
+      long millis = Math.floorDiv(micros, 1000L);
       long behind = Math.floorDiv(found.getLong(3), 1000L) - millis;
       if (behind > of.latenessMillis || -behind > of.skewMillis) {
         return false;
       }
-      String series = point.getString(1);
-      double value = point.getDouble(2) + 0.0;
-      Sums sums = group((Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis, series);
-      double level = series.startsWith("counter/") ? 0.0 : value;
-      sums.n++;
-      sums.add(0, level, of.sumScales);
-      sums.add(of.sumScales.length, level * level, of.squareScales);
-      sums.min = Math.min(sums.min, value);
-      sums.max = Math.max(sums.max, value);
+      double value = number + 0.0;
+      Window sums = window((Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis);
+      int before = sums.size, at = sums.find(name, length);
+      groups += sums.size - before;
       long order = order(micros, found.getLong(2), found.getInt(1));
-      if (order > sums.order) {
-        sums.order = order;
-        sums.last = value;
-      }
+      sums.add(at, value, counter ? 0.0 : value, of.sumScales, of.squareScales, order);
       return true;
     }
 
@@ -205,22 +284,15 @@ public class FlatSums implements MapPartitionsFunction {
           + (partition & ((1L << of.partitionBits) - 1));
     }
 
-    private Sums group(long end, String series) {
+    private Window window(long end) {
       if (window == null || window.end != end) {
         window = (Window) windows.get(Long.valueOf(end));
         if (window == null) {
-          window = new Window(end);
+          window = new Window(end, of.sumScales.length + of.squareScales.length);
           windows.put(Long.valueOf(end), window);
         }
       }
-      int at = window.place(series);
-      Sums found = window.sums[at];
-      if (found == null) {
-        found = new Sums(of.sumScales.length + of.squareScales.length);
-        window.put(at, series, found);
-        groups++;
-      }
-      return found;
+      return window;
     }
 
     /** Make rows of all groups. */
@@ -230,31 +302,13 @@ public class FlatSums implements MapPartitionsFunction {
       Iterator all = windows.values().iterator();
       while (all.hasNext()) {
         Window each = (Window) all.next();
-        for (int i = 0; i < each.names.length; i++) {
-          if (each.names[i] != null) {
-            ready.add(row(Long.valueOf(each.end), each.names[i], each.sums[i]));
-          }
+        for (int series = 0; series < each.size; series++) {
+          ready.add(each.row(series));
         }
       }
       windows.clear();
       window = null;
       groups = 0;
-    }
-
-    private static Row row(Object end, Object series, Sums sums) {
-      Object[] row = new Object[COLUMNS + 7 + sums.sums.length];
-      int at = COLUMNS;
-      row[at++] = end;
-      row[at++] = series;
-      row[at++] = Long.valueOf(sums.n);
-      for (int i = 0; i < sums.sums.length; i++) {
-        row[at++] = Long.valueOf(sums.sums[i]);
-      }
-      row[at++] = Double.valueOf(sums.min);
-      row[at++] = Double.valueOf(sums.max);
-      row[at++] = Double.valueOf(sums.last);
-      row[at++] = Long.valueOf(sums.order);
-      return RowFactory.create(row);
     }
   }
 }

@@ -1,7 +1,8 @@
 """A fleet whose incidents the pipeline itself has found, and the pages that show them.
 
-The simulator's events go into a real Kafka, all four jobs run over them to the end, once as version `live` and once, with
-other settings, as `stricter`, and `index` writes what they found to a real Elasticsearch: nothing on the pages is made up.
+The simulator's events go into a real Kafka, all four jobs run over them to the end, once with other settings as version
+`stricter` and once as `live`, which then catches up with the clock, and `index` writes what they found to a real
+Elasticsearch: nothing on the pages is made up.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticsearch import Elasticsearch
-from kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from app import dashboard, jobs, topics
 from app.health import Health, HealthServer
 from app.run import prepare
 from app.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
-from app.simulator import Planned, SimulatorSettings, simulate
+from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
 from app.stack import Stack, running_stack
 from pipelines.runner import Runner
@@ -30,7 +30,8 @@ from pipelines.runner import Runner
 JARS = PROJECT / ".kappa" / "jars"
 HOURS = 2.2
 INTERVAL = 10
-# Minutes before the end at which they begin, and how long they last: two of one kind on one host, two not over yet.
+MORE_HOURS = 0.7  # that have not come yet when the jobs begin
+# Minutes before that at which they begin, and how long they last: two of one kind on one host, two not over yet.
 EPISODES = (
     ("deployment", 85, 0, ""),
     ("network_delay", 75, 8, "vm-002"),
@@ -38,8 +39,8 @@ EPISODES = (
     ("new_message", 35, 3, "vm-003"),
     ("error_burst", 28, 4, "vm-001"),
     ("host_silent", 20, 5, ""),
-    ("error_burst", 8, 8, "vm-001"),
-    ("host_silent", 5, 5, "vm-004"),
+    ("error_burst", 8, 45, "vm-001"),
+    ("host_silent", 5, 45, "vm-004"),
 )
 
 
@@ -70,43 +71,46 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[Fleet]:
                 "elasticsearch": own.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
             }
         )
-        feed(own)
-        make_labels_topic(own)
-        detection = dataclasses.replace(own.detection, spike_nats=own.detection.spike_nats * 1.5)
-        for settings in (own, own.model_copy(update={"version": "stricter", "detection": detection})):
+        topics.create(own)
+        began = now()
+        simulation = simulated(began)
+        feed(own, simulation, None, began)
+        detection = dataclasses.replace(own.detection, alarm_chance=0.0002, new_template_nats=16.0)
+        other = {"version": "stricter", "detection": detection, "index": IndexSettings(scores=False)}
+        for settings in (own.model_copy(update=other), own):
             run_to_end(spark, settings, health)
+        feed(own, simulation, began, now())
+        run_to_end(spark, own, health)
         with served(own) as fleet:
             yield fleet
 
 
-def feed(settings: Settings) -> None:
-    """The last hours of a small fleet, until now, into the log."""
-    topics.create(settings)
+def now() -> int:
+    """The clock, whole intervals, epoch milliseconds."""
+    return 1000 * (int(time.time()) // INTERVAL * INTERVAL)
+
+
+def simulated(at: int) -> Simulation:
+    """A small fleet, HOURS before that time and some after it."""
     seconds = int(HOURS * 3600)
     schedule = [Planned(kind, seconds - 60 * ago, max(60, 60 * m), host) for kind, ago, m, host in EPISODES]
-    simulation = simulate(
+    return simulate(
         SimulatorSettings(
             hosts=6,
-            hours=HOURS,
+            hours=HOURS + MORE_HOURS,
             seed=3,
-            start=1000 * (int(time.time()) // INTERVAL * INTERVAL - seconds),
+            start=at - 1000 * seconds,
             interval_seconds=INTERVAL,
             late_share=0.002,
             schedule=tuple(schedule),
         )
     )
+
+
+def feed(settings: Settings, simulation: Simulation, begin: int | None, until: int) -> None:
+    """What arrives in that time, into the log."""
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
-
-
-def make_labels_topic(settings: Settings) -> None:
-    """The topic of labels, where the deployment has not made it."""
-    client = topics.admin(settings)
-    try:
-        if settings.topic("labels") not in client.list_topics():
-            client.create_topics([NewTopic(name=settings.topic("labels"), num_partitions=1, replication_factor=1)])
-    finally:
-        client.close()
+    to_kafka(simulation, Target(topics.client_options(settings), names), begin=begin, until=until, processes=1)
 
 
 def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from elasticsearch import Elasticsearch
 from elasticsearch.helpers import bulk
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka import KafkaConsumer
 from streamlit.testing.v1 import AppTest
 
+from app import topics
+from app.dashboard import environment
 from app.elasticsearch_schema import drop_version, ensure_templates
+from app.settings import KafkaSettings, Settings
 from app.stack import Addresses
-from dashboards import chrome, labels
-from dashboards.labels import Log
+from dashboards import chrome
 from dashboards.queries import Connection, QueryError, Span, newest_event, overview, search, series, versions
 from dashboards.queries.overview import Overview
 
@@ -93,10 +95,22 @@ class Documents:
         whence = {"topic": "telemetry", "partition": 1, "offset": 17, "stage": "extract"}
         self.add("pipeline", minutes, {"event": event, "message": sample, "pipeline": whence})
 
+    def label(
+        self, incident: str, label: str, minutes: float, host: str, ago: tuple[float, float | None], comment: str = ""
+    ) -> None:
+        """What a person said of an incident, which began and ended so long ago."""
+        start, end = (None if m is None else self.at(m).isoformat() for m in ago)
+        about = {"label": label, "incident": incident, "version": self.version, "author": "Ada"}
+        event = {"kind": "event", "dataset": "kappa.labels", "start": start, "end": end}
+        said = {"event": event, "host": {"name": [host]}, "message": comment, "label": about}
+        time = self.at(minutes)
+        self._actions.append({"_index": f"labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **said}})
+
     def write(self) -> None:
         """All of them, searchable at once; the mapping refuses a field that `index` would not write."""
         ensure_templates(self.client, self.version, live=False)
         bulk(self.client, self._actions, refresh=True)
+        self._actions.clear()
 
 
 @pytest.fixture
@@ -125,17 +139,20 @@ def served(stack: Addresses, version: str, monkeypatch: pytest.MonkeyPatch) -> A
 
 
 @pytest.fixture
-def labels_topic(stack: Addresses, unique: str, monkeypatch: pytest.MonkeyPatch) -> Log:
-    """The topic of labels, of the test's own."""
-    options = {"bootstrap_servers": stack.kafka}
-    admin = KafkaAdminClient(**options)
-    try:
-        admin.create_topics([NewTopic(name=f"labels-{unique}", num_partitions=1, replication_factor=1)])
-    finally:
-        admin.close()
-    monkeypatch.setenv("KAPPA_DASHBOARD_KAFKA", json.dumps(options))
-    monkeypatch.setenv("KAPPA_DASHBOARD_LABELS", f"labels-{unique}")
-    return Log(f"labels-{unique}", options)
+def deployed(stack: Addresses, unique: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A deployment with topics of its own, and pages that were started by it."""
+    own = Settings(home=tmp_path, version=version, kafka=KafkaSettings(bootstrap_servers=stack.kafka))
+    own = own.model_copy(
+        update={
+            "topics": own.topics.model_copy(update={"prefix": f"{unique}.", "partitions": 1}),
+            "elasticsearch": own.elasticsearch.model_copy(update={"url": stack.elasticsearch}),
+        }
+    )
+    topics.create(own)
+    for name, text in environment(own).items():
+        if name.startswith("KAPPA_"):
+            monkeypatch.setenv(name, text)
+    return own
 
 
 def opened(name: str, **query: str) -> AppTest:
@@ -281,7 +298,9 @@ def test_incident_that_a_version_has_not_is_said(client: Elasticsearch, version:
 
 
 @pytest.mark.usefixtures("served")
-def test_label_is_in_the_log_and_on_the_page(client: Elasticsearch, version: str, labels_topic: Log) -> None:
+def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
+    client: Elasticsearch, version: str, deployed: Settings
+) -> None:
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("incident", incident="now")
     test.radio[0].set_value("false-alarm")
@@ -291,25 +310,34 @@ def test_label_is_in_the_log_and_on_the_page(client: Elasticsearch, version: str
     button.click().run()
     assert not test.exception
     assert "It is in the log" in words(test)
-    (written,) = labels.recent(labels_topic)
+    consumer = KafkaConsumer(
+        deployed.topic("labels"),
+        bootstrap_servers=deployed.kafka.bootstrap_servers,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=30_000,
+    )
+    written = json.loads(next(consumer).value)
+    consumer.close()
     assert (written["label"], written["incident"], written["version"]) == ("false-alarm", "now", version)
     assert (written["series"], written["host"], written["end"]) == ([CPU], ["vm-1"], None)
     assert (written["comment"], written["author"]) == ("the backup", "Ada")
-    assert "False alarm: nothing was wrong or new**, says Ada" in words(opened("incident", incident="now"))
 
 
-def test_only_the_last_labels_are_read(labels_topic: Log) -> None:
-    assert labels.recent(labels_topic) == []
-    for number in range(5):
-        labels.write(labels_topic, {"label": "true", "incident": str(number)})
-    assert [said["incident"] for said in labels.recent(labels_topic, 3)] == ["2", "3", "4"]
-
-
-def test_topic_that_is_not_there_is_a_sentence(labels_topic: Log) -> None:
-    missing = Log(f"{labels_topic.topic}-not", labels_topic.options)
-    assert labels.recent(missing) == []
-    with pytest.raises(labels.LabelError, match="kappa topics create"):
-        labels.write(missing, {"label": "true", "incident": "x"})
+@pytest.mark.usefixtures("served")
+def test_last_word_on_an_incident_is_on_its_page_however_long_ago(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    story(documents)
+    month = 30 * 24 * 60
+    documents.label("now", "true", month + 1, "vm-1", (month, None))
+    documents.label("now", "false-alarm", month, "vm-1", (month, None), "the backup")
+    documents.label("before", "expected-change", month, "vm-1", (month, month - 5))
+    documents.write()
+    test = opened("incident", incident="now")
+    assert "False alarm: nothing was wrong or new**, says Ada" in words(test)
+    assert "the backup" in words(test)
+    assert "Nobody has labelled" not in words(test)
+    (similar,) = [frame.value for frame in test.dataframe if "label" in frame.value]
+    assert "expected-change" in list(similar["label"])
 
 
 @pytest.mark.usefixtures("served")
@@ -379,23 +407,21 @@ def test_pipeline_shows_what_was_refused_with_a_sample(client: Elasticsearch, ve
 
 
 @pytest.mark.usefixtures("served")
-def test_versions_show_what_only_one_has(client: Elasticsearch, version: str, labels_topic: Log, unique: str) -> None:
+def test_versions_show_what_only_one_has(client: Elasticsearch, version: str, unique: str) -> None:
     other, now = f"{unique}-b", datetime.now(tz=UTC)
     left, right = Documents(client, version, now), Documents(client, other, now)
     try:
         for documents in (left, right):
             documents.score(0)
-            documents.incident(["vm-1"], "anomaly", "close", (30, 20), 30.0, "both")
+            documents.incident([f"{unique}-1"], "anomaly", "close", (30, 20), 30.0, "both")
             documents.novelty("vm-1", "anomaly", "close", (30, 20), 30.0, "shared")
         left.novelty("vm-2", "new", "close", (20, 19), 15.0, "left")
         right.novelty("vm-3", "silence", "close", (10, 9), 16.0, "right")
-        right.incident(["vm-3"], "silence", "close", (10, 9), 16.0, "false")
+        right.incident([f"{unique}-3"], "silence", "close", (10, 9), 16.0, "false")
+        left.label("both", "true", 15, f"{unique}-1", (30, 20))
+        left.label("false", "false-alarm", 5, f"{unique}-3", (10, 9))
         left.write()
         right.write()
-        for label, identity, host, minutes in (("true", "both", "vm-1", 30), ("false-alarm", "false", "vm-3", 10)):
-            at = left.at(minutes).isoformat()
-            said = {"label": label, "incident": identity, "host": [host], "start": at, "end": at, "@timestamp": at}
-            labels.write(labels_topic, said)
         test = opened("versions", **{"with": other})
         assert {m.label: m.value for m in test.metric} == {
             "In both": "1",

@@ -232,7 +232,8 @@ class Deployment:
 
     @property
     def topics(self) -> dict[str, str]:
-        return {kind: f"{kind}.{self.version}" for kind in ("scores", "novelties", "incidents", "late", "dead-letters")}
+        kinds = ("scores", "novelties", "incidents", "late", "dead-letters", "labels")
+        return {kind: f"{kind}.{self.version}" for kind in kinds}
 
     def publish(self, kind: str, values: Iterable[bytes], headers: list[tuple[str, bytes]] | None = None) -> None:
         producer = KafkaProducer(bootstrap_servers=self.kafka)
@@ -319,6 +320,23 @@ def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
     assert [d["novelty"]["status"] for d in before.values()] == ["close"] * 5
     deployment.index(tmp_path / "second")
     assert written(client, deployment.version, "novelties") == before
+
+
+def test_a_label_that_is_indexed_twice_is_one_document_and_one_that_is_refused_becomes_a_dead_letter(
+    deployment: Deployment, client: Elasticsearch, tmp_path: Path
+) -> None:
+    label = {"label": "true", "series": ["host/vm-1"], "incident": deployment.version, "host": ["vm-1"]}
+    values = [label, {"heartbeat": True}, label | {"start": "yesterday"}]
+    deployment.publish("labels", [json.dumps(v).encode() for v in values])
+    deployment.index(tmp_path / "first")
+    deployment.index(tmp_path / "second")
+    client.indices.refresh(index="labels")
+    found = client.search(index="labels", query={"term": {"label.incident": deployment.version}})["hits"]["hits"]
+    assert [hit["_source"]["label"]["label"] for hit in found] == ["true"]
+    (letter, *_) = deployment.dead_letters(1)
+    headers = {k: v.decode() for k, v in letter.headers}
+    assert (headers["kappa.stage"], headers["kappa.topic"]) == ("index", deployment.topics["labels"])
+    assert "failed to parse field [event.start]" in headers["kappa.reason"]
 
 
 def serves(version: str) -> Serving:

@@ -35,7 +35,6 @@ METRICS = {
     "kappa_lag_records",
     "kappa_watermark_delay_seconds",
     "kappa_batch_seconds",
-    "kappa_state_rows",
     "kappa_state_bytes",
     "kappa_last_progress_age_seconds",
     "kappa_rows",

@@ -17,12 +17,12 @@ from test_law import feed, records, run_to_end, settings_file
 from test_replay import named, same, values
 
 from app import cli, run, topics
-from app.replay_commands import iso
+from app.moments import iso
 from app.settings import PROJECT, Settings, load
 from app.stack import Addresses
 from models.detector import ShardDetector
 from replay import run as replays
-from replay import savepoint
+from replay import savepoint, savepoint_folder
 from replay.savepoint import Origin, ShardParts
 from replay.span import Asked
 
@@ -84,7 +84,7 @@ def kept_savepoint(settings: Settings, name: str, **origin: Any) -> Path:
     own = Origin("live", run.depended_on(settings), {k: settings.topic(k) for k in topics.INPUTS}, 4, "0.0.1")
     own = dataclasses.replace(own, **origin)
     parts = ShardDetector(settings.detector).dump()
-    folder = savepoint.home_of(settings.home) / name
+    folder = savepoint_folder.home_of(settings.home) / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     savepoint.write(folder, own, (ShardParts(s, 1_767_571_800_000, parts) for s in range(own.shards)), None)
     return folder

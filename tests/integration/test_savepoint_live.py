@@ -29,7 +29,7 @@ from pipelines.correlate import BEGINNING, StatementBuffer, loaded, value_of
 from pipelines.correlate import advance as correlate_on
 from pipelines.law import Law
 from pipelines.runner import Runner
-from replay import savepoint, take
+from replay import savepoint, savepoint_folder, take
 from replay.savepoint import CorrelatorState
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -86,9 +86,14 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))
-        # correlate has never been started: there is nothing of it to keep.
+        # correlate has never been started: all that detect has said waits for it.
         before = savepoint.load_correlator(folder_of(settings, take.take(spark, settings, "lagging")))
-        assert before is None
+        assert before is not None
+        assert before.done == BEGINNING
+        waiting = {(key[2], key[0]) for key in StatementBuffer.load(before.waiting).waiting}
+        assert (
+            waiting == {(r["id"], r["window_end"]) for r in values(settings, "novelties") if "tick" not in r} != set()
+        )
         correlating = runner.start(jobs.correlate_job(settings))
         detecting = runner.start(jobs.detect_job(settings))
         ticks = ticks_of(settings)
@@ -110,7 +115,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     assert savepoint.verify(folder_of(settings, while_running)) == []
     assert while_running["hash"] == afterwards["hash"]
     assert while_running["tick"] == min(ticks.values()) == while_running["correlated"]
-    assert sorted(p.name for p in savepoint.home_of(settings.home).iterdir()) == [
+    assert sorted(p.name for p in savepoint_folder.home_of(settings.home).iterdir()) == [
         "afterwards",
         "lagging",
         "while-running",
@@ -142,7 +147,7 @@ bootstrap_servers = "{settings.kafka.bootstrap_servers}"
 
 
 def folder_of(settings: Settings, manifest: dict[str, Any]) -> Path:
-    return savepoint.find(settings.home, manifest["name"])
+    return savepoint_folder.find(settings.home, manifest["name"])
 
 
 def ticks_of(settings: Settings) -> dict[int, int]:

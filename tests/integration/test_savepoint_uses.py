@@ -26,7 +26,7 @@ from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, live, to_kafka
 from app.stack import Addresses
 from pipelines.runner import Runner
-from replay import run, savepoint, take
+from replay import run, savepoint, savepoint_folder, take
 from replay.span import Asked
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -85,7 +85,7 @@ class Deployment:
         first_half(settings)
         run_chain(spark, settings)
         self.taken = take.take(spark, settings, "half-way")
-        self.savepoint = savepoint.find(settings.home, "half-way")
+        self.savepoint = savepoint_folder.find(settings.home, "half-way")
         self.history = run.plan(self.version("history"), Asked(), None).whole
         second_half(settings)
         self.unbroken = self.version("unbroken")
@@ -130,7 +130,7 @@ def test_pause_and_resume(spark: SparkSession, deployment: Deployment) -> None:
 def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
     spark: SparkSession, deployment: Deployment
 ) -> None:
-    older = savepoint.home_of(deployment.settings.home) / "older"
+    older = savepoint_folder.home_of(deployment.settings.home) / "older"
     origin = dataclasses.replace(take.origin_of(deployment.settings), code_version="0.0.1")
     shards = (savepoint.load_shard(deployment.savepoint, n) for n in range(origin.shards))
     savepoint.write(older, origin, (s for s in shards if s), savepoint.load_correlator(deployment.savepoint))
@@ -250,7 +250,7 @@ def test_adding_partitions_to_an_input_topic(
     second_half(before)
     after = before.model_copy(update={"topics": before.topics.model_copy(update={"telemetry_partitions": 5})})
     after = named(after, "live")
-    beginning.begin_from(after, savepoint.find(after.home, "before"), replace=True)
+    beginning.begin_from(after, savepoint_folder.find(after.home, "before"), replace=True)
     run_chain(spark, after)
     again = named(after, "again")
     run.replay(spark, run.plan(again, Asked(), None))

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from app import jobs, state_commands, topics
 from app.errors import InputError
 from app.follow import run_until_stopped
+from app.moments import iso_millis
 from app.producer import heartbeat
 from app.settings import PROJECT, Settings
 from app.stack import Addresses
@@ -64,7 +65,7 @@ def write(settings: Settings, first: int, count: int) -> None:
     for window in range(first, first + count):
         now = START + window * WINDOW + 5000
         for i, host in enumerate(HOSTS):
-            about = {"@timestamp": state.iso(now), "host.name": host, "service.name": "web"}
+            about = {"@timestamp": iso_millis(now), "host.name": host, "service.name": "web"}
             value = 5000.0 + window if window >= 30 and host == "web-3" else 20 + (window * 7 + i) % 5
             point = about | {"metric.name": "load", "metric.value": value}
             line = about | {"message": f"took {window} ms", "log.level": "info"}

@@ -40,6 +40,9 @@ def fleet(seed: int, count: int = 150, per_host: int = 3) -> Fleet:
                 rows[f"template/{host}/web/info/aa"] = (lines, "took <num> ms")
             if host == "h-2" and k > 90 and rng.random() < 0.8:
                 rows[f"template/{host}/web/info/bb"] = (2, "never seen <num>")
+            shares = (0.3, 0.3, 0.4) if host == "h-2" and 90 <= k < 130 else (0.6, 0.3, 0.1)
+            for name, n in zip("xyz", rng.poisson(rng.gamma(5, 14) * np.array(shares)).tolist(), strict=True):
+                rows[f"template/{host}/app/info/{name}"] = (n, f"text {name} <num>")
         if k > 70:
             rows["gauge/h-2/db/size"] = float(k)
         story.append(rows)
@@ -125,6 +128,12 @@ def test_a_missing_part_is_refused_by_name() -> None:
     del parts["counts"]
     with pytest.raises(ValueError, match="counts"):
         ShardDetector.load(parts, QUICK)
+
+
+def test_the_story_has_a_word_from_every_look_at_a_series() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(1))
+    assert {n.part for n in teller.said} >= {"level", "mix", "silence", "new template"}
 
 
 def test_windows_must_come_in_order() -> None:

@@ -39,6 +39,30 @@ def test_the_population_of_a_role_are_the_hosts_with_its_service() -> None:
     assert incident.reason.startswith("3 of 1,100 hosts with web at once: a: latency is strange")
 
 
+def test_what_the_same_hosts_do_next_is_the_same_incident() -> None:
+    names = [f"h{n}" for n in range(20)]
+    story = [said(f"service/{host}/web", 1, evidence=STRONG) for host in names]
+    story += [said(f"template/{host}/web/error/aa", 2, evidence=STRONG) for host in names[:15]]
+    story += [said(f"gauge/{host}//disk", 3, evidence=STRONG) for host in ("x", "y", "z", "h0")]
+    incidents = told(story, until=4, watched=WATCHED)
+    assert [(i.status, i.scope, i.novelties) for i in incidents] == [
+        ("open", "fleet", 20),
+        ("update", "fleet", 35),
+        ("open", "fleet", 4),
+    ]
+
+
+def test_an_incident_says_how_many_of_its_peers_do_the_same() -> None:
+    story = [said("gauge/a/web/latency", 1, evidence=STRONG), said("gauge/a//load", 1, evidence=STRONG / 2)]
+    story += [said("gauge/b/web/latency", 9, evidence=STRONG), said("host/c", 30, kind="silence", evidence=STRONG)]
+    incidents = told(story, until=30, watched=WATCHED)
+    assert [(i.scope, i.population, i.reason) for i in incidents] == [
+        ("host", None, "a: latency is strange (+1 series); on 1 of 1,100 hosts with web"),
+        ("hosts", None, "a: latency is strange (+2 series, 2 hosts); on 2 of 1,100 hosts with web"),
+        ("host", None, "c: it is strange; on 1 of 1,200 hosts"),
+    ]
+
+
 def test_two_hosts_are_no_fleet() -> None:
     story = [said(f"gauge/{host}//load", 1, evidence=STRONG) for host in "ab"]
     found = sorted((i.scope, i.hosts) for i in told(story, until=1, watched=WATCHED))

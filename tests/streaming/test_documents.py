@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 NIGHT = 1_795_305_595_000  # 2026-11-21T23:59:55Z
 APPENDED = datetime(2026, 11, 22, 0, 0, 7, tzinfo=UTC)
-TOPICS = {name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters")}
+TOPICS = {name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters", "labels")}
 KAFKA = (
     "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
@@ -81,6 +81,18 @@ INCIDENT = {
     "series": [{"series": "logs/vm-1/web/ERROR", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
     "novelties": 1,
     "reason": "many",
+}
+LABEL = {
+    "@timestamp": "2026-11-22T00:00:06.500Z",
+    "label": "false-alarm",
+    "incident": "ff00",
+    "version": "live",
+    "series": ["gauge/vm-1/web/cpu"],
+    "host": ["vm-1"],
+    "start": "2026-11-21T23:00:00.000Z",
+    "end": "2026-11-21T23:30:00.000Z",
+    "comment": "the backup ran twice",
+    "author": "Ada",
 }
 
 
@@ -300,12 +312,45 @@ def test_what_is_no_record_of_its_topic_has_a_problem_and_keeps_its_bytes(
     assert row["id"]
 
 
+def test_a_label_is_a_document_of_its_own_fields_that_belongs_to_no_version(spark: SparkSession) -> None:
+    raw = records(spark, [("labels", LABEL)])
+    (first,), (other,) = (documents(raw, version, TOPICS).collect() for version in ("live", "trial"))
+    assert first.asDict() == other.asDict()
+    assert (first["index"], first["version"], first["problem"]) == ("labels-2026.11", None, None)
+    assert json.loads(first["document"]) == {
+        "@timestamp": "2026-11-22T00:00:07.000Z",
+        "event": {"kind": "event", "dataset": "kappa.labels", "start": LABEL["start"], "end": LABEL["end"]},
+        "host": {"name": ["vm-1"]},
+        "message": "the backup ran twice",
+        "label": {name: LABEL[name] for name in ("label", "incident", "version", "author", "series")},
+    }
+
+
+def test_a_label_that_is_said_again_is_another_document(spark: SparkSession) -> None:
+    first, second = indexed(spark, ("labels", LABEL), ("labels", LABEL))
+    assert first["document"] == second["document"]
+    assert first["id"] != second["id"]
+
+
+def test_a_label_needs_only_what_the_models_read(spark: SparkSession) -> None:
+    (found,) = indexed(spark, ("labels", {"label": "true", "series": ["host/vm-1"], "end": None}))
+    assert found["document"]["label"] == {"label": "true", "series": ["host/vm-1"]}
+    assert "host" not in found["document"]
+
+
+def test_heartbeats_and_what_is_no_label_are_no_documents(spark: SparkSession) -> None:
+    beat = {"heartbeat": True, "@timestamp": "2026-11-22T00:00:06.500Z"}
+    others = [beat, b"junk", b"", {"label": "maybe", "series": ["host/vm-1"]}, {"label": "true", "series": []}]
+    assert indexed(spark, *(("labels", value) for value in others)) == []
+
+
 def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession) -> None:
     assert KINDS == TEMPLATE_KINDS
     rows = [
         ("scores", SCORE),
         ("novelties", {**NOVELTY, "metric": "m", "before": 1.0}),
         ("incidents", {**INCIDENT, "end": NIGHT}),
+        ("labels", LABEL),
     ]
     for found in [*indexed(spark, *rows), *indexed(spark, ("late", b"x"), headers=HEADERS)]:
         kind = found["index"].split("-")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -39,10 +40,14 @@ def record(source: random.Random, offset: int) -> tuple[Any, ...]:
     return (text if source.random() < 0.8 else source.choice(other), "telemetry", partition, offset, append)
 
 
+def as_bytes(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (row[0].encode() if isinstance(row[0], str) else row[0], *row[1:])
+
+
 def closed(spark: SparkSession, rows: list[tuple[Any, ...]], law: Law, summed: bool, partitions: int) -> list[Any]:
     """What comes of records; a space before the first brace keeps a record from the reader in Java."""
     frame = spark.createDataFrame(
-        [((b"" if summed or not row[0] else b" ") + row[0].encode(), *row[1:]) for row in rows], SOURCE
+        [(data if summed or not data else b" " + data, *others) for data, *others in map(as_bytes, rows)], SOURCE
     )
     found: DataFrame = extract.closed_windows(frame.repartition(partitions), frame.limit(0), law)
     counted = F.when(~F.col("series").startswith("!"), F.col("n"))  # what was refused shows its bytes, space included
@@ -55,6 +60,48 @@ def test_sums_of_flat_points_are_the_sums_of_all_points(spark: SparkSession, law
     rows = [record(source, offset) for offset in range(3000)]
     without = closed(spark, rows, law, summed=False, partitions=1)
     assert len(without) > 500
+    assert closed(spark, rows, law, summed=True, partitions=3) == without
+
+
+NUMBERS = (
+    "1.",
+    "-",
+    "-0",
+    "00",
+    "01.5",
+    "0.1e3",
+    "1E+2",
+    "0.30000000000000004",
+    "123456789012345678",
+    "1" * 30,
+    ".5",
+    "+1",
+    "1e",
+    "0x1",
+    "NaN",
+)
+
+
+def changed(source: random.Random, text: str) -> bytes:
+    """A record with a number of another form, or with bytes taken out, put in and exchanged."""
+    if source.random() < 0.3:
+        return re.sub(r'(metric.value": )[^,}]*', lambda found: found[1] + source.choice(NUMBERS), text).encode()
+    data = bytearray(text.encode())
+    for _ in range(source.choice((1, 1, 2))):
+        at = source.randrange(1, len(data))
+        new = source.choice(
+            (b'"', b"\\", b"{", b"}", b",", b":", b" ", b"\t", b"\x00", b"\x7f", b"\xc3\xa9", b"\xff", b"0", b"-", b"z")
+        )
+        data[at : at + source.choice((0, 1, 1))] = source.choice((new, new, b""))
+    return bytes(data)
+
+
+def test_a_record_with_changed_bytes_is_read_as_spark_reads_it(spark: SparkSession) -> None:
+    source, law = random.Random(3), LAWS[0]
+    good = [row for row in (record(source, offset) for offset in range(4000)) if row[0].startswith('{"@')]
+    rows = [(changed(source, row[0]), *row[1:]) for row in good]
+    without = closed(spark, rows, law, summed=False, partitions=1)
+    assert len(without) > 1000
     assert closed(spark, rows, law, summed=True, partitions=3) == without
 
 

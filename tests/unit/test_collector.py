@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collector import Heartbeats, Machine, collect, encoded, iso, observed
+from app.collector import Heartbeats, Machine, collect, encoded, observed
 from app.errors import ServiceUnavailable, SettingsError
 from app.log_tail import LONGEST_LINE, Tail, level_of, log_event
+from app.moments import iso_millis
 from app.producer import heartbeat
 
 NOW = 1_767_600_000_123  # 2026-01-05T08:00:00.123Z
@@ -83,7 +84,7 @@ def test_readings_come_every_interval_and_missed_ones_are_not_made_up_for(tmp_pa
     for moment in (0, 5_000, 9_999, 10_000, 12_000, 95_000, 96_000, 99_999, 100_000):
         now = moment
         while (turn := next(turns))[0] == "telemetry":
-            assert {event["@timestamp"] for event in turn[1]} == {iso(moment)}
+            assert {event["@timestamp"] for event in turn[1]} == {iso_millis(moment)}
             read_at.append(moment)
     assert read_at == [0, 10_000, 95_000, 100_000]
 
@@ -277,8 +278,8 @@ def test_any_line_becomes_an_event(line: str) -> None:
 
 @given(st.integers(0, 4_102_444_800_000))
 def test_iso_times_keep_their_milliseconds(at: int) -> None:
-    assert round(datetime.fromisoformat(iso(at)).timestamp() * 1000) == at
-    assert json.loads(heartbeat(at)) == {"heartbeat": True, "@timestamp": iso(at)}
+    assert round(datetime.fromisoformat(iso_millis(at)).timestamp() * 1000) == at
+    assert json.loads(heartbeat(at)) == {"heartbeat": True, "@timestamp": iso_millis(at)}
 
 
 # --- without a broker

@@ -7,13 +7,9 @@ import os
 import re
 import shlex
 import subprocess
-import threading
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from fnmatch import fnmatch
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import jsonschema
@@ -22,9 +18,10 @@ import typer.main
 from check_jsonschema.builtin_schemas import get_builtin_schema
 from compose_file import COMMANDS, COMPOSE, OWN, SERVICES, VARIABLES, environment_of, interpolated
 from pydantic import BaseModel
+from recording_server import server_that
 
 from app import cli
-from app.elasticsearch_schema import KINDS
+from app.elasticsearch_schema import KINDS, LABELS
 from app.jobs import NAMES
 from app.run import depended_on
 from app.settings import PROJECT, Settings, load
@@ -206,37 +203,7 @@ def test_folders_of_the_image_are_settings(monkeypatch: pytest.MonkeyPatch) -> N
     assert f"state:{settings.home}" in COMPOSE["x-kappa"]["volumes"]
 
 
-# --- the users of Elasticsearch
-
-
-@contextmanager
-def elasticsearch_that(status: int) -> Iterator[tuple[str, list[Any]]]:
-    """A server that keeps what it is asked: the embedded node has no users."""
-    asked: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append((self.command, self.path, self.headers["Authorization"], body))
-            self.send_response(status)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        do_POST = do_PUT  # noqa: N815
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not news."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+# --- the users of Elasticsearch: the embedded node has none
 
 
 def users(url: str, **passwords: str) -> subprocess.CompletedProcess[str]:
@@ -249,29 +216,27 @@ def users(url: str, **passwords: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_users_are_made_by_the_superuser_and_may_write_every_kind_of_documents() -> None:
-    with elasticsearch_that(200) as (url, asked):
+    with server_that(200, b"{}") as (url, asked):
         done = users(url)
     assert done.returncode == 0, done.stderr
-    assert {b64decode(authorization.removeprefix("Basic ")) for _, _, authorization, _ in asked} == {
-        b"elastic:elastic-1"
-    }
-    said = {path: body for _, path, _, body in asked}
+    assert {b64decode(one.headers["Authorization"].removeprefix("Basic ")) for one in asked} == {b"elastic:elastic-1"}
+    said = {one.path: json.loads(one.body) for one in asked}
     assert said["/_security/user/kibana_system/_password"] == {"password": "kibana-22"}
     assert said["/_security/user/kappa"] == {"password": "kappa-333", "roles": ["kappa"]}
     (indices,) = said["/_security/role/kappa"]["indices"]
-    assert set(indices["names"]) == {name for kind in KINDS for name in (kind, f"{kind}-*")}
+    assert set(indices["names"]) == {name for kind in (*KINDS, LABELS) for name in (kind, f"{kind}-*")}
 
 
 @pytest.mark.parametrize("password", ["", "short", 'with "quotes"', "with $(touch it)"])
 def test_password_that_would_break_json_or_the_shell_is_refused_before_anything_is_asked(password: str) -> None:
-    with elasticsearch_that(200) as (url, asked):
+    with server_that(200, b"{}") as (url, asked):
         done = users(url, KIBANA_PASSWORD=password)
     assert (done.returncode, asked) == (1, [])
     assert "KIBANA_PASSWORD" in done.stderr
 
 
 def test_refusal_ends_the_one_shot_with_an_error() -> None:
-    with elasticsearch_that(401) as (url, asked):
+    with server_that(401, b"{}") as (url, asked):
         done = users(url)
     assert done.returncode != 0
     assert len(asked) == 1

@@ -59,7 +59,7 @@ def test_chart_is_a_valid_one_with_named_axes() -> None:
     found = swim_lanes(ROWS, ["vm-1"], HOUR, ZoneInfo("Europe/Berlin")).to_dict()
     bars = found["layer"][0]["encoding"]
     assert bars["x"]["title"] == "event time (Europe/Berlin)"
-    assert bars["x"]["scale"]["domain"] == [int(t.timestamp() * 1000) for t in (HOUR.start, HOUR.end)]
+    assert bars["x"]["scale"]["domain"] == [t.isoformat() for t in (HOUR.start, HOUR.end)]
     assert bars["y"]["sort"] == ["vm-1"]
     assert alt.Chart.from_dict(found)
 

@@ -1,111 +1,113 @@
-"""What people say of incidents: the record, its limits, and what it says of a version."""
+"""What people say of incidents: how it is shown, how it is written, and what it says of a version."""
 
 import json
-import socket
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
-from dashboards import labels
+from dashboards.chrome import View
 from dashboards.judging import Judgement, judged
-from dashboards.labels import LABELS, LabelError, Log
+from dashboards.labelling import SAYS, in_words
 from dashboards.queries import INCIDENT
 from dashboards.queries.frames import frame_of
-from dashboards.queries.incident import CONTRIBUTION, Incident
+from dashboards.queries.labels import Label, of_document
+from models.labels import LABELS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+VIEW = View("live", ["live"], "1h", ZoneInfo("Europe/Berlin"), 5)
+# Stands for `kappa`: keeps what it is called with, and answers as told.
+STAND_IN = "import json, sys; open({file!r}, 'w').write(json.dumps(sys.argv[1:])); {then}"
 
 
-def incident(until: datetime | None = None) -> Incident:
-    """An incident of two hosts."""
-    return Incident(
-        id="0123",
-        version="live",
-        since=NOON - timedelta(hours=1),
-        until=until,
-        latest=NOON,
-        kind="anomaly",
-        reason="cpu high",
-        score=30.0,
-        novelties=2,
-        hosts=("vm-1", "vm-2"),
-        services=("web",),
-        templates=(),
-        contributions=frame_of([{"series": "gauge/vm-1/web/cpu", "share": 1.0, "score": 30.0}], CONTRIBUTION),
-    )
+def form(label: str | None, comment: str = "") -> AppTest:
+    """The form, sent."""
+
+    def script() -> None:
+        from datetime import UTC, datetime
+        from zoneinfo import ZoneInfo
+
+        from dashboards import labelling
+        from dashboards.chrome import View
+        from dashboards.queries.frames import frame_of
+        from dashboards.queries.incident import CONTRIBUTION, Incident
+
+        noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        none = frame_of([], CONTRIBUTION)
+        of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
+        labelling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5), of)
+
+    test = AppTest.from_function(script, default_timeout=60).run()
+    if label is not None:
+        test.radio[0].set_value(label)
+    test.text_input[0].set_value(comment)
+    test.text_input[1].set_value("Ada")
+    test.button[0].click().run()
+    assert not test.exception
+    return test
 
 
-def test_record_has_what_the_pipeline_reads() -> None:
-    said = labels.record(incident(), "false-alarm", "backup ran", "Ada", NOON)
-    assert json.loads(json.dumps(said)) == {
-        "@timestamp": "2026-11-21T12:00:00.000Z",
-        "label": "false-alarm",
-        "incident": "0123",
-        "version": "live",
-        "series": ["gauge/vm-1/web/cpu"],
-        "host": ["vm-1", "vm-2"],
-        "start": "2026-11-21T11:00:00.000Z",
-        "end": None,
-        "comment": "backup ran",
-        "author": "Ada",
-    }
-    assert labels.record(incident(NOON), "true", "", "", NOON)["end"] == "2026-11-21T12:00:00.000Z"
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a command that does as told keeps what it was called with."""
+    file = tmp_path / "called.json"
+    program = STAND_IN.format(file=str(file), then="print('{}')")
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
+    return file
 
 
-@pytest.mark.parametrize(
-    ("label", "comment", "author", "named"),
-    [("maybe", "", "", "maybe"), ("true", "x" * 1001, "", "1,001"), ("true", "", "y" * 101, "101")],
-)
-def test_record_that_breaks_a_limit_is_refused_by_name(label: str, comment: str, author: str, named: str) -> None:
-    with pytest.raises(LabelError, match=named):
-        labels.record(incident(), label, comment, author, NOON)
-
-
-@pytest.mark.parametrize("environment", [{}, {"KAPPA_DASHBOARD_KAFKA": "", "KAPPA_DASHBOARD_LABELS": "labels"}])
-def test_pages_without_a_broker_say_what_to_set(environment: dict[str, str]) -> None:
-    with pytest.raises(LabelError, match=r"kafka\.bootstrap_servers"):
-        Log.of(environment)
-
-
-def test_secrets_are_in_no_repr() -> None:
-    options = {"bootstrap_servers": "kafka:9092", "sasl_plain_password": "secret"}
-    log = Log.of({"KAPPA_DASHBOARD_KAFKA": json.dumps(options), "KAPPA_DASHBOARD_LABELS": "labels"})
-    assert log.options == options
-    assert "secret" not in repr(log)
-
-
-def test_broker_that_is_away_is_a_sentence_for_writing_and_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels, "TIMEOUT_MS", 300)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    log = Log("labels", {"bootstrap_servers": address})
-    with pytest.raises(LabelError, match="not written"):
-        labels.write(log, labels.record(incident(), "true", "", "", NOON))
-    with pytest.raises(LabelError, match="cannot be read"):
-        labels.recent(log)
-
-
-def said(
-    label: str, identity: str = "a", host: str = "vm-1", begins: int = 60, ends: int | None = 30
-) -> dict[str, Any]:
-    """A label on an incident that lasted from and to so many minutes before noon."""
-    start, end = (None if m is None else (NOON - timedelta(minutes=m)).isoformat() for m in (begins, ends))
-    at = NOON.isoformat()
-    return {"label": label, "incident": identity, "host": [host], "start": start, "end": end, "@timestamp": at}
-
-
-def test_what_is_no_label_is_left_out_and_the_last_word_counts() -> None:
-    values = [
-        said("true"),
-        {"heartbeat": True},
-        {"label": "maybe", "incident": "a"},
-        said("false-alarm"),
-        said("true", "b"),
+def test_label_is_written_by_the_command_of_that_name(called: Path) -> None:
+    test = form("false-alarm", "--version of the backup")
+    assert json.loads(called.read_text()) == [
+        "label",
+        "0123",
+        "false-alarm",
+        "--comment=--version of the backup",
+        "--author=Ada",
+        "--version=trial",
+        "--json",
     ]
-    raw = [json.dumps(value).encode() for value in values] + [b"{broken", b"[1]"]
-    found = labels.latest(labels.labels_in(raw))
-    assert {name: one["label"] for name, one in found.items()} == {"a": "false-alarm", "b": "true"}
+    assert "It is in the log" in test.success[0].value
+
+
+def test_nothing_is_written_before_a_label_is_chosen(called: Path) -> None:
+    assert form(None).error[0].value == "Choose what it was."
+    assert not called.exists()
+
+
+def test_command_that_fails_is_its_own_sentence(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = STAND_IN.format(file=str(called), then="sys.exit('Kafka at kafka:9092 does not answer; start it')")
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
+    test = form("true")
+    assert test.error[0].value == "The label was not written: Kafka at kafka:9092 does not answer; start it"
+    assert not test.success
+
+
+def test_pages_that_cannot_call_commands_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAPPA_DASHBOARD_COMMAND", raising=False)
+    assert "kappa dashboard" in form("true").error[0].value
+
+
+def test_label_is_said_in_words_at_the_time_of_the_reader() -> None:
+    said = Label("0123", "false-alarm", NOON, comment="the *backup*", author="Ada")
+    assert "**False alarm: nothing was wrong or new**, says Ada" in in_words(said, VIEW)
+    assert in_words(said, VIEW).endswith(r"13:00: the \*backup\*")
+    assert "says somebody" in in_words(Label("0123", "true", NOON), VIEW)
+
+
+def test_document_of_a_label_may_lack_what_is_for_people() -> None:
+    least: dict[str, Any] = {"@timestamp": "2026-11-21T12:00:00.000Z", "label": {"label": "true"}}
+    assert of_document(least) == Label("", "true", NOON)
+
+
+def said(label: str, identity: str = "a", host: str = "vm-1", begins: int = 60, ends: int | None = 30) -> Label:
+    """A label on an incident that lasted from and to so many minutes before noon."""
+    start, end = (None if m is None else NOON - timedelta(minutes=m) for m in (begins, ends))
+    return Label(identity, label, NOON, start, end, (host,))
 
 
 def test_version_is_judged_by_host_and_time_or_the_incident_itself() -> None:
@@ -141,4 +143,4 @@ def test_nothing_labelled_is_no_recall() -> None:
 
 
 def test_every_label_is_explained() -> None:
-    assert set(LABELS) == {"true", "false-alarm", "expected-change"}
+    assert set(SAYS) == set(LABELS)

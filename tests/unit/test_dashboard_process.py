@@ -14,7 +14,6 @@ from app.health import Health, HealthServer
 from app.settings import DashboardSettings, ElasticsearchSettings, HealthSettings, KafkaSettings, Settings, load
 from dashboards import commands, jobs
 from dashboards.commands import CommandError, Desk
-from dashboards.labels import Log
 from dashboards.links import any_of, kibana
 from dashboards.queries import Connection, Span
 from pipelines.law import Law
@@ -54,20 +53,9 @@ def test_commands_of_the_pages_have_the_settings_of_the_pages(tmp_path: Path, mo
 def test_pages_are_told_where_servers_and_jobs_are(tmp_path: Path) -> None:
     told = dashboard.environment(settings(tmp_path))
     assert Connection.of(told).password == SECRET
-    log = Log.of(told)
-    assert (log.topic, log.options["bootstrap_servers"], log.options["sasl_plain_password"]) == (
-        "labels",
-        "kafka:9092",
-        SECRET,
-    )
     assert jobs.addresses(told, "live") == ["http://127.0.0.1:9464"]
     named = settings(tmp_path).model_copy(update={"dashboard": DashboardSettings(jobs=("http://a:1", "http://b:2/"))})
     assert jobs.addresses(dashboard.environment(named), "live") == ["http://a:1", "http://b:2"]
-
-
-def test_labels_have_one_topic_for_all_versions(tmp_path: Path) -> None:
-    other = settings(tmp_path).model_copy(update={"version": "other"})
-    assert dashboard.environment(other)["KAPPA_DASHBOARD_LABELS"] == "labels"
 
 
 def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from recording_server import Asked, server_that
 from typer.testing import CliRunner
 
 from app import kibana
@@ -167,33 +166,9 @@ def test_mapping_without_a_field_that_is_shown_is_refused(
 # A Kibana cannot be had where tests run: these stand for its answers, and keep what they were asked.
 
 
-@contextmanager
-def kibana_that(status: int, answer: Any) -> Iterator[tuple[str, list[Any]]]:
+def kibana_that(status: int, answer: Any) -> AbstractContextManager[tuple[str, list[Asked]]]:
     """A server that answers every request so; its address, and what it was asked."""
-    asked: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            asked.append((self.path, self.headers, body))
-            text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not news."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return server_that(status, answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
 
 TAKEN = {"success": True, "successCount": 2, "successResults": [{"type": "lens"}, {"type": "search"}]}

@@ -22,7 +22,7 @@ from models.incidents import CorrelationParameters, Correlator, Statement
 from models.windows import Windows
 from pipelines import correlate
 from pipelines.correlate import StatementBuffer
-from replay import savepoint
+from replay import savepoint, savepoint_folder
 from replay.savepoint import CorrelatorState, Origin, ShardParts
 from replay.take import cut, read_up_to, start_of
 
@@ -308,9 +308,9 @@ def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Pat
 def test_a_draft_is_no_savepoint(original: Path, copy: Path) -> None:
     home = copy.parent.parent
     copy.rename(copy.with_name(".copy.x.draft"))
-    assert savepoint.listing(home) == []
+    assert savepoint_folder.listing(home) == []
     with pytest.raises(InputError, match=r"no savepoint copy in .*there are: none"):
-        savepoint.find(home, "copy")
+        savepoint_folder.find(home, "copy")
 
 
 def test_a_savepoint_that_exists_is_not_replaced(copy: Path, states: list[ShardParts]) -> None:
@@ -333,7 +333,7 @@ def test_shards_come_in_order_and_there_is_one(states: list[ShardParts], tmp_pat
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\n", "x" * 65])
 def test_a_bad_name_is_refused(tmp_path: Path, states: list[ShardParts], name: str) -> None:
-    for use in (lambda: savepoint.check_name(name), lambda: savepoint.find(tmp_path, name)):
+    for use in (lambda: savepoint.check_name(name), lambda: savepoint_folder.find(tmp_path, name)):
         with pytest.raises(InputError, match="wanted 1 to 64 letters"):
             use()
 
@@ -347,12 +347,27 @@ def test_a_dropped_savepoint_is_gone_and_the_others_are_not(copy: Path) -> None:
     home = copy.parent.parent
     shutil.copytree(copy, copy.with_name("other"))
     (copy.with_name("other") / "manifest.json").write_text("{")
-    assert [m["name"] for m in savepoint.listing(home)] == ["copy", "other"]
-    assert "is not JSON" in savepoint.listing(home)[1]["problem"]
-    savepoint.drop(home, "copy")
+    assert [m["name"] for m in savepoint_folder.listing(home)] == ["copy", "other"]
+    assert "is not JSON" in savepoint_folder.listing(home)[1]["problem"]
+    savepoint_folder.drop(home, "copy")
     assert [p.name for p in copy.parent.iterdir()] == ["other"]
     with pytest.raises(InputError, match="there are: other"):
-        savepoint.drop(home, "copy")
+        savepoint_folder.drop(home, "copy")
+
+
+def test_what_a_kill_has_left_is_removed_unless_somebody_is_at_it(copy: Path) -> None:
+    """And nothing else: neither a savepoint nor what we did not make."""
+    left = [copy.with_name(f".copy.{end}") for end in ("ab12_xyz.spool", "ab12_xyz.draft", "ab12_xyz.gone")]
+    others = [copy, copy.with_name(".snapshot"), copy.with_name(".copy.draft")]
+    for folder in (*left, *others[1:]):
+        folder.mkdir()
+        (folder / "file").touch()
+    with savepoint_folder.drafting(copy.parent):
+        savepoint_folder.tidy(copy.parent)
+        assert sorted(copy.parent.iterdir()) == sorted([*left, *others])
+    savepoint_folder.tidy(copy.parent)
+    assert sorted(copy.parent.iterdir()) == sorted(others)
+    savepoint_folder.tidy(copy.parent / "missing")
 
 
 def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
@@ -416,11 +431,11 @@ def test_drop_asks_for_a_yes(home: Path) -> None:
     told = json.loads(kappa("drop", "copy", "--json").stdout)
     assert told["removed"] is False
     assert told["files"].keys() == set(FILES)
-    assert savepoint.names(home) == ["copy"]
+    assert savepoint_folder.names(home) == ["copy"]
     assert kappa("drop", "copy").exit_code == 0
-    assert savepoint.names(home) == ["copy"]
+    assert savepoint_folder.names(home) == ["copy"]
     assert json.loads(kappa("drop", "copy", "--yes", "--json").stdout)["removed"] is True
-    assert savepoint.names(home) == []
+    assert savepoint_folder.names(home) == []
 
 
 def test_verify_of_what_is_damaged_fails(home: Path) -> None:

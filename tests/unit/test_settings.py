@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,28 @@ def test_a_file_that_is_not_toml_is_an_error_that_names_it(tmp_path: Path) -> No
     with pytest.raises(SettingsError) as error:
         load(toml(tmp_path, "[law\n"))
     assert "own.toml is not TOML" in one_line(error.value)
+
+
+def test_a_file_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError) as error:
+        load(file)
+    assert "own.toml is not TOML" in one_line(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[kafka]\nbotstrap_servers = 'x'", "did you mean kafka.bootstrap_servers?"),
+        ("[law]\nwindow_second = 1", "did you mean law.window_seconds?"),
+        ("correlations = 1", "did you mean correlation?"),
+        ("quite_another = 1", "docs/operations.md lists all"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_one_that_may_be_meant(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(says)):
+        load(toml(tmp_path, text))
 
 
 @pytest.mark.parametrize(

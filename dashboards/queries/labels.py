@@ -1,0 +1,65 @@
+"""What people said of incidents: the last word on each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from elasticsearch import Elasticsearch
+
+from dashboards.queries.frames import as_list, pick
+from dashboards.queries.search import Query, Span, all_of, at_least, at_most, none_of, search, terms
+
+MAX_LABELS = 2_000
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a person said of an incident. `start` and `end` are the incident's; None where it had none then."""
+
+    incident: str
+    label: str
+    said: datetime
+    start: datetime | None = None
+    end: datetime | None = None
+    hosts: tuple[str, ...] = ()
+    comment: str = ""
+    author: str = ""
+
+
+def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, Label]:
+    """The last word on each of these incidents that has one, by its id. Raises QueryError if the search fails."""
+    return latest(client, terms("label.incident", identities)) if identities else {}
+
+
+def of_span(client: Elasticsearch, span: Span) -> dict[str, Label]:
+    """The last word on each incident that was there in the span. Raises QueryError if the search fails."""
+    ended = at_least("event.end", span.start)
+    was_open = all_of(none_of({"exists": {"field": "event.end"}}), at_least("@timestamp", span.start))
+    reaches: Query = {"bool": {"should": [ended, was_open], "minimum_should_match": 1}}
+    return latest(client, all_of(at_most("event.start", span.end), reaches))
+
+
+def latest(client: Elasticsearch, query: Query) -> dict[str, Label]:
+    """Of labels, MAX_LABELS at most, the last one of each incident."""
+    newest_first = [{"@timestamp": "desc"}]
+    found = search(client, ["labels"], size=MAX_LABELS, query=query, sort=newest_first)
+    labels = [of_document(hit["_source"]) for hit in found["hits"]["hits"]]
+    return {one.incident: one for one in reversed(labels) if one.incident}
+
+
+def of_document(source: dict[str, Any]) -> Label:
+    """A label as its document says."""
+    start, end = (pick(source, f"event.{name}") for name in ("start", "end"))
+    return Label(
+        incident=pick(source, "label.incident") or "",
+        label=pick(source, "label.label"),
+        said=datetime.fromisoformat(source["@timestamp"]),
+        start=datetime.fromisoformat(start) if start else None,
+        end=datetime.fromisoformat(end) if end else None,
+        hosts=tuple(as_list(pick(source, "host.name"))),
+        comment=source.get("message") or "",
+        author=pick(source, "label.author") or "",
+    )

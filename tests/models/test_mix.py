@@ -1,0 +1,289 @@
+"""The mix of log templates: closed forms, simulation, and stories of one service."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from fleet_story import Row, Teller, words
+from scipy import special, stats
+
+from models import mix
+from models.control import Controlled
+from models.control_rules import Rule
+from models.detector import Parameters, ShardDetector
+from models.incidents import CorrelationParameters, Correlator, Statement
+from models.novelty import Novelty
+from models.series import parse
+from models.windows import Floats
+
+P = Parameters()
+SERVICE = "service/vm-1/nginx"
+
+
+def one(*numbers: float) -> list[Floats]:
+    return [np.array([number]) for number in numbers]
+
+
+@pytest.mark.parametrize("n", [1, 20, 300])
+@pytest.mark.parametrize(("a", "b"), [(0.02, 9.0), (3.0, 7.0), (40.0, 400.0)])
+def test_the_probabilities_of_a_count_are_those_of_scipy_and_sum_to_one(n: int, a: float, b: float) -> None:
+    x = np.arange(n + 1.0)
+    found = mix.log_pmf(x, np.full(n + 1, float(n)), np.full(n + 1, a), np.full(n + 1, b))
+    np.testing.assert_allclose(found, stats.betabinom.logpmf(x, n, a, b), rtol=1e-9, atol=1e-9)
+    assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_count_is_a_marginal_of_the_dirichlet_multinomial() -> None:
+    n, alpha = 12, np.array([0.7, 2.0, 5.3])
+    whole = np.zeros(n + 1)
+    for counts in product(range(n + 1), repeat=3):
+        if sum(counts) == n:
+            choices = special.gammaln(n + 1) - special.gammaln(np.array(counts) + 1.0).sum()
+            ways = (special.gammaln(alpha + counts) - special.gammaln(alpha)).sum()
+            whole[counts[0]] += np.exp(choices + special.gammaln(8.0) - special.gammaln(8.0 + n) + ways)
+    assert whole.sum() == pytest.approx(1.0)
+    x = np.arange(n + 1.0)
+    size = np.full(n + 1, float(n))
+    np.testing.assert_allclose(np.exp(mix.log_pmf(x, size, np.full(n + 1, 0.7), np.full(n + 1, 7.3))), whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [60, 1000, 20_000])
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.3, 0.6, 0.95])
+@pytest.mark.parametrize("strength", [30.0, 300.0, 5000.0])
+def test_a_tail_is_the_sum_of_its_probabilities(n: int, share: float, strength: float) -> None:
+    x = np.arange(n + 1.0)
+    same = [np.full(n + 1, number) for number in (float(n), share, strength)]
+    pmf = np.exp(mix.log_pmf(x, same[0], share * same[2], (1 - share) * same[2]))
+    exact = np.where(x >= n * share, np.cumsum(pmf[::-1])[::-1], np.cumsum(pmf))
+    tail = (exact < 1e-2) & (exact > 1e-13)
+    assert tail.any() or n * share < 3
+    found = np.exp(-mix.strangeness(x, *same))
+    factor = 1.5 if share * strength >= 1 else 2.5  # a power law's is harder to close
+    assert np.all(found[tail] < factor * exact[tail])
+    assert np.all(found[tail] > exact[tail] / factor)
+
+
+def test_a_tail_is_what_simulation_says() -> None:
+    rng = np.random.default_rng(3)
+    theta = rng.beta(0.02 * 150, 0.98 * 150, 400_000)
+    x = rng.binomial(200, theta)
+    for many in (11, 15, 19):
+        found = float(np.exp(-mix.tail(*one(many, 200, 3, 147)))[0])
+        assert found == pytest.approx((x >= many).mean(), rel=0.15)
+
+
+def clean(seed: int, *, strength: float, lines: float, kinds: tuple[int, int], size: int = 250) -> Floats:
+    """Scores of a fleet whose load has a rhythm and bursts, and whose mix has neither, `(blocks,)`."""
+    rng = np.random.default_rng(seed)
+    of = rng.integers(kinds[0], kinds[1] + 1, size)
+    place = np.repeat(np.arange(size), of)
+    share = rng.gamma(0.6, 1.0, len(place))
+    share /= np.bincount(place, share)[place]
+    s, found, phase = np.zeros((len(mix.COLUMNS), len(place))), [], rng.uniform(0, 6.28, size)
+    for k in range(450):
+        theta = rng.gamma(np.maximum(share * strength, 1e-9))
+        theta /= np.maximum(np.bincount(place, theta, minlength=size), 1e-300)[place]
+        load = lines * (1 + 0.8 * np.sin(6.28 * k / 360 + phase)) * rng.gamma(5, 0.2, size)
+        x = rng.poisson(rng.poisson(load + mix.LEAST_LINES)[place] * theta).astype(float)
+        none = np.zeros(len(place), dtype=bool)
+        blocks = mix.Blocks(size, place, x, none, none | (k > 20), np.full(size, 10.0))
+        belief = mix.believe(s, blocks, P)
+        weight = 1 / (1 + P.outlier_share * np.exp(np.minimum(np.nan_to_num(belief.score), 50.0)))
+        mix.learn(s, blocks, belief, weight[place], P)
+        if k >= 120:
+            found.append(belief.score)
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize(
+    ("strength", "lines", "kinds"),
+    [(30.0, 200.0, (3, 12)), (200.0, 200.0, (3, 12)), (200.0, 2000.0, (3, 12)), (200.0, 200.0, (2, 2))],
+)
+def test_on_a_clean_fleet_surprise_is_a_probability_whatever_the_load(
+    strength: float, lines: float, kinds: tuple[int, int]
+) -> None:
+    score = clean(1, strength=strength, lines=lines, kinds=kinds)
+    score = score[~np.isnan(score)]
+    assert len(score) > 80_000
+    for chance in (1e-2, 1e-3):
+        assert 0.3 < (score >= -math.log(chance)).mean() / chance < 2
+    assert (score >= -math.log(1e-4)).mean() / 1e-4 < 2
+
+
+def test_what_was_told_is_left_out_and_the_rest_is_as_it_was() -> None:
+    s = np.zeros((len(mix.COLUMNS), 3))
+    s[mix.SUM], s[mix.LINES] = [800.0, 150.0, 50.0], 1000.0
+    now = [np.array([100.0, 19.0, 400.0])]
+    told, settled = np.array([False, False, True]), np.ones(3, dtype=bool)
+    blocks = mix.Blocks(1, np.zeros(3, dtype=np.int64), now[0], told, settled, np.array([10.0]))
+    belief = mix.believe(s, blocks, P)
+    assert belief.counted.tolist() == [True, True, False]
+    assert belief.share[:2] == pytest.approx([800 / 950, 150 / 950], rel=1e-2)
+    assert belief.score[0] < 1
+    mix.learn(s, blocks, belief, np.ones(3), P)
+    assert s[mix.SUM, 2] / s[mix.LINES, 2] == pytest.approx(0.05)
+    assert s[mix.LINES, 0] == pytest.approx(1000 + 119 / 0.95, rel=1e-3)
+
+
+TEMPLATES = (
+    ("info", "GET <*> 200 <*>"),
+    ("info", "GET <*> 304 <*>"),
+    ("debug", "cache hit <*>"),
+    ("warn", "slow answer <*> ms"),
+    ("error", "timeout after <*> ms"),
+)
+USUAL = (0.5, 0.3, 0.15, 0.04, 0.01)
+FAILING = (0.4, 0.25, 0.1, 0.04, 0.21)
+OTHERS = (0.3, 0.5, 0.15, 0.04, 0.01)
+
+
+class Service:
+    """Lines of a service, whose load has a rhythm and bursts."""
+
+    def __init__(self, seed: int = 0, host: str = "vm-1") -> None:
+        self.rng, self.host, self.k = np.random.default_rng(seed), host, 0
+
+    def windows(self, count: int, shares: Sequence[float] = USUAL, load: float = 60.0) -> Iterator[dict[str, Row]]:
+        for _ in range(count):
+            self.k += 1
+            lines = load * (1 + 0.6 * np.sin(2 * np.pi * self.k / 360)) * self.rng.gamma(4, 0.25)
+            found = zip(TEMPLATES, self.rng.poisson(lines * np.array(shares)).tolist(), strict=True)
+            yield {
+                f"template/{self.host}/nginx/{level}/{text[:5].strip()}{level}{at}": (n, text)
+                for at, ((level, text), n) in enumerate(found)
+                if n
+            }
+
+
+def statement(novelty: Novelty) -> Statement:
+    """As `detect` writes it and `correlate` reads it."""
+    parts = parse(novelty.series)
+    record = {**vars(novelty), "id": f"{novelty.series}|{novelty.start}"}
+    return Statement.of(record | {"host": parts.host, "service": parts.service, "level": parts.level})
+
+
+def of_mix(said: Iterable[Novelty]) -> list[Novelty]:
+    return [n for n in said if n.part == "mix"]
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[dict[str, bytes], int, Service]:
+    """A detector that has known a service for two hours without a word, when that was, and the service."""
+    service, teller = Service(), Teller(ShardDetector(P))
+    assert of_mix(teller.tell(service.windows(720))) == []
+    return teller.detector.dump(), teller.now, service
+
+
+@pytest.fixture
+def service(known: tuple[dict[str, bytes], int, Service]) -> Service:
+    return deepcopy(known[2])
+
+
+@pytest.fixture
+def teller(known: tuple[dict[str, bytes], int, Service]) -> Teller:
+    return Teller(ShardDetector.load(known[0], P), known[1])
+
+
+def test_a_load_with_a_rhythm_does_not_move_the_mix(teller: Teller, service: Service) -> None:
+    assert of_mix(teller.tell(service.windows(720, load=60), service.windows(180, load=8))) == []
+
+
+def test_errors_are_a_greater_share_of_fewer_lines(teller: Teller, service: Service) -> None:
+    said = teller.tell(service.windows(12, FAILING, load=15), service.windows(60))
+    mixed = of_mix(said)
+    assert words(n for n in mixed if n.status != "update") == [
+        (SERVICE, "open", "anomaly"),
+        (SERVICE, "close", "anomaly"),
+    ]
+    first = mixed[0]
+    assert first.reason.startswith("'ERROR timeout after <*> ms' is ")
+    assert " % of nginx's lines, expected 0" in first.reason
+    assert first.value > first.upper > first.typical == pytest.approx(1, abs=0.4)
+    assert first.unit == "%"
+    assert first.template == "timeout after <*> ms"
+    assert first.provisional
+    assert first.start < first.window_end
+
+
+def test_one_strange_window_is_no_shift(teller: Teller, service: Service) -> None:
+    assert of_mix(teller.tell(service.windows(1, FAILING, load=300), service.windows(60))) == []
+
+
+def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(teller: Teller, service: Service) -> None:
+    said = of_mix(teller.tell(service.windows(400, OTHERS)))
+    assert words(n for n in said if n.status != "update" or n.kind == "change") == [
+        (SERVICE, "open", "anomaly"),
+        (SERVICE, "update", "change"),
+        (SERVICE, "close", "change"),
+    ]
+    change = next(n for n in said if n.kind == "change")
+    assert change.window_end - change.start == pytest.approx(60_000 * P.persistence_minutes, abs=120_000)
+    assert (change.before, change.after) == pytest.approx((30, 50), abs=4)
+    assert change.reason.startswith("new mix of nginx's lines since ")
+    assert of_mix(teller.tell(service.windows(360, OTHERS))) == []
+
+
+def test_an_anomalous_mix_is_not_learnt(teller: Teller, service: Service) -> None:
+    teller.tell(service.windows(20, FAILING, load=20), service.windows(60))
+    row = teller.detector.believes(next(n for n in teller.scores[-1].series if "error" in n))
+    assert row["mix_sum"] / row["mix_lines"] == pytest.approx(0.01, abs=0.005)
+
+
+def test_a_burst_that_its_rate_tells_is_one_incident(teller: Teller, service: Service) -> None:
+    said = teller.tell(service.windows(20, (*USUAL[:4], 1.0)), service.windows(90))
+    correlator, found = Correlator(CorrelationParameters()), set()
+    for end in sorted({novelty.window_end for novelty in said}):
+        statements = [statement(novelty) for novelty in said if novelty.window_end == end]
+        found |= {incident.id for incident in correlator.step(end, statements)}
+    assert {n.part for n in said} >= {"rate"}
+    assert len(found) == 1
+
+
+def test_what_a_rate_has_told_the_mix_does_not_tell_again(teller: Teller, service: Service) -> None:
+    """A rate that is the new normal has a new share, which is learnt and not told."""
+    said = teller.tell(service.windows(500, (*USUAL[:4], 0.6)))
+    rate = [n for n in said if n.part == "rate" and n.kind == "change"]
+    assert rate
+    assert [n for n in of_mix(said) if n.status == "open" and n.window_end > rate[0].window_end] == []
+
+
+def test_a_burst_that_its_rate_tells_at_once_is_left_out(teller: Teller, service: Service) -> None:
+    said = teller.tell(service.windows(20, (*USUAL[:4], 30.0)), service.windows(60))
+    assert {n.part for n in said} == {"rate"}
+
+
+def test_a_template_alone_has_no_mix_and_one_that_joins_it_is_learnt_first() -> None:
+    teller, service = Teller(ShardDetector(replace(P, warm_up_minutes=5))), Service()
+    for rows in service.windows(120):
+        teller.tell([{name: row for name, row in rows.items() if "200" in str(row)}])
+    assert of_mix(teller.tell(service.windows(120))) == []
+
+
+def test_hosts_of_a_service_that_share_a_shard_are_judged_apart() -> None:
+    teller, one, other = Teller(ShardDetector(replace(P, warm_up_minutes=5))), Service(), Service(1, "vm-2")
+    teller.tell(a | b for a, b in zip(one.windows(150), other.windows(150), strict=True))
+    said = teller.tell(a | b for a, b in zip(one.windows(20, OTHERS), other.windows(20), strict=True))
+    assert {n.series for n in of_mix(said)} == {SERVICE}
+
+
+def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], int, Service]) -> None:
+    rule = Rule(kind="service", service="nginx", mute=True)
+    teller = Teller(ShardDetector.load(known[0], Controlled(rules=(rule,))), known[1])
+    assert of_mix(teller.tell(deepcopy(known[2]).windows(30, OTHERS))) == []
+    assert "mix" in teller.detector.dump()["episodes"].decode(errors="ignore")
+
+
+def test_a_dump_in_the_middle_of_a_block_goes_on_bit_for_bit(known: tuple[dict[str, bytes], int, Service]) -> None:
+    whole, first = (Teller(ShardDetector.load(known[0], P), known[1]) for _ in range(2))
+    story = [*deepcopy(known[2]).windows(150, OTHERS, load=9)]
+    whole.tell(story)
+    first.tell(story[:77])
+    second = Teller(ShardDetector.load(first.detector.dump(), P), first.now)
+    second.tell(story[77:])
+    assert list(map(repr, whole.said)) == list(map(repr, first.said + second.said))
+    assert of_mix(whole.said)
+    assert whole.detector.dump() == second.detector.dump()
