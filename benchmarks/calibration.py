@@ -1,6 +1,7 @@
 """Are scores probabilities? exp(-score) of normal rows against the uniform law, in the body and in the tail.
 
-    python -m benchmarks.calibration [--data DIR] [--only simulated nab smd asd] [--hours 30] [--seed 1] [--json]
+    python -m benchmarks.calibration [--data DIR] [--only simulated nab smd asd] [--machines 10] [--hours 30] [--seed 1]
+                                     [--json]
 
 Normal rows are those of a simulated fleet without faults, and the rows of the collections that carry no label, once a series is
 a day old. `base` is by the law of normal data at large, `score` by that of each series.
@@ -76,9 +77,9 @@ def hosts(data: Path, name: str) -> Iterator[Normal]:
         yield alike(host.times, host.values, counted)
 
 
-def fleet(hours: float, seed: int) -> Iterator[Normal]:
+def fleet(machines: int, hours: float, seed: int) -> Iterator[Normal]:
     """A simulated fleet without faults."""
-    simulation = simulate(SimulatorSettings(hosts=10, hours=hours, seed=seed, scenario="clean", logs_per_second=0.0))
+    simulation = simulate(SimulatorSettings(hosts=machines, hours=hours, seed=seed, scenario="clean", logs_per_second=0.0))
     rows = rows_of(simulation)
     gauges, counters = (rows[rows["series"].str.startswith(kind)] for kind in ("gauge/", "counter/"))
     values = gauges.pivot_table(index="window_end", columns="series", values="mean")
@@ -183,12 +184,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/")
     parser.add_argument("--only", nargs="+", choices=("simulated", "nab", *collections.HOST_COLLECTIONS))
+    parser.add_argument("--machines", type=int, default=10, help="size of the simulation")
     parser.add_argument("--hours", type=float, default=30.0, help="length of the simulation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     data = chosen.data / "data"
-    sources = {"simulated": lambda: fleet(chosen.hours, chosen.seed), "nab": lambda: nab(data)}
+    sources = {"simulated": lambda: fleet(chosen.machines, chosen.hours, chosen.seed), "nab": lambda: nab(data)}
     sources |= {name: partial(hosts, data, name) for name in collections.HOST_COLLECTIONS}
     found: dict[str, dict[str, float]] = {}
     for name in chosen.only or sources:
