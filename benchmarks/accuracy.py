@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.contenders import CHALLENGERS, CHANGES, DETECTOR, Contender
+from benchmarks.contenders import CHALLENGERS, DETECTOR, Contender
 from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
@@ -88,9 +88,7 @@ def named(items: Iterable[Any], results: Iterable[Any]) -> dict[str, Any]:
 def contenders(collection: str, *, challenged: bool) -> Iterator[Contender]:
     """Who is measured on a collection. Challengers judge series one by one in Python, so they take the univariate one."""
     yield DETECTOR
-    if collection == "tcpd":
-        yield CHANGES
-    elif collection == "nab" and challenged:
+    if collection == "nab" and challenged:
         yield from CHALLENGERS
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.collections import Host, Series
-from models import change
-from models.change import ChangeParameters, ChangeState
 from models.detector import Parameters
 from models.host_score import HostParameters
 from models.table_score import TableScorer, rising
@@ -63,25 +61,7 @@ class Contender:
         return replace(self.parameters, window_seconds=float(np.median(np.diff(times))) / 1000)
 
 
-@dataclass(frozen=True)
-class ChangeContender(Contender):
-    """`models.change` alone, which announces changes of state and is not in the chain."""
-
-    change: ChangeParameters = field(default_factory=ChangeParameters)
-
-    def changes_of(self, series: Series) -> list[int]:
-        """Rows at which a new state begins."""
-        state, found = ChangeState(1), []
-        for now, value in zip(series.times, series.values, strict=True):
-            if np.isfinite(value):
-                verdict = change.step(state, np.array([now]), np.array([value]), self.change)
-                if verdict.announced[0]:
-                    found.append(int(np.searchsorted(series.times, verdict.start[0], side="right")))
-        return sorted({row for row in found if 0 < row < len(series.times)})
-
-
 DETECTOR = Contender("kappa")
-CHANGES = ChangeContender("kappa, models/change.py alone")
 CHALLENGERS = tuple(
     Contender(f"challenger {name.rpartition('.')[2]}", Parameters(challenger=name))
     for name in ("river.anomaly.HalfSpaceTrees", "sklearn.ensemble.IsolationForest")

@@ -336,6 +336,17 @@ class Univariate:
             spreads[:, row] *= loose
         self.state.cold_changed = True
 
+    def widen(self, row: int, factor: float) -> None:
+        """A series spreads by so many times what it did for good: at its level, in its steps, in its means."""
+        hot = self.state.hot
+        growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2
+        hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
+        hot["well_sums"][[HEALTHY.index(m) for m in (LOG_LEVEL, STEP, FAST, RHYTHM)], row] *= growth
+        hot["well_sums"][VALUE, row] *= growth
+        least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
+        rough = np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least)
+        hot["mean"][ROUGH, row] = hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
+
 
 def spread(mean: Floats, sums: Floats, weight: Floats, least: Floats, p: UnivariateParameters) -> Floats:
     """The scale of the healthy state's value."""

@@ -364,3 +364,12 @@ def test_a_fault_in_a_short_history_stays_strange() -> None:
     base = column(tell(u, x[:, None], minutes=1 / 6), "base")[:, 0]
     assert base[180:360].max() < 11
     assert np.median(base[-30:]) > 11.2
+
+
+def test_a_gauge_that_is_zero_and_has_many_points_a_window_is_no_infinity() -> None:
+    model, row = Univariate(UnivariateParameters()), np.array([0])
+    model.state.grow(1)
+    for k in range(50):
+        answers = model.step(1_767_571_200_000 + 60_000 * k, row, np.array([6]), np.zeros(1), np.zeros(1))
+    assert np.isfinite(model.state.hot["mean"]).all()
+    assert np.isfinite(answers.base).all()
