@@ -79,7 +79,9 @@ def hosts(data: Path, name: str) -> Iterator[Normal]:
 
 def fleet(machines: int, hours: float, seed: int) -> Iterator[Normal]:
     """A simulated fleet without faults."""
-    simulation = simulate(SimulatorSettings(hosts=machines, hours=hours, seed=seed, scenario="clean", logs_per_second=0.0))
+    simulation = simulate(
+        SimulatorSettings(hosts=machines, hours=hours, seed=seed, scenario="clean", logs_per_second=0.0)
+    )
     rows = rows_of(simulation)
     gauges, counters = (rows[rows["series"].str.startswith(kind)] for kind in ("gauge/", "counter/"))
     values = gauges.pivot_table(index="window_end", columns="series", values="mean")
