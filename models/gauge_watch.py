@@ -44,7 +44,8 @@ class Answers:
     """What is said of each row, `(n,)`: see `Scores`.
 
     `base` is what the model says by the law of normal data at large, `stuck` what the run of repeated values says: episodes
-    go by them. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
+    go by them. `doubt` is by how much that law is surer than the series' own, nats: how surprising an episode is goes by its
+    own. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
     far off the last one was, `health` what a host goes by.
     """
 
@@ -54,6 +55,7 @@ class Answers:
     lower: Floats
     upper: Floats
     base: Floats
+    doubt: Floats
     stuck: Floats
     speaker: Floats
     health: Floats
@@ -100,7 +102,7 @@ class GaugeWatch:
                 said.append(self._open(row) if lasts[j] or not changed[j] else self._turn(row))
             elif episode.cause in CAUSES and not episode.over:
                 said += self._go_on(episode, row)
-            answers.score[j] = np.maximum(answers.score[j], row.score)  # what the episode goes by
+            answers.score[j] = np.maximum(answers.score[j], answers.base[j])  # what the episode goes by
         return answers, said
 
     def _lasts(self, s: Floats, answers: Answers, now: int) -> NDArray[np.bool_]:
@@ -168,7 +170,8 @@ class GaugeWatch:
         score, speaker = np.maximum(said.score, stuck), said.speaker.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             stays = (values - said.typical) / (before - said.typical)
-        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health, stays)
+        doubt = said.base - said.score
+        found = (score, values, said.typical, lower, said.upper, said.base, doubt, stuck, speaker, said.health, stays)
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
@@ -323,7 +326,9 @@ class _Row:
 
     @property
     def score(self) -> float:
-        return float(np.maximum(self.answers.base[self.at], self.answers.stuck[self.at]))
+        """What is held against chance: the surprise in this very series, with what rules and labels take from it."""
+        own = np.maximum(self.answers.base[self.at] - self.answers.doubt[self.at], 0.0)
+        return float(np.maximum(own, self.answers.stuck[self.at]))
 
     @property
     def value(self) -> float:
