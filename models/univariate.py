@@ -315,25 +315,36 @@ class Univariate:
         hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
     def adopt(self, row: int, level: float) -> None:
-        """A series stands at `level` for good: what it was at every hour moves there, and is held loosely."""
+        """A series stands at `level` for good: its healthy state moves there, as wide as the level is higher, held loosely.
+
+        What it has ever been moves as well. A young series holds that loosely, too, and keeps what it was at other hours: it
+        has not shown yet whether the level is that of the hour. One that has been seen for longer moves at all hours and holds
+        on to how it spreads, but for the widening of counts (variance with the level), while the level is of the same order
+        of magnitude: else a few rows after an event would outweigh weeks before it.
+        """
         hot, cold = self.state.hot, self.state.cold
         self.settle(row)
         before = hot["well_mean"][VALUE, row]
         growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
         size = hot["long_size"][0, row] / hot["long_weight"][0, row]
+        young = float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
+        loosely = young or growth >= MOST_GROWTH
         hot["fast"][0, row] = level
         hot["overall"][0, row] += level - before
-        cold["origin"][0, row] += level - before
-        for mean, sums in (("mean", "sums"), ("well_mean", "well_sums")):
+        moved = hot["hour_mean"] if young else cold["origin"]
+        moved[0, row] += level - before
+        for mean in ("mean", "well_mean"):
             hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
             hot[mean][FAST, row] = level
-            hot[sums][[STEP, FAST, RHYTHM], row] *= growth**2
         hot["well_mean"][VALUE, row] = level
         hot["well_sums"][VALUE, row] *= growth**2
-        for weights, spreads in ((hot["weight"], hot["sums"][:WITHIN]), (hot["well_weight"], hot["well_sums"])):
+        hot["sums"][[STEP, FAST, RHYTHM], row] *= growth**2 if loosely else growth
+        hot["well_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
+        memories = [(hot["well_weight"], hot["well_sums"]), (hot["weight"], hot["sums"][:WITHIN])]
+        for weights, sums in memories if loosely else memories[:1]:
             loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
             weights[:, row] *= loose
-            spreads[:, row] *= loose
+            sums[:, row] *= loose
         self.state.cold_changed = True
 
     def widen(self, row: int, factor: float) -> None:
