@@ -218,9 +218,8 @@ def up(config: Config = None, as_json: Json = False) -> None:
     if as_json:
         print_json(dataclasses.asdict(found))
         return
-    out.print(
-        f"Kafka at {found.kafka}, Elasticsearch at {found.elasticsearch}; `kappa down` stops them", highlight=False
-    )
+    line = f"Kafka at {found.kafka}, Elasticsearch at {found.elasticsearch}; `kappa down` stops them"
+    out.print(line, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -333,7 +332,8 @@ def label(
     if as_json:
         print_json(said)
         return
-    out.print(f"{label}: {len(said['series'])} series of incident {incident}", markup=False, highlight=False)
+    line = f"{label}: {len(said['series'])} series of incident {incident}"
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

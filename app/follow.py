@@ -38,20 +38,28 @@ class Around:
     beside: ExitStack
     ask: state_commands.Ask | None = None
     begun: bool = field(default=False, init=False)
+    server: HealthServer | None = field(default=None, init=False)
+
+    def listen(self) -> None:
+        """Take the port of metrics. Jobs take a minute to start, in vain if it turns out then that somebody has it."""
+        own = self.settings.health
+        if own.port is not None and self.server is None:
+            ask = self.answer if "detect" in self.names else None
+            self.server = HealthServer(self.health, own.host, own.port, ask)
+            self.beside.callback(self.server.close)
 
     def begin(self) -> None:
         """Start it, once: not before it is known that jobs may run, because heartbeats are written into the log."""
         if self.begun:
             return
         self.begun = True
+        self.listen()
         if self.heartbeats:
             inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
             self.beside.enter_context(Heartbeats(topics.client_options(self.settings), inputs))
-        own = self.settings.health
-        if own.port is not None:
-            ask = self.answer if "detect" in self.names else None
-            server = self.beside.enter_context(HealthServer(self.health, own.host, own.port, ask))
-            self.report(f"metrics and health at {server.address}/metrics and {server.address}/healthz")
+        if self.server is not None:
+            address = self.beside.enter_context(self.server).address
+            self.report(f"metrics and health at {address}/metrics and {address}/healthz")
         if "extract" in self.names:
             self.beside.enter_context(self.watch)
 
@@ -87,6 +95,7 @@ def run_until_stopped(
             with version_locks.taken(own, locks_of(own, names, origin, origins)) as busy:
                 if not busy:
                     said = ""
+                    around.listen()
                     run_version(own, around, origin, origins, accept_gap, stopping, follow)
                     continue
             if not follow:

@@ -187,13 +187,17 @@ class HealthServer:
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 
+    def close(self) -> None:
+        """Let go of the port, whether it has begun to answer or not."""
+        self._server.server_close()
+
     def __enter__(self) -> HealthServer:
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._server.shutdown()
-        self._server.server_close()
+        self.close()
         self._thread.join()
 
 

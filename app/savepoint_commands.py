@@ -44,7 +44,7 @@ def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
     from app.spark import own_session
     from replay import take
 
-    take.pinned(settings)  # a version that never ran is refused before Spark starts
+    take.check_begun(settings)  # refused before Spark starts, which takes a while
     with own_session(settings, "kappa-savepoint", report) as spark:
         return take.take(spark, settings, name, report)
 

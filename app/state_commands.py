@@ -47,10 +47,12 @@ def ask(settings: Settings, series: str, report: Report = lambda line: None) -> 
     if not (settings.checkpoint("detect") / "metadata").exists():
         msg = f"version {settings.version} has never run; `kappa run detect`, or name another with --version"
         raise InputError(msg)
-    report("no job runs that could answer: starting Spark to read its state, which takes some seconds")
     from app.spark import session
-    from replay.state import believes
+    from replay.state import believes, committed, host_in
 
+    host_in(series)
+    committed(settings, settings.checkpoint("detect"))  # what cannot be answered is refused before Spark starts
+    report("no job runs that could answer: starting Spark to read its state, which takes some seconds")
     return believes(session(settings, report=report), as_begun(settings), series)
 
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.contenders import CHALLENGERS, CHANGES, DETECTOR, Contender
+from benchmarks.contenders import CHALLENGERS, DETECTOR, Contender
 from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
@@ -47,6 +47,7 @@ COLUMNS = {
         "false_rows": "false rows",
         "best_standard": "best",
         "split": "split",
+        "files": "files",
     },
     "smd": HOSTS,
     "asd": HOSTS,
@@ -67,9 +68,9 @@ def measure(shared: Path, collection: str, contender: Contender, apply: Apply) -
     """Figures of a contender on a collection, and the seconds that it took."""
     began, data = time.perf_counter(), shared / "data"
     if collection == "nab":
-        series = list(collections.nab(data))
+        series = contender.given(list(collections.nab(data)))
         scores = named(series, apply(contender.score_series, series))
-        figures = judges.judge_nab(shared, scores, 1.0)  # scores are in thresholds
+        figures = judges.judge_nab(shared, scores, 1.0) | {"files": len(series)}  # scores are in thresholds
     elif collection == "tcpd":
         series = list(collections.changes(data))
         figures = judges.judge_changes(shared, named(series, apply(contender.changes_of, series)))
@@ -88,9 +89,7 @@ def named(items: Iterable[Any], results: Iterable[Any]) -> dict[str, Any]:
 def contenders(collection: str, *, challenged: bool) -> Iterator[Contender]:
     """Who is measured on a collection. Challengers judge series one by one in Python, so they take the univariate one."""
     yield DETECTOR
-    if collection == "tcpd":
-        yield CHANGES
-    elif collection == "nab" and challenged:
+    if collection == "nab" and challenged:
         yield from CHALLENGERS
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,46 @@ from models.templates import template_id, template_of
 from models.windows import Floats
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
+WINDOWS = "combined_windows.json"
 HOST_MEASURES = ("auc_pr", "best_f1", "vus_pr", "event_recall", "precision", "false_per_day")
 
 
 def judge_nab(shared: Path, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
-    """Standard, low FP and low FN at the threshold that is fixed beforehand; `split`, and `best` of each for comparison."""
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results"
-        for name, values in scores.items():
-            _write(results / name, ("anomaly_score",), ([_text(value)] for value in values))
-        data = shared / "data" / "nab"
-        about = [str(results), "--data", str(data / "data"), "--labels", str(data / "labels")]
-        fixed = _run(shared / "score" / "nab_score.py", [*about, "--threshold", repr(threshold)])["results"]
-        free = _run(shared / "score" / "nab_score.py", [*about, "--split"])["results"]
+    """Standard, low FP and low FN at the threshold that is fixed beforehand; `split`, and `best` of each for comparison.
+
+    Files that there are no scores of do not count.
+    """
+    fixed = _nab(shared, scores, ["--threshold", repr(threshold)])
+    free = _nab(shared, scores, ["--split"])
     figures = {profile: fixed[profile]["score"] for profile in PROFILES}
     figures |= {"windows_found": fixed["standard"]["windows_found"], "false_rows": fixed["standard"]["false_rows"]}
     figures |= {f"best_{profile}": free[profile]["score"] for profile in PROFILES}
     return figures | {"split": free["standard"]["split_score"]}
+
+
+def nab_profiles(shared: Path, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
+    """Standard, low FP and low FN at a threshold."""
+    found = _nab(shared, scores, ["--threshold", repr(threshold)])
+    return {profile: found[profile]["score"] for profile in PROFILES}
+
+
+def _nab(shared: Path, scores: Mapping[str, Floats], options: Sequence[str]) -> dict[str, Any]:
+    """What NAB's scorer says."""
+    with tempfile.TemporaryDirectory() as folder:
+        results, data = Path(folder) / "results", shared / "data" / "nab"
+        for name, values in scores.items():
+            _write(results / name, ("anomaly_score",), ([_text(value)] for value in values))
+        _write_windows(data / "labels", Path(folder) / "labels", scores)
+        about = [str(results), "--data", str(data / "data"), "--labels", str(Path(folder) / "labels")]
+        found: dict[str, Any] = _run(shared / "score" / "nab_score.py", [*about, *options])["results"]
+    return found
+
+
+def _write_windows(source: Path, target: Path, names: Iterable[str]) -> None:
+    """The windows of some files: the scorer judges exactly those that it finds."""
+    known = json.loads((source / WINDOWS).read_text())
+    target.mkdir()
+    (target / WINDOWS).write_text(json.dumps({name: known[name] for name in names}))
 
 
 def judge_hosts(shared: Path, collection: str, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:

@@ -1,20 +1,29 @@
 """A passing outlier, or a change of state? Competing explanations of the latest windows, compared by evidence.
 
-The series has had a regime A (`regression`: a level and a trend). The rows since some start may be explained by
+What a series has been, its level m and spread s, is what the univariate model knows of it. While it is in doubt, its rows since
+some start may be explained by
 
-    old        A goes on                                             level    a new level, as it was otherwise
-    outlier    A goes on, and these are wide of it (ten scales)      trend    a new level and a new trend
-    spread     A's level with a spread of its own                    back     the regime before A again
+    old       it goes on, with a row ten spreads wide now and then:  (1 - e) t(m, s) + e t(m, 10 s)
+    spread    the old level with a spread of its own                 trend   a line through the latest rows
+    level     one new level with a spread of its own, since          back    the regime before, after a change
+              one moment
 
-each with a log evidence against `old`, gathered row by row from a start of its own as in Page's test with learnt
-alternatives:
+Each predicts every row before it learns it, and evidence is gathered as in Page's test with learnt alternatives:
 
-    L_i += (1 - r) / (1 + r) clip(ln p_i(x) - ln p_A(x), -c, c)
+    L_level += clip(ln p_level(x) - max(ln p_old(x), ln p_spread(x)), -c, c)        alike for spread and back against old
 
-r is the first autocorrelation of A's residuals: neighbours that depend on each other are less evidence. Where L_i <= 0 its
-start moves to the next row. A change is announced when its best explanation leads both
-`old` and `outlier` by `threshold_nats` after at least `least_rows` rows: once, with where it began; that explanation's
-regime is A then. Until then the state is provisional: `undecided`. It fails on changes slower than A's memory.
+It begins with `HEAD` nats at a row that strays, so that a first row or two may miss; where it is used up, the explanation is.
+So it is where others have explained the latest rows better by `against_nats`: a ramp is no level, however far away it is, and values that are back
+at the old level end the new one at once. A row of a series whose neighbours depend on each other is worth w <= 1 rows
+(`dependence`), so what counts is w (L - HEAD).
+
+    a change     has lasted, goes on, and either is beyond doubt for what the series has been (an episode is open), or brings as
+                 much evidence as a loud metric must
+    a trend      leads while values are on their way: nothing is learnt from it
+    a return     to the regime before a change needs evidence, and no time
+
+Nothing is announced while no explanation has won: `undecided`. Where all evidence is used up, the series is in doubt no more. It fails
+on changes so slow that the old regime learns them.
 """
 
 from __future__ import annotations
@@ -22,47 +31,50 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from models import regression as reg
-from models.store import part, read_part
+from models.doubts import TREND as TREND_COLUMNS
+from models.doubts import Table
 from models.windows import Floats
 
-EXPLANATIONS = ("old", "outlier", "spread", "level", "trend", "back")
-OLD, OUTLIER, SPREAD, LEVEL, TREND, BACK = range(len(EXPLANATIONS))
-CHANGES = (SPREAD, LEVEL, TREND, BACK)
-WIDE = 10.0
-AUTO_KEPT = 0.98  # memory of the autocorrelation: about 35 rows
-AUTO_ROWS, AUTO_PRIOR, AUTO_MOST = 10.0, 3.0, 0.97  # residuals are taken to depend on each other until seen otherwise
-AUTO_CLIP = 3.0
-LEAST_VARIANCE = 1e-18  # as a share of the level's square
-TIGHT = 1e9  # rows that a trend of zero is worth: a level
-USUAL_ROWS = 50.0
-BACK_ROWS = 10.0  # rows that the regime before is worth when it comes back
+EXPLANATIONS = ("old", "spread", "level", "trend", "back")
+OLD, SPREAD, LEVEL, TREND, BACK = range(len(EXPLANATIONS))
+WIDE, DEGREES = 10.0, 8.0
+HEAD = 2.0
+CALM = 3.0  # nats against an explanation that goes on
+FARTHEST = 1e12  # spreads: squares of larger values would overflow single precision
+SHAPE = 1.0  # of the prior of a spread: it is worth two rows
+SINGLE = 3e38
+LN2 = float(np.log(2))
 
 
 @dataclass(frozen=True)
 class ChangeParameters:
-    """What it takes to believe in a change.
+    """What it takes to doubt, and to believe in a change.
 
-    `threshold_nats`   lead of a change over the old regime and over an outlier. Raising it: fewer changes, later.
-    `clip_nats`        the most that one row can say.
-    `level_rows`       rows that the prior of a new level is worth: the smaller, the wider it is, and the stronger the
-                       evidence that a new level must bring.
-    `trend_rows`       the same of a trend, which is zero beforehand.
-    `least_rows`       rows that a new regime must have.
-    `begin_rows`       rows from which the first regime is believed.
-    `half_life_days`   memory of a regime.
+    `open_scales`    so many spreads from its level a series is in doubt.
+    `clip_nats`      the most that one row can say.
+    `against_nats`   evidence for others that ends an explanation.
+    `outlier_share`  of rows are wide of what is usual.
+    `level_rows`     rows that the prior of a new level, around the old one, is worth: the smaller, the wider it is.
+    `trend_rows`     the same of a trend, around 0.
+    `half_life_rows` memory of the trend.
+    `least_rows`     rows that a new regime must have.
+    `back_rows`      rows that a return must have.
+    `back_hours`     the regime before a change is remembered for so long.
     """
 
-    threshold_nats: float = 8.0
+    open_scales: float = 2.5
     clip_nats: float = 5.0
+    against_nats: float = 8.0
+    outlier_share: float = 0.01
     level_rows: float = 0.01
     trend_rows: float = 1000.0
-    least_rows: int = 5
-    begin_rows: int = 10
-    half_life_days: float = 7.0
+    half_life_rows: float = 18.0
+    least_rows: float = 12.0
+    back_rows: float = 6.0
+    back_hours: float = 24.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is not above 0."""
@@ -73,183 +85,205 @@ class ChangeParameters:
 
 
 @dataclass(frozen=True)
+class Look:
+    """A row of each series in doubt, `(n,)`: the value, level and spread that the series has had, whether it is loud (an
+    episode is open) and has been for long (`settled`).
+
+    `before` and `now` are the ends of the last window with a row and of this one, ms; `worth` is that of a row of evidence;
+    `lasting` how long a change must have lasted, ms; `asked` how much evidence it takes, nats.
+    """
+
+    x: Floats
+    place: Floats
+    scale: Floats
+    loud: NDArray[np.bool_]
+    settled: NDArray[np.bool_]
+    before: Floats
+    now: float
+    worth: Floats
+    lasting: float
+    asked: Floats
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What is thought of each series after a row, `(n,)`.
 
-    `announced`: a change, just now; it began at `start` (ms), `what` of `EXPLANATIONS` it is, levels `before` and `after`.
-    `undecided`: rows do not fit, and the evidence has not decided. `lead` is that of the best change, nats.
+    `what` of `EXPLANATIONS` leads. `announced`: it has won, just now; it began after `start` (ms); `after` is its level, `spread` its spread,
+    `lead` its evidence, nats. `over`: nothing is left to doubt.
     """
 
-    announced: NDArray[np.bool_]
-    undecided: NDArray[np.bool_]
     what: NDArray[np.int8]
+    announced: NDArray[np.bool_]
     start: Floats
-    before: Floats
     after: Floats
+    spread: Floats
     lead: Floats
+    over: NDArray[np.bool_]
 
 
-class ChangeState:
-    """Regimes and evidence of a number of series: `regimes` (3, columns, n) of A and the two candidates, and the rest."""
+@dataclass(frozen=True)
+class Densities:
+    """ln of what each explanation has said of a row, `(n,)`, -inf where it says nothing."""
 
-    def __init__(self, series: int) -> None:
-        self.regimes = np.zeros((3, len(reg.COLUMNS), series))  # A, candidates of LEVEL and TREND
-        self.evidence = np.zeros((len(EXPLANATIONS), series))
-        self.spread = np.zeros((2, series))  # shape and sum of the spread since the start
-        self.back = np.full((3, series), np.nan)  # location, scale, degrees of freedom of the regime before A
-        self.auto = np.zeros((3, series))  # sums of squares and of products of residuals, the last one
-        self.start = np.zeros((len(EXPLANATIONS), series))  # ms: the last row before each explanation's start
-        self.rows = np.zeros((len(EXPLANATIONS), series))  # rows since then
-        self.clock = np.zeros((2, series))  # ms: the last row; seconds between rows, usually
-        self.first = np.zeros((2, series))  # mean and sum of squares of the first rows
-
-    def dump(self) -> bytes:
-        """All arrays as one Arrow part, a row a series."""
-        columns = {}
-        for name, array in vars(self).items():
-            flat = np.ascontiguousarray(np.moveaxis(array, -1, 0)).reshape(array.shape[-1], -1)
-            columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), flat.shape[1])
-        return part(columns, {"columns": list(columns)})
-
-    @classmethod
-    def load(cls, data: bytes) -> ChangeState:
-        """The inverse of `dump`."""
-        arrays, _ = read_part(data)
-        state = cls(len(next(iter(arrays.values()))))
-        for name, array in vars(state).items():
-            flat = arrays[name].flatten().to_numpy(zero_copy_only=False)
-            shape = (array.shape[-1], *array.shape[:-1])
-            setattr(state, name, np.ascontiguousarray(np.moveaxis(flat.reshape(shape), 0, -1)))
-        return state
+    old: Floats
+    spread: Floats
+    level: Floats
+    trend: Floats
+    back: Floats
 
 
-def step(state: ChangeState, now: Floats, x: Floats, p: ChangeParameters) -> Verdict:
-    """Weigh a row of every series, `now` in ms and finite `x`, both `(n,)`, then learn it in place."""
-    s = state
-    before, kept = _tick(s, now, x, p)
-    old = s.regimes[0]
-    place, scale, df = reg.predict(old, np.zeros_like(x))
-    z = (x - place) / scale
-    ready = old[reg.ROWS] >= p.begin_rows
-    _open(s, ready & (s.rows == 0), before, place, p)
-    rho = np.clip((s.auto[1] + AUTO_PRIOR) / (s.auto[0] + AUTO_ROWS), 0.0, AUTO_MOST)
-    gains = np.clip(_gains(s, x, (place, scale, df, z)), -p.clip_nats, p.clip_nats)
-    s.evidence += np.where(ready, (1 - rho) / (1 + rho) * gains, 0.0)
-    going = ready & (s.evidence > 0)
-    going[OLD] = False
-    s.evidence *= going
-    s.rows = np.where(going, s.rows + 1, 0.0)
-    _learn(s, x, going, x - place)
-    _residual(s, z)
-    reg.learn(old, np.zeros_like(x), x, kept)
-    return _decide(s, p, place)
+def step(s: Table, look: Look, p: ChangeParameters) -> Verdict:
+    """Weigh a row of every series in doubt, then learn it in place; `s` are the columns of `doubts`."""
+    strays = (np.abs(look.x - look.place) >= p.open_scales * look.scale) | look.loud
+    y = _anchor(s, look, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~look.loud), p)
+    trend = np.stack([s[name] for name in TREND_COLUMNS])
+    reg.advance(trend)
+    said = _densities(s, y, trend, look, p)
+    old = np.maximum(said.old, said.spread)
+    others = np.logaddexp(np.logaddexp(said.old, said.spread) - LN2 * (s["spread_rows"] > 0), said.trend) - LN2
+    _weigh(s, "level", said.level - old, others - said.level, p)
+    _weigh(s, "spread", said.spread - said.old, np.logaddexp(said.old, said.trend) - LN2 - said.spread, p)
+    _return(s, said.back - old, strays, look, p)
+    _begin(s, strays, look)
+    _learn(s, y, trend, p)
+    return _decide(s, look, reg.predict(trend)[0], p)
 
 
-def _tick(s: ChangeState, now: Floats, x: Floats, p: ChangeParameters) -> tuple[Floats, Floats]:
-    """The time of the last row, and what is kept of a regime since; regimes age. Their clock stands at 0 for this row."""
-    old = s.regimes[0]
-    new = old[reg.SHAPE] == 0
-    before = np.where(new, now, s.clock[0])
-    seconds, usual = np.maximum(now - before, 0.0) / 1000, s.clock[1]
-    gain = 1 / np.minimum(old[reg.ROWS] + 1, USUAL_ROWS)
-    s.clock[1] = np.where(usual > 0, usual + gain * (np.minimum(seconds, 3 * usual) - usual), seconds)
-    s.clock[0] = now
-    if new.any():
-        floor = LEAST_VARIANCE * (x * x + 1)
-        old[:, new] = reg.begin(np.zeros_like(x), x, floor, (p.level_rows, 1.0, p.trend_rows))[:, new]
-    s.regimes[:, reg.SINCE] -= np.minimum(seconds / np.maximum(s.clock[1], 1e-9), 1e6)
-    _first_spread(s, x, p)
-    return before, np.exp2(-seconds / (86400 * p.half_life_days))
+def _anchor(s: Table, look: Look, fresh: NDArray[np.bool_], p: ChangeParameters) -> Floats:
+    """The values in units of the spread that the series has had, from its level, as they were when the doubt began: `fresh` if nothing goes on.
+
+    What it has been is held fast meanwhile: in a young series, the model would learn what is in doubt.
+    """
+    s["anchor"], s["unit"] = np.where(fresh, look.place, s["anchor"]), np.where(fresh, look.scale, s["unit"])
+    s["worth"] = np.where(fresh, look.worth, s["worth"])
+    begun = reg.begin(np.ones(len(fresh)), p.level_rows, SHAPE, p.trend_rows)
+    for name, column in zip(TREND_COLUMNS, begun, strict=True):
+        s[name] = np.where(fresh, column, s[name])
+    for name in ("rows", "sum", "nats", "against"):
+        s[f"spread_{name}"] = np.where(fresh, 0.0, s[f"spread_{name}"])
+    out: Floats = np.clip((look.x - s["anchor"]) / s["unit"], -FARTHEST, FARTHEST)
+    return out
 
 
-def _first_spread(s: ChangeState, x: Floats, p: ChangeParameters) -> None:
-    """The variance of the first rows is what a spread is taken to be beforehand."""
-    rows = s.regimes[0, reg.ROWS]
-    delta = np.where(rows < p.begin_rows, x - s.first[0], 0.0)
-    s.first[0] += delta / (rows + 1)
-    s.first[1] += delta * (x - s.first[0])
-    last = rows == p.begin_rows - 1
-    s.regimes[0, reg.SUM] += np.where(last, 2 * s.first[1] / (rows + 1), 0.0)
+def _begin(s: Table, strays: NDArray[np.bool_], look: Look) -> None:
+    """Explanations that begin with this row, which they do not have to explain, and those that go on."""
+    for name in ("level", "spread"):
+        begins = strays & (s[f"{name}_nats"] == 0)
+        s[f"{name}_start"] = np.where(begins, look.before, s[f"{name}_start"])
+        s[f"{name}_nats"] = np.where(begins, HEAD, s[f"{name}_nats"])
+        s[f"{name}_rows"] = np.where(begins | (s[f"{name}_rows"] > 0), s[f"{name}_rows"] + 1, 0.0)
 
 
-def _open(s: ChangeState, opening: NDArray[np.bool_], before: Floats, place: Floats, p: ChangeParameters) -> None:
-    """Explanations that begin with this row: where A would be, with A's spread. `opening` is `(explanations, n)`."""
-    old = s.regimes[0]
-    variance = old[reg.SUM] / (2 * old[reg.SHAPE]) + LEAST_VARIANCE * (place * place + 1)
-    for k, name, trend in ((1, LEVEL, TIGHT), (2, TREND, p.trend_rows)):
-        fresh = reg.begin(np.zeros_like(place), place, variance, (p.level_rows, 1.0, trend))
-        s.regimes[k] = np.where(opening[name], fresh, s.regimes[k])
-    s.spread = np.where(opening[SPREAD], np.stack([np.ones_like(place), 2 * variance]), s.spread)
-    s.start = np.where(opening, before, s.start)
-
-
-def _gains(s: ChangeState, x: Floats, old: tuple[Floats, Floats, Floats, Floats]) -> Floats:
-    """ln p_i(x) - ln p_A(x) for every explanation, `(explanations, n)`; 0 where one cannot be had."""
-    place, scale, df, z = old
-    base = reg.log_density(z, scale, df)
-    gains = np.zeros_like(s.evidence)
-    gains[OUTLIER] = reg.log_density(z / WIDE, scale * WIDE, df) - base
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.sqrt(s.spread[1] / (2 * s.spread[0]))
-        gains[SPREAD] = reg.log_density((x - place) / own, own, 2 * s.spread[0]) - base
-        for k, name in ((1, LEVEL), (2, TREND)):
-            where, wide, free = reg.predict(s.regimes[k], np.zeros_like(x))
-            gains[name] = reg.log_density((x - where) / wide, wide, free) - base
-        gains[BACK] = reg.log_density((x - s.back[0]) / s.back[1], s.back[1], s.back[2]) - base
-    return np.nan_to_num(gains)
-
-
-def _learn(s: ChangeState, x: Floats, going: NDArray[np.bool_], error: Floats) -> None:
-    """Candidates take in a row that they explain."""
-    for k, name in ((1, LEVEL), (2, TREND)):
-        rows = np.flatnonzero(going[name])
-        if len(rows):
-            chosen = s.regimes[k][:, rows]
-            reg.learn(chosen, np.zeros(len(rows)), x[rows])
-            s.regimes[k][:, rows] = chosen
-    s.spread += going[SPREAD] * np.stack([np.full_like(error, 0.5), error * error])
-
-
-def _residual(s: ChangeState, z: Floats) -> None:
-    """The autocorrelation of A's residuals."""
-    bounded = np.clip(z, -AUTO_CLIP, AUTO_CLIP)
-    s.auto[0] = s.auto[0] * AUTO_KEPT + bounded * bounded
-    s.auto[1] = s.auto[1] * AUTO_KEPT + bounded * s.auto[2]
-    s.auto[2] = bounded
-
-
-def _decide(s: ChangeState, p: ChangeParameters, place: Floats) -> Verdict:
-    """Announce what leads by enough, and make it the regime."""
-    names = np.array(CHANGES)
-    what = names[np.where(s.rows[names] >= p.least_rows, s.evidence[names], -1.0).argmax(axis=0)]
-    each = np.arange(len(place))
-    lead = s.evidence[what, each] - s.evidence[OUTLIER]
-    announced = (s.rows[what, each] >= p.least_rows) & (lead > p.threshold_nats)
-    undecided = (s.rows[names].max(axis=0) > 0) & ~announced
-    after = place.copy()
-    start = s.start[what, each]
-    rows = np.flatnonzero(announced)
-    if len(rows):
-        after[rows] = _adopt(s, rows, what[rows], place[rows], p)
-    return Verdict(announced, undecided, what.astype(np.int8), start, place, after, lead)
-
-
-def _adopt(
-    s: ChangeState, rows: NDArray[np.int64], what: NDArray[np.int64], place: Floats, p: ChangeParameters
-) -> Floats:
-    """The explanation becomes the regime; answers its level."""
-    old = s.regimes[0][:, rows]
-    _, scale, df = reg.predict(old, np.zeros(len(rows)))
-    new = np.where(what == TREND, s.regimes[2][:, rows], s.regimes[1][:, rows])
-    new[reg.P2] -= np.where(what == TREND, 0.0, TIGHT - p.trend_rows)  # a level may have a trend from now on
-    same = old.copy()
-    same[reg.SHAPE], same[reg.SUM] = s.spread[0, rows], s.spread[1, rows]
-    back = reg.begin(
-        np.zeros(len(rows)), s.back[0, rows], s.back[1, rows] ** 2, (BACK_ROWS, BACK_ROWS / 2, p.trend_rows)
+def _densities(s: Table, y: Floats, trend: Floats, look: Look, p: ChangeParameters) -> Densities:
+    """What is said beforehand of `y`, which is in units of the doubt."""
+    nothing = np.full(len(y), -np.inf)
+    old = np.logaddexp(
+        np.log1p(-p.outlier_share) + reg.log_density(y, np.ones_like(y), DEGREES),
+        np.log(p.outlier_share) + reg.log_density(y / WIDE, np.full_like(y, WIDE), DEGREES),
     )
-    new = np.where(what == SPREAD, same, np.where(what == BACK, back, new))
-    s.back[:, rows] = np.stack([place, scale, df])
-    s.regimes[0][:, rows] = new
-    s.evidence[:, rows] = s.rows[:, rows] = 0.0
-    s.auto[2, rows] = 0.0
-    return reg.predict(new, np.zeros(len(rows)))[0]
+    shape = SHAPE + s["spread_rows"] / 2
+    own = spread_of(s)
+    spread = reg.log_density(y / own, own, 2 * shape)
+    where, wide, free = level_of(s, p)
+    level = reg.log_density((y - where) / wide, wide, free)
+    towards, across, degrees = reg.predict(trend)
+    line = reg.log_density((y - towards) / across, across, degrees)
+    going = look.now <= s["back_until"]
+    back_scale = np.where(going, s["back_scale"], 1.0)
+    back = reg.log_density((look.x - s["back_place"]) / back_scale, back_scale / s["unit"], DEGREES)
+    return Densities(
+        old,
+        np.where(s["spread_rows"] > 0, spread, nothing),
+        np.where(s["level_rows"] > 0, level, nothing),
+        line,
+        np.where(going, back, nothing),
+    )
+
+
+def spread_of(s: Table) -> Floats:
+    """The spread of the rows around the old level."""
+    out: Floats = np.sqrt((SHAPE + s["spread_sum"] / 2) / (SHAPE + s["spread_rows"] / 2))
+    return out
+
+
+def level_of(s: Table, p: ChangeParameters) -> tuple[Floats, Floats, Floats]:
+    """Location, scale and degrees of freedom of the next value by the new level: Normal-Gamma, its prior around the anchor."""
+    rows, mean = s["level_rows"], s["level_mean"]
+    weight, shape = rows + p.level_rows, SHAPE + rows / 2
+    rate = SHAPE + s["level_sum"] / 2 + p.level_rows * rows / weight * mean * mean / 2
+    return rows * mean / weight, np.sqrt(rate * (weight + 1) / (shape * weight)), 2 * shape
+
+
+def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParameters) -> None:
+    """Evidence for an explanation that has begun, and that against it; it ends where either says so."""
+    there = s[f"{name}_nats"] > 0
+    gain, against = (np.clip(np.where(there, nats, 0.0), -p.clip_nats, p.clip_nats) for nats in (gain, against))
+    s[f"{name}_nats"] = s[f"{name}_nats"] + gain
+    s[f"{name}_against"] = np.maximum(s[f"{name}_against"] + against, 0.0)
+    goes_on = there & (s[f"{name}_nats"] > 0) & (s[f"{name}_against"] < p.against_nats)
+    for column in ("nats", "against"):
+        s[f"{name}_{column}"] = np.where(goes_on, s[f"{name}_{column}"], 0.0)
+    kept = (
+        goes_on if name == "level" else goes_on | (s["level_rows"] > 0)
+    )  # a level has to be better than a spread, always
+    for column in ("rows", "sum", *(["mean"] if name == "level" else [])):
+        s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
+
+
+def _return(s: Table, gain: Floats, strays: NDArray[np.bool_], look: Look, p: ChangeParameters) -> None:
+    """Evidence for the regime before."""
+    known, going = look.now <= s["back_until"], s["back_rows"] > 0
+    begins = known & ~going & strays
+    gain = np.clip(np.where(known & going, gain, 0.0), -p.clip_nats, p.clip_nats)
+    s["back_start"] = np.where(begins, look.before, s["back_start"])
+    s["back_nats"] = np.where(begins, HEAD, s["back_nats"] + gain)
+    goes_on = begins | (known & going & (s["back_nats"] > 0))
+    s["back_rows"] = np.where(goes_on, s["back_rows"] + 1, 0.0)
+    s["back_nats"] = np.where(goes_on, s["back_nats"], 0.0)
+    s["back_until"] = np.where(known, s["back_until"], 0.0)
+
+
+def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
+    """Explanations take in the row; it has been counted."""
+    rows = s["level_rows"]
+    delta = np.where(rows > 0, y - s["level_mean"], 0.0)
+    s["level_mean"] = s["level_mean"] + delta / np.maximum(rows, 1.0)
+    s["level_sum"] = np.minimum(s["level_sum"] + delta * np.where(rows > 0, y - s["level_mean"], 0.0), SINGLE)
+    s["spread_sum"] = np.minimum(s["spread_sum"] + np.where(s["spread_rows"] > 0, y * y, 0.0), SINGLE)
+    reg.learn(trend, y, 0.5 ** (1 / p.half_life_rows))
+    for name, column in zip(TREND_COLUMNS, trend, strict=True):
+        s[name] = column
+
+
+def _decide(s: Table, look: Look, line: Floats, p: ChangeParameters) -> Verdict:
+    """Which explanation leads, and whether it has won."""
+    lasted = {name: look.now - s[f"{name}_start"] >= look.lasting for name in ("level", "spread")}
+    lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}
+    sure = {name: s[f"{name}_rows"] >= p.least_rows for name in lasted}
+    goes_on = {name: s[f"{name}_against"] <= CALM for name in lasted}
+    level = sure["level"] & lasted["level"] & goes_on["level"] & (look.settled | (lead["level"] >= look.asked))
+    spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & look.settled & (lead["spread"] > 0)
+    spread &= lead["level"] <= 0  # the level's lead is over the spread, too
+    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= look.asked) & (lead["back"] >= lead["level"])
+    best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
+    best = np.where(s["level_against"] > CALM, TREND, best)
+    best = np.where((s["level_rows"] == 0) & (s["spread_rows"] == 0), OLD, best)
+    what = np.where(back, BACK, np.where(level, LEVEL, np.where(spread, SPREAD, best)))
+    idle = (s["level_rows"] == 0) & (s["back_rows"] == 0)
+    after = s["anchor"] + s["unit"] * s["level_mean"]
+    going = s["anchor"] + s["unit"] * line
+    after = np.select([what == BACK, what == LEVEL, what == SPREAD], [s["back_place"], after, s["anchor"]], going)
+    start = np.where(what == BACK, s["back_start"], np.where(what == SPREAD, s["spread_start"], s["level_start"]))
+    nats = np.where(what == BACK, lead["back"], np.where(what == SPREAD, lead["spread"], lead["level"]))
+    over = idle & ~look.loud & (s["back_until"] == 0)
+    return Verdict(what.astype(np.int8), level | spread | back, start, after, spread_of(s) * s["unit"], nats, over)
+
+
+def settle(s: Table, level: float, spread: float, now: int, p: ChangeParameters) -> None:
+    """The series is what it is now, in place: nothing speaks for another explanation, and the regime before is remembered."""
+    for name in s:
+        if name.startswith(("level_", "spread_", "back_", "trend_")):
+            s[name][:] = 0.0
+    s["back_until"][:] = now + 3_600_000 * p.back_hours
+    s["back_place"][:], s["back_scale"][:] = level, spread

@@ -67,19 +67,26 @@ class GaugeRules:
 
         `way` is how far values are from what is typical, upwards.
         """
-        demand = self._control.labels.demand
         if self._control.labels.any:
-            size = np.abs(way)
+            stuck -= self._control.labels.demand("gauges", "stuck", rows)
+        asked = self.asked(way, typical, rows)
+        counted: Bools = np.isfinite(asked)
+        base[~counted & ~np.isnan(base)] = 0.0
+        base -= np.where(counted, asked, 0.0)
+
+    def asked(self, way: Floats, typical: Floats, rows: Ints) -> Floats:
+        """Nats that labels and rules ask for beside what is usual, before a deviation counts, infinite where none does; `(n,)`."""
+        asked = np.zeros(len(rows))
+        if self._control.labels.any:
+            demand, size = self._control.labels.demand, np.abs(way)
             down, up = (demand("gauges", f"strange {side}", rows, size) for side in ("down", "up"))
-            base -= np.where(way < 0, down, up)
-            stuck -= demand("gauges", "stuck", rows)
+            asked = np.where(way < 0, down, up)
         applied = self._followed
         if applied is None:
-            return
-        counted: Bools = deviates(way, typical, 1.0, applied, rows) | np.isnan(base)
-        base[~counted] = 0.0
+            return asked
         seconds = min(self._p.window_seconds, LONGEST_SECONDS)
-        base -= np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.loud_nats)
+        asked = asked + np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.loud_nats)
+        return np.where(deviates(way, typical, 1.0, applied, rows), asked, np.inf)
 
 
 def own_parameters(applied: Applied, settings: UnivariateParameters) -> dict[str, Floats]:

@@ -31,6 +31,7 @@ def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Param
     state.gauges.matrix[of.HOST_WINDOW, rows] = state.host_column("windows")[state.gauges.owner[0, rows]]
     state.gauges.matrix[of.TOTAL, rows] = np.nan
     state.univariate.forget(rows)
+    state.doubts.forget(rows)
     if state.challengers is not None:
         state.challengers.forget(rows)
     state.counts.matrix[:, chosen["counts"]] = 0.0

@@ -14,7 +14,6 @@ from models.control_table import Applied, Bools, deviates
 from models.episodes import Episode
 from models.novelty import Novelty
 from models.parameters import Parameters
-from models.regime import Candidate
 from models.series import parse
 from models.shard_state import ShardState
 from models.store import Ints
@@ -141,8 +140,7 @@ class CountWatch:
         )  # fmt: skip
         episode.part = "silence" if cause == ZERO else "rate"
         if cause == HIGH:
-            episode.candidate = Candidate(row.now, max(float(b.mean[j]), 0.01))
-            episode.candidate.learn(float(row.answers.value[j]), self._p.window_seconds)
+            episode.take_in(float(row.answers.value[j]), self._p.window_seconds)
         matrix[poisson.FROZEN, row.row] = 1.0
         return state.episodes.begin(episode, row.now)
 
@@ -176,8 +174,8 @@ class CountWatch:
             words = self._words(row, episode.cause)
             episode.value, episode.typical, episode.lower, episode.upper, episode.reason = words
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
-        if episode.candidate is not None:
-            episode.candidate.learn(float(row.answers.value[j]), float(b.seconds[j]))
+        if episode.cause == HIGH:
+            episode.take_in(float(row.answers.value[j]), float(b.seconds[j]))
         calm = b.zero[j] < p.quiet_nats if episode.cause == ZERO else b.high_nats[j] < p.quiet_nats
         episode.quiet = episode.quiet + 1 if calm else 0
         if episode.quiet >= p.quiet_windows:
@@ -194,7 +192,7 @@ class CountWatch:
     def _adopt(self, episode: Episode, row: _Row) -> Novelty:
         """The new rate is the normal: says so, and the episode closes with the next window."""
         p, matrix = self._p, self._state.counts.matrix
-        mean = episode.candidate.mean if episode.candidate is not None else 0.0
+        mean = episode.mean  # 0 of one that fell silent
         per_minute = 60 / p.window_seconds
         poisson.adopt(matrix, row.row, mean, p.windows(minutes=p.persistence_minutes))
         matrix[poisson.FROZEN, row.row] = 0.0

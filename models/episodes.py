@@ -6,17 +6,16 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from models import reasons
 from models.certainty import certainty
 from models.novelty import Novelty
-from models.regime import Candidate
 
 GROWTH = 1.5  # an update is worth saying when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
 MOST_UPDATES = 8
 SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
+RECENT_SECONDS = 180.0  # half-life
 APPEARED = "appeared"  # the cause of what is said once: a new host, service, metric or template
 UNDECIDED = ("anomaly", "silence")  # kinds that may yet become a change
 
@@ -27,7 +26,7 @@ class Episode:
 
     `told` and `told_evidence` are what was last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
     interval, `expected` whether people have said that it is a change they expect, `over` when it is due to be closed (ms, 0: open
-    end), `candidate` the regime that may become the new normal.
+    end), `mean` that of the last minutes' values and `weight` how many they are, of log lines.
     `reason` is told without what `say` adds to it: since when, and how sure. The other fields are those of `Novelty`.
     """
 
@@ -52,7 +51,8 @@ class Episode:
     adopted: bool = False
     strayed: bool = False
     expected: bool = False
-    candidate: Candidate | None = None
+    mean: float = 0.0
+    weight: float = 0.0
     part: str = ""
     before: float = math.nan
     after: float = math.nan
@@ -100,6 +100,11 @@ class Episode:
         self.score = score
         return True
 
+    def take_in(self, value: float, seconds: float) -> None:
+        """Learn where values are now, `seconds` after the last one."""
+        self.weight = 1.0 + self.weight * 0.5 ** (seconds / RECENT_SECONDS)
+        self.mean += (value - self.mean) / self.weight
+
     def worth_saying(self) -> bool:
         """Whether the peak or the evidence has grown enough since it was last told."""
         grown = self.score >= GROWTH * self.told or self.evidence >= GATHERED * self.told_evidence
@@ -115,9 +120,7 @@ class Episode:
     @classmethod
     def load(cls, text: str) -> Episode:
         """The inverse of `dump`."""
-        data: dict[str, Any] = json.loads(text)
-        candidate = data.pop("candidate")
-        return cls(**data, candidate=Candidate(**candidate) if candidate else None)
+        return cls(**json.loads(text))
 
 
 class Episodes:

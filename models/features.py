@@ -99,7 +99,7 @@ def measure(
     _sum(s, "long_size", keep, np.abs(x))
     _weigh(s, "long_weight", keep)
     long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
-    least_difference = tiny(long_size)
+    least_difference = tiny(long_size).astype(np.float64)  # its square is 0 in single precision
     scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + least_difference
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.where(

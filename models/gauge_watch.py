@@ -1,7 +1,8 @@
 """Gauges and counters of a window: value, score and learning (`univariate`), then episodes.
 
 An episode opens when a series has been loud for long enough, or stuck on one value. It closes when the series has been
-calm for a while, and when its values stand still on a new level, which is announced as a change and is the normal then.
+calm for a while, and when an explanation of its values as a change has won (`gauge_changes`), which is announced and is the normal
+then. With `quiet_changes`, those that are never loud are announced as well.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from models.challengers.model import ChallengedUnivariate
 from models.control import Control
 from models.control_gauges import GaugeRules
 from models.episodes import Episode
+from models.gauge_changes import OLD, Change, GaugeChanges
 from models.novelty import Novelty
 from models.parameters import Parameters
-from models.regime import Candidate, log_t_density
 from models.series import parse
 from models.shard_state import ShardState
 from models.silence import Silence
@@ -43,7 +44,8 @@ class Answers:
     """What is said of each row, `(n,)`: see `Scores`.
 
     `base` is what the model says by the law of normal data at large, `stuck` what the run of repeated values says: episodes
-    go by them. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
+    go by them. `doubt` is by how much that law is surer than the series' own, nats: how surprising an episode is goes by its
+    own. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
     far off the last one was, `health` what a host goes by.
     """
 
@@ -53,6 +55,7 @@ class Answers:
     lower: Floats
     upper: Floats
     base: Floats
+    doubt: Floats
     stuck: Floats
     speaker: Floats
     health: Floats
@@ -67,6 +70,7 @@ class GaugeWatch:
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
         self._model = model_of(p, settings, state)
         self._rules = GaugeRules(control, self._model, settings, p)
+        self._changes = GaugeChanges(state, (self._model, self._rules, control), p, settings)
         self._reach = student.quantile(DEGREES, p.interval_probability)
 
     def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[Answers, list[Novelty]]:
@@ -80,19 +84,25 @@ class GaugeWatch:
         known = np.flatnonzero(np.abs(x) < LARGEST)  # false for NaN
         answers = self._look(s, x, now, rows, index, known)
         self._rules.weigh(answers.base, answers.stuck, answers.value - answers.typical, answers.typical, index)
+        loud = self._loud_rows()
+        before = np.where(s[of.SEEN] > 0, s[of.SEEN], now - 1000 * self._p.window_seconds)
+        seen = (answers.value, answers.typical, answers.upper, answers.base, before)
+        changes = self._changes.step(now, index, seen, loud)
         lasts = self._lasts(s, answers, now)
         s[of.SEEN] = now
         of.round_off(s)
         gauges.matrix[:, index] = s
-        chosen = np.flatnonzero(lasts | (answers.stuck >= self._p.stuck_nats)).tolist()
+        quiet = [row for row, change in changes.items() if change.announced and self._p.quiet_changes]
+        changed = np.isin(index, quiet)
+        chosen = np.flatnonzero(lasts | changed | (answers.stuck >= self._p.stuck_nats)).tolist()
         for j in sorted({*chosen, *self._open_rows(rows.series, metrics)}):
-            row = _Row(rows.series[j], int(index[j]), j, answers, now)
+            row = _Row(rows.series[j], int(index[j]), j, answers, now, changes.get(int(index[j])))
             episode = self._state.episodes.get(row.name)
             if episode is None:
-                said.append(self._open(row))
+                said.append(self._open(row) if lasts[j] or not changed[j] else self._turn(row))
             elif episode.cause in CAUSES and not episode.over:
                 said += self._go_on(episode, row)
-            answers.score[j] = np.maximum(answers.score[j], row.score)  # what the episode goes by
+            answers.score[j] = np.maximum(answers.score[j], answers.base[j])  # what the episode goes by
         return answers, said
 
     def _lasts(self, s: Floats, answers: Answers, now: int) -> NDArray[np.bool_]:
@@ -160,11 +170,17 @@ class GaugeWatch:
         score, speaker = np.maximum(said.score, stuck), said.speaker.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             stays = (values - said.typical) / (before - said.typical)
-        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health, stays)
+        doubt = said.base - said.score
+        found = (score, values, said.typical, lower, said.upper, said.base, doubt, stuck, speaker, said.health, stays)
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
         return Answers(**full)
+
+    def _loud_rows(self) -> dict[int, int]:
+        """Rows in the table of series that have an open episode about their values, and when it began (ms)."""
+        index, episodes = self._state.gauges.index, self._state.episodes.open.values()
+        return {index[e.series]: e.start for e in episodes if e.cause == STRANGE and not e.over}
 
     def _open_rows(self, series: NDArray[np.object_], n: int) -> list[int]:
         """Rows that have an open episode."""
@@ -185,10 +201,6 @@ class GaugeWatch:
             row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
         )
         episode.strayed, episode.part = row.strays, row.part(cause)
-        if cause == STRANGE:
-            before = row.now - int(1000 * self._p.window_seconds)
-            episode.candidate = Candidate(before, row.scale(self._reach) ** 2)
-            episode.candidate.step(row.value, before, self._p.usual_seconds, 0.0)
         return self._state.episodes.begin(episode, row.now)
 
     def _words(self, row: _Row, cause: str, start: int) -> tuple[float, float, float, str]:
@@ -214,10 +226,6 @@ class GaugeWatch:
         if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
             episode.part = row.part(episode.cause)
-        if episode.candidate is not None and np.isfinite(row.value):
-            scale = row.scale(self._reach)
-            old = log_t_density((row.value - row.typical) / scale, DEGREES) - float(np.log(scale))
-            episode.candidate.step(row.value, row.now - int(1000 * p.window_seconds), p.usual_seconds, old)
         calm = self._calm(episode, row)
         if self._control.held("gauges", row.row):  # what is seen now is to be no normal
             return [self._state.episodes.close(episode.series, row.now)] if calm else self._update(episode, row)
@@ -253,33 +261,47 @@ class GaugeWatch:
 
     def _stands(self, episode: Episode, row: _Row) -> bool:
         """Whether what is seen now is the new normal."""
-        p = self._p
-        if episode.expected or row.now - episode.start >= 1000 * p.lasting(p.patience_minutes):
+        if not np.isfinite(row.value):
+            return False
+        if episode.expected or row.now - episode.start >= 1000 * self._p.lasting(self._p.patience_minutes):
             return True
-        candidate = episode.candidate
-        return candidate is not None and candidate.stands(row.now, row.typical, p.lasting(p.persistence_minutes))
+        return episode.cause == STRANGE and row.change is not None and row.change.announced
 
     def _adopt(self, episode: Episode, row: _Row) -> Novelty:
         """The new normal: says so, and the episode closes with the next window."""
-        candidate = episode.candidate
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
-        if candidate is None:
+        if episode.cause == STUCK:
             repeats.forgive(self._state.gauges.matrix, row.row)
             return episode.say("update", row.now)
-        episode.reason = reasons.new_level(
-            parse(row.name),
-            candidate.mean,
-            candidate.since,
-            row.typical,
-            lower=row.lower,
-            upper=row.upper,
-            unit=row.unit,
-        )
-        episode.value, episode.lower, episode.upper = candidate.mean, row.lower, row.upper
-        episode.part, episode.before, episode.after = "level", row.typical, candidate.mean
-        self._model.adopt(row.row, candidate.mean)
-        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
+        self._learn(episode, row)
         return episode.say("update", row.now)
+
+    def _turn(self, row: _Row) -> Novelty:
+        """A change that was never loud: says so, and the episode closes with the next window."""
+        found = self._seen(row)
+        episode = Episode(
+            row.name, STRANGE, "change", found.start, found.nats, found.nats, found.after,
+            row.typical, row.lower, row.upper, row.unit, "",
+        )  # fmt: skip
+        episode.adopted, episode.over = True, row.now + 1
+        self._learn(episode, row)
+        return self._state.episodes.begin(episode, row.now)
+
+    def _seen(self, row: _Row, start: int = 0) -> Change:
+        """What best explains the latest values; a level where nothing does better, as people have said that it is a change."""
+        if row.change is not None and row.change.what != OLD:
+            return row.change
+        after, scale = row.value if row.change is None else row.change.after, row.scale(self._reach)
+        return Change("level", True, start or row.now, row.typical, after, scale, scale, row.score)
+
+    def _learn(self, episode: Episode, row: _Row) -> None:
+        """What is seen now is the normal, in words and for the model."""
+        found = self._seen(row, episode.start)
+        episode.reason = found.words(parse(row.name), row.lower, row.upper, row.unit)
+        episode.value, episode.lower, episode.upper = found.after, row.lower, row.upper
+        episode.part, (episode.before, episode.after) = found.what, found.told
+        self._changes.learn(row.row, found, row.now)
+        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
 
 
 def model_of(p: Parameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
@@ -300,10 +322,13 @@ class _Row:
     at: int
     answers: Answers
     now: int
+    change: Change | None
 
     @property
     def score(self) -> float:
-        return float(np.maximum(self.answers.base[self.at], self.answers.stuck[self.at]))
+        """What is held against chance: the surprise in this very series, with what rules and labels take from it."""
+        own = np.maximum(self.answers.base[self.at] - self.answers.doubt[self.at], 0.0)
+        return float(np.maximum(own, self.answers.stuck[self.at]))
 
     @property
     def value(self) -> float:

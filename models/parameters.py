@@ -8,7 +8,7 @@ from typing import Any
 
 LONGEST_SECONDS = 300.0
 LEAST_ROWS = 32  # that a challenger begins with
-OTHERS = ("challenger", "challenger_options")  # are no numbers
+OTHERS = ("quiet_changes", "challenger", "challenger_options")  # are no numbers
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Parameters:
     `patience_minutes`         an episode that has lasted so long is the new normal, whatever it is.
     `usual_window_seconds`     where windows are longer, both take as much longer: three windows are no level.
     `silence_patience_hours`   a silent host or series is given up after so long.
+    `quiet_changes`            changes that are never loud are told as well. Of single series they are; a fleet has too many.
     `forget_days`              a series unseen for so long is forgotten.
     `label_nats`               a pattern that was labelled a false alarm needs so much more to be said again.
     `label_half_life_days`     half of that is left after so long.
@@ -84,6 +85,7 @@ class Parameters:
     patience_minutes: float = 60.0
     usual_window_seconds: float = 10.0
     silence_patience_hours: float = 24.0
+    quiet_changes: bool = False
     forget_days: float = 14.0
     label_nats: float = 2.3
     label_half_life_days: float = 30.0

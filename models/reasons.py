@@ -110,10 +110,25 @@ def stuck(series: Series, value: float, seconds: float, unit: str) -> str:
     return f"{subject(series)} stuck at {number(value)}{unit} for {duration(seconds)}, it normally varies"
 
 
-def new_level(series: Series, value: float, since: float, old: float, *, lower: float, upper: float, unit: str) -> str:
-    """A level adopted."""
+def new_level(
+    series: Series,
+    value: float,
+    since: float,
+    old: float,
+    *,
+    lower: float,
+    upper: float,
+    unit: str,
+    of: str = "new level",
+) -> str:
+    """A level adopted; `of` says what kind of level it is."""
     was = f"was {number(old)}{unit} ({interval(lower, upper)})"
-    return f"{subject(series)} new level {number(value)}{unit} since {clock(since)}, {was}"
+    return f"{subject(series)} {of} {number(value)}{unit} since {clock(since)}, {was}"
+
+
+def new_spread(series: Series, spread: float, since: float, old: float, unit: str) -> str:
+    """A spread adopted."""
+    return f"{subject(series)} spreads by {number(spread)}{unit} since {clock(since)}, was {number(old)}{unit}"
 
 
 def lines_of(series: Series, template: str | None) -> str:

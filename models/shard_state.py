@@ -17,6 +17,8 @@ from models import mix
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories
 from models.control_state import ControlState
+from models.doubts import PART as DOUBTS
+from models.doubts import Doubts
 from models.episodes import Episodes
 from models.novelty import Novelty
 from models.parameters import Parameters
@@ -30,7 +32,7 @@ CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *mi
 COUNT_COLUMNS = (*poisson.COLUMNS, *mix.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(mix.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
-PARTS = ("names", "texts", "episodes", *TABLES, *UNIVARIATE)
+PARTS = ("names", "texts", "episodes", DOUBTS, *TABLES, *UNIVARIATE)
 
 
 @dataclass
@@ -54,6 +56,7 @@ class ShardState:
 
     `univariate` has the rows of `gauges`, and so has `challengers` where there is one; those that were added since the last
     window are still missing there.
+    `doubts` has those metrics alone that may be changing.
     `texts` holds the beginnings of templates by their ids, for reasons.
     `control` is what is remembered of mutes and labels.
     `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
@@ -62,6 +65,7 @@ class ShardState:
 
     gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values())))
     univariate: UnivariateState = field(default_factory=UnivariateState)
+    doubts: Doubts = field(default_factory=Doubts)
     counts: Columns = field(default_factory=lambda: Columns(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
     hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
     contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
@@ -102,6 +106,7 @@ class ShardState:
             return []
         self.gauges.keep(~gone_gauges)
         self.univariate.keep(np.flatnonzero(~gone_gauges))
+        self.doubts.keep(~gone_gauges)
         if self.challengers is not None:
             self.challengers.grow(len(gone_gauges))
             self.challengers.keep(np.flatnonzero(~gone_gauges))
@@ -134,7 +139,7 @@ class ShardState:
         """Parts by name; with `only_changed` without `names`, `texts` and `cold`, unless names or that have changed."""
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
-        parts |= self.univariate.dump(only_changed=only_changed)
+        parts |= self.univariate.dump(only_changed=only_changed) | {DOUBTS: self.doubts.dump()}
         if self.challengers is not None:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
@@ -173,6 +178,7 @@ class ShardState:
         if state.univariate.series != len(state.gauges):
             msg = f"detector state has {state.univariate.series} series for {len(state.gauges)} names: not one dump"
             raise ValueError(msg)
+        state.doubts = Doubts.load(*read_part(parts[DOUBTS]))
         if CHALLENGERS in parts:
             state.challengers = Memories.load(parts[CHALLENGERS])
         state._link()

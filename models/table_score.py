@@ -65,7 +65,7 @@ class TableScorer:
         self._order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
         self._names = np.array([names[i] for i in self._order], dtype=object)
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
-        self._p, self._detector = parameters, ShardDetector(parameters)
+        self._p, self._detector = parameters, ShardDetector(replace(parameters, quiet_changes=not host))
         self._since: dict[str, int] = {}
         self._host = _Host(joined or HostParameters(), parameters.window_seconds) if host else None
 

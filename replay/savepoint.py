@@ -3,6 +3,7 @@
     home/savepoints/NAME/
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
         hot.parquet cold.parquet                                        the univariate model of each metric
+        doubts.parquet                                                  what may be changing, of the metrics in doubt
         challengers.parquet                                             what a challenger knows of each, where there is one
         episodes.parquet trials.parquet texts.parquet                   what is open, on trial, and known of templates
         remembered.parquet                                              what is muted, and what labels have changed
@@ -38,8 +39,10 @@ from app.whole_files import to_disk
 from models import control_state, incidents, shard_state, store, univariate_state
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories, Memory
+from models.doubts import KINDS as DOUBTED
+from models.doubts import PART as DOUBTS
 
-FORMAT = 3
+FORMAT = 4
 # That of the statements that wait is set in pipelines/correlate.py, which cannot be imported without Spark.
 FORMATS = {"models": store.FORMAT, "incidents": incidents.FORMAT, "statements": 2}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
@@ -56,7 +59,7 @@ TRIAL = {
 }
 REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in control_state.COLUMNS.items()}
 LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # what the part `episodes` lists beside them
-TABLES = (*LABELS, *univariate_state.PARTS, "episodes", *LISTED, "texts")
+TABLES = (*LABELS, *univariate_state.PARTS, DOUBTS, "episodes", *LISTED, "texts")
 
 Tables = dict[str, pa.Table]
 
@@ -184,6 +187,7 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         at += lengths[name]
     for name in univariate_state.PARTS:
         tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
+    tables[DOUBTS] = doubts_table(column(tables["gauges"], "series"), *read[DOUBTS])
     episodes, about = read["episodes"]
     if CHALLENGERS in shard.parts:
         memories, own = store.read_part(shard.parts[CHALLENGERS])
@@ -215,6 +219,19 @@ def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], a
         msg = f"state of a shard has {found} rows of numbers for {len(names)} names: its parts are not of one dump"
         raise InputError(msg)
     return pa.table({label: names, **columns})
+
+
+def doubts_table(names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
+    """Series in doubt, by name, and their numbers as a column each."""
+    columns = store.numbers_of(arrays, about)
+    return pa.table({"series": names.take(pa.array(columns.pop("row"))), **columns})
+
+
+def doubts_part(table: pa.Table, names: pa.Array) -> bytes:
+    """The inverse of `doubts_table`."""
+    rows = {name: row for row, name in enumerate(names.to_pylist())}
+    found = np.array([rows[name] for name in column(table, "series").to_pylist()], dtype=np.int32)
+    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in DOUBTED}})
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
@@ -426,6 +443,7 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     for name, columns_of in univariate_state.PARTS.items():
         arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
         parts[name] = univariate_state.part_of(name, arrays)
+    parts[DOUBTS] = doubts_part(tables[DOUBTS], column(tables["gauges"], "series"))
     if CHALLENGERS in tables:
         parts[CHALLENGERS] = memories_of(tables[CHALLENGERS]).dump()
     lengths = {name: len(tables[name]) for name in LABELS}

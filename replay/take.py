@@ -93,6 +93,13 @@ def pinned(settings: Settings) -> dict[str, Any]:
     return found
 
 
+def check_begun(settings: Settings) -> None:
+    """Raise InputError for a version of which there is no state yet."""
+    pinned(settings)
+    if not committed(settings.checkpoint("detect")):
+        raise InputError(no_batch(settings))
+
+
 def gather(
     spark: SparkSession, settings: Settings, origin: Origin, spool: Path, report: Report
 ) -> tuple[dict[int, int], CorrelatorState]:

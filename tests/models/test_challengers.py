@@ -92,7 +92,7 @@ def test_a_spike_is_the_strangest_of_late(p: Parameters) -> None:
 
 @BOTH
 def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: Parameters) -> None:
-    story = contract.fleet(1)[:100]
+    story = contract.fleet(1)[:95]  # no change has been adopted, which goes by what is strange
     own, other = Teller(ShardDetector(contract.QUICK)), Teller(ShardDetector(p))
     own.tell(story)
     other.tell(story)

@@ -1,144 +1,253 @@
-"""A change of state or a passing outlier: regimes against least squares, stories with a true answer."""
+"""A change of state or a passing outlier: stories with a true answer, told of series whose level and spread are known."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from models import change
 from models import regression as reg
-from models.change import EXPLANATIONS, ChangeParameters, ChangeState
+from models.change import EXPLANATIONS, ChangeParameters, Look, Verdict
+from models.dependence import worth
+from models.doubts import KINDS, Doubts, Table
+from models.store import read_part
+from models.univariate import Univariate
+from models.univariate_parameters import UnivariateParameters
 
-START, STEP = 1_767_571_200_000, 60_000
+START, STEP = 1_767_571_200_000, 10_000
 P = ChangeParameters()
+ASKED = 11.0
 
 
-def tell(x: np.ndarray, p: ChangeParameters = P, state: ChangeState | None = None) -> list[tuple[int, str]]:
-    """Rows after which changes began, and what they were."""
-    s = state or ChangeState(1)
-    found = []
-    for k, value in enumerate(x):
-        v = change.step(s, np.array([START + STEP * k * 1.0]), np.array([value]), p)
-        if v.announced[0]:
-            found.append((int((v.start[0] - START) // STEP) + 1, EXPLANATIONS[v.what[0]]))
-    return found
+class Watch:
+    """Series with a level of 10 and a spread of 1, whose changes are adopted."""
+
+    def __init__(self, series: int = 1, level: float = 10.0, spread: float = 1.0, *, loud: bool = False) -> None:
+        self.table: Table = {name: np.zeros(series) for name in KINDS}
+        self.level, self.spread = np.full(series, level), np.full(series, spread)
+        self.loud, self.row = np.full(series, loud), 0
+
+    def look(self, x: np.ndarray) -> Look:
+        now, n = START + STEP * self.row * 1.0, len(x)
+        ones = np.ones(n)
+        return Look(
+            x, self.level, self.spread, self.loud, self.loud, (now - STEP) * ones, now, ones, 600_000.0, ASKED * ones
+        )
+
+    def step(self, x: np.ndarray) -> Verdict:
+        self.row += 1
+        return change.step(self.table, self.look(x), P)
+
+    def tell(self, values: np.ndarray) -> list[tuple[int, str]]:
+        """The rows after which changes began, and what they were, of one series."""
+        found = []
+        for value in values:
+            v = self.step(np.array([value]))
+            if v.announced[0]:
+                found.append((int((v.start[0] - START) // STEP), EXPLANATIONS[v.what[0]]))
+                before = float(self.table["anchor"][0]), float(self.table["unit"][0])
+                self.level, self.spread = (v.after, v.spread) if found[-1][1] == "spread" else (v.after, self.spread)
+                self.loud = np.zeros(1, bool)  # its episode ends
+                change.settle(self.table, *before, START + STEP * self.row, P)
+        return found
+
+
+def noise(seed: int, *parts: tuple[float, float, int]) -> np.ndarray:
+    """Normal values: levels, spreads, and numbers of rows."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(level, spread, rows) for level, spread, rows in parts])
 
 
 @settings(max_examples=30)
 @given(st.lists(st.floats(-100, 100), min_size=5, max_size=30), st.floats(-5, 5))
-def test_a_regime_is_the_regression_of_all_data(values: list[float], slope: float) -> None:
+def test_a_line_is_the_regression_of_all_data(values: list[float], slope: float) -> None:
     t = np.arange(len(values), dtype=float)
     x = np.array(values) + slope * t
-    r = reg.begin(np.zeros(1), np.zeros(1), np.ones(1), (1e-9, 1.0, 1e-9))
-    for time, value in zip(t, x, strict=True):
-        reg.learn(r, np.array([time]), np.array([value]))
-    place, _, df = reg.predict(r, np.array([float(len(x))]))
+    r = reg.begin(np.ones(1), 1e-9, 1.0, 1e-9)
+    for value in x:
+        reg.advance(r)
+        reg.learn(r, np.array([value]))
     fit = np.polyfit(t, x, 1)
+    assert reg.slope(r)[0] == pytest.approx(fit[0], rel=1e-4, abs=1e-3)
+    reg.advance(r)
+    place, _, df = reg.predict(r)
     assert place[0] == pytest.approx(np.polyval(fit, len(x)), rel=1e-4, abs=1e-3)
     assert df[0] == 2 + len(x)
 
 
-def test_a_new_level_is_announced_once_with_where_it_began() -> None:
-    rng = np.random.default_rng(1)
-    x = np.concatenate([rng.normal(10, 1, 150), rng.normal(16, 1, 150)])
-    found = tell(x)
-    assert len(found) == 1
-    assert abs(found[0][0] - 150) <= 2
-    assert found[0][1] in ("level", "trend")
+@given(st.floats(-1e3, 1e3), st.floats(0.1, 100), st.floats(0.5, 100))
+def test_log_density_is_that_of_scipy(t: float, scale: float, df: float) -> None:
+    assert reg.log_density(np.array(t), np.array(scale), df) == pytest.approx(stats.t.logpdf(t * scale, df, 0, scale))
 
 
-def test_a_new_trend_is_announced() -> None:
-    rng = np.random.default_rng(2)
-    x = np.concatenate([rng.normal(10, 1, 150), 10 + 0.5 * np.arange(150) + rng.normal(0, 1, 150)])
-    found = tell(x)
-    assert found
-    assert abs(found[0][0] - 150) <= 25
+def test_the_level_predicts_as_normal_gamma_does() -> None:
+    x = np.array([4.0, 6.0, 5.5, 7.0])
+    table: Table = {name: np.zeros(1) for name in KINDS}
+    table["level_rows"], table["level_mean"] = np.array([4.0]), np.array([x.mean()])
+    table["level_sum"] = np.array([((x - x.mean()) ** 2).sum()])
+    place, scale, df = change.level_of(table, P)
+    k, m, a, b = P.level_rows, 0.0, 1.0, 1.0
+    for value in x:  # one by one, by the book
+        b += k * (value - m) ** 2 / (2 * (k + 1))
+        m, k, a = (k * m + value) / (k + 1), k + 1, a + 0.5
+    assert (place[0], df[0]) == (pytest.approx(m), 2 * a)
+    assert scale[0] == pytest.approx(np.sqrt(b * (k + 1) / (a * k)))
 
 
-def test_a_new_spread_is_announced_as_one() -> None:
-    rng = np.random.default_rng(3)
-    found = tell(np.concatenate([rng.normal(10, 1, 300), rng.normal(10, 6, 300)]))
-    assert found
-    assert found[0][1] == "spread"
-    assert abs(found[0][0] - 300) <= 12
+@pytest.mark.parametrize("size", [3.0, 6.0, 1e3, 1e8])
+def test_a_new_level_is_announced_once_with_where_it_began(size: float) -> None:
+    found = Watch().tell(noise(1, (10, 1, 150), (10 + size, 1, 250)))
+    assert [what for _, what in found] == ["level"]
+    assert abs(found[0][0] - 150) <= 3
+
+
+def test_a_level_must_last() -> None:
+    assert Watch().tell(noise(2, (10, 1, 50), (20, 1, 50), (10, 1, 200))) == []
+    assert Watch(loud=True).tell(noise(2, (20, 1, 50))) == []
+
+
+def test_a_level_that_is_loud_is_a_change_when_it_has_lasted() -> None:
+    watch = Watch(loud=True)
+    found = watch.tell(noise(2, (20, 1, 59)))
+    assert found == []
+    assert watch.tell(noise(3, (20, 1, 3))) == [(0, "level")]
 
 
 @pytest.mark.parametrize("size", [8.0, 50.0, 1e4])
 def test_passing_outliers_are_no_change(size: float) -> None:
-    rng = np.random.default_rng(4)
-    x = rng.normal(10, 1, 400)
+    x = noise(4, (10, 1, 400))
     x[[100, 180, 181, 260]] += size
-    assert tell(x) == []
+    assert Watch().tell(x) == []
+
+
+@pytest.mark.parametrize("loud", [True, False])
+def test_a_ramp_is_no_new_level(loud: bool) -> None:
+    x = noise(5, (10, 1, 50), (10, 1, 200)) + 0.3 * np.maximum(np.arange(250) - 50, 0)
+    watch = Watch(loud=loud)
+    assert watch.tell(x) == []
+    assert EXPLANATIONS[watch.step(np.array([x[-1]])).what[0]] in ("trend", "level")
+
+
+def test_a_ramp_that_stands_still_in_the_end_is_a_level_from_there_on() -> None:
+    x = noise(6, (10, 1, 20), (10, 1, 60), (28, 1, 120))
+    x[20:80] += 0.3 * np.arange(60)
+    row, what = Watch(loud=True).tell(x)[0]
+    assert what == "level"
+    assert 55 <= row <= 110
+
+
+def test_a_new_spread_is_a_change_where_the_series_is_loud() -> None:
+    x = noise(7, (10, 1, 20), (10, 8, 200))
+    assert [what for _, what in Watch(loud=True).tell(x)] == ["spread"]
+    assert Watch().tell(x) == []
+
+
+def test_back_to_the_regime_before_takes_no_time() -> None:
+    watch = Watch()
+    assert [what for _, what in watch.tell(noise(8, (10, 1, 50), (20, 1, 100)))] == ["level"]
+    found = watch.tell(noise(9, (10, 1, 12)))
+    assert [what for _, what in found] == ["back"]
+    assert abs(found[0][0] - 150) <= 2
+    assert watch.level[0] == pytest.approx(10, abs=0.5)
 
 
 def test_nothing_is_said_of_normal_data() -> None:
-    rng = np.random.default_rng(5)
-    s, total = ChangeState(200), 0
-    for k in range(1000):
-        total += change.step(s, np.full(200, START + STEP * k * 1.0), rng.normal(5, 2, 200), P).announced.sum()
-    assert total <= 10
+    rng, watch = np.random.default_rng(10), Watch(400)
+    assert sum(watch.step(rng.normal(10, 1, 400)).announced.sum() for _ in range(1000)) == 0
+
+
+def test_few_normal_series_are_in_doubt() -> None:
+    rng, watch, doubted = np.random.default_rng(11), Watch(400), 0
+    for _ in range(200):
+        doubted += int((~watch.step(rng.normal(10, 1, 400)).over).sum())
+    assert doubted / (200 * 400) < 0.08
 
 
 def test_dependent_neighbours_are_less_evidence() -> None:
-    rng = np.random.default_rng(6)
-    s, total = ChangeState(100), 0
-    x = np.zeros(100)
-    for k in range(600):
-        x = 0.9 * x + rng.normal(0, 1, 100)
-        total += change.step(s, np.full(100, START + STEP * k * 1.0), x, P).announced.sum()
-    assert total <= 60
+    said = []
+    for share in (1.0, 0.1):
+        watch = Watch()
+        verdicts = []
+        for x in noise(12, (12, 1, 100)):
+            watch.row += 1
+            look = replace(watch.look(np.array([x])), worth=np.full(1, share))
+            verdicts.append(change.step(watch.table, look, P))
+        said.append(max(float(v.lead[0]) for v in verdicts))
+    assert said[1] == pytest.approx(0.1 * said[0])
 
 
-def test_back_to_the_old_level_is_a_change_of_its_own() -> None:
-    rng = np.random.default_rng(7)
-    parts = [rng.normal(level, 1, 200) for level in (10, 20, 10)]
-    found = tell(np.concatenate(parts))
-    assert [abs(row - at) <= 2 for (row, _), at in zip(found, (200, 400), strict=True)] == [True, True]
+def learnt(x: np.ndarray) -> Univariate:
+    """A model that has seen the rows of series, `(rows, series)`."""
+    model, rows = Univariate(UnivariateParameters()), np.arange(x.shape[1])
+    model.state.grow(x.shape[1])
+    ones = np.ones(x.shape[1], np.int64)
+    for k, values in enumerate(x):
+        model.step(START + STEP * k, rows, ones, values, np.zeros(x.shape[1]))
+    return model
 
 
-def test_undecided_until_the_evidence_decides() -> None:
-    rng = np.random.default_rng(8)
-    x = np.concatenate([rng.normal(10, 1, 200), rng.normal(17, 1, 30)])
-    s, said = ChangeState(1), []
-    for k, value in enumerate(x):
-        v = change.step(s, np.array([START + STEP * k * 1.0]), np.array([value]), P)
-        said.append((bool(v.undecided[0]), bool(v.announced[0])))
-    first = next(k for k, (_, announced) in enumerate(said) if announced)
-    assert first > 202
-    assert all(undecided for undecided, _ in said[201:first])
+def test_a_row_is_worth_what_the_means_of_the_series_allow() -> None:
+    rng = np.random.default_rng(13)
+    white = rng.normal(10, 1, (1500, 20))
+    slow = np.zeros((1500, 20))
+    for k in range(1, 1500):
+        slow[k] = 0.9 * slow[k - 1] + rng.normal(0, 1, 20)
+    wave = white + 3 * np.sin(2 * np.pi * np.arange(1500) / 1200)[:, None]
+    model = learnt(np.concatenate([white, 10 + slow, wave], axis=1))
+    found = worth(model.state.hot, np.arange(60), UnivariateParameters()).reshape(3, 20)
+    assert np.median(found[0]) > 0.6
+    assert 0.02 < np.median(found[1]) < 0.12  # by the book 0.053
+    assert np.median(found[2]) < 0.05
 
 
 @settings(max_examples=10)
 @given(st.integers(0, 1000), st.sampled_from([1e-6, 1e3, 1e9]), st.floats(-5, 5))
 def test_unit_and_offset_are_not_seen(seed: int, scale: float, offset: float) -> None:
-    rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.normal(0, 1, 60), rng.normal(5, 1, 60)])
-    assert tell(x) == tell(scale * (x + offset))
+    x = noise(seed, (0, 1, 60), (5, 1, 80))
+    assert Watch(level=0).tell(x) == Watch(level=scale * offset, spread=scale).tell(scale * (x + offset))
 
 
 @settings(max_examples=5)
-@given(st.integers(0, 1000), st.integers(1, 199))
+@given(st.integers(0, 1000), st.integers(1, 139))
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.normal(0, 1, (100, 3)), rng.normal(4, 1, (100, 3))])
-    whole, parts = ChangeState(3), ChangeState(3)
+    x = np.concatenate([rng.normal(10, 1, (60, 3)), rng.normal(14, 1, (80, 3))])
+    whole, parts, watch = Doubts(), Doubts(), Watch(3)
+    for doubts in (whole, parts):
+        doubts.open(np.array([7, 2, 5]))
     for k, row in enumerate(x):
+        watch.row = k
         if k == cut:
-            parts = ChangeState.load(parts.dump())
-        now = np.full(3, START + STEP * k * 1.0)
-        one, two = (change.step(s, now, row, P) for s in (whole, parts))
-        assert all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
+            parts = Doubts.load(*read_part(parts.dump()))
+        for doubts in (whole, parts):
+            table = doubts.take(np.arange(3))
+            change.step(table, watch.look(row), P)
+            doubts.put(np.arange(3), table)
     assert whole.dump() == parts.dump()
+    assert whole.rows.tolist() == [2, 5, 7]
 
 
 def test_series_do_not_touch() -> None:
-    rng = np.random.default_rng(9)
-    x = np.concatenate([rng.normal(0, 1, (80, 4)), rng.normal(4, 1, (80, 4))])
-    whole, alone = ChangeState(4), ChangeState(1)
-    for k, row in enumerate(x):
-        now = np.full(4, START + STEP * k * 1.0)
-        a, b = change.step(whole, now, row, P), change.step(alone, now[2:3], row[2:3], P)
-        assert a.lead[2] == b.lead[0]
+    rng = np.random.default_rng(15)
+    whole, alone = Watch(4), Watch(1)
+    for k in range(160):
+        row = rng.normal(10 if k < 80 else 14, 1, 4)
+        a, b = whole.step(row), alone.step(row[2:3])
+        assert all(one[2] == other[0] for one, other in zip(vars(a).values(), vars(b).values(), strict=True))
+
+
+def test_doubts_follow_their_series_when_others_go() -> None:
+    doubts = Doubts()
+    doubts.open(np.array([1, 4, 6]))
+    doubts.columns["anchor"][:] = [1.0, 4.0, 6.0]
+    doubts.open(np.array([5]))
+    doubts.keep(np.array([True, True, False, False, False, True, True]))
+    assert doubts.rows.tolist() == [1, 2, 3]
+    assert doubts.columns["anchor"].tolist() == [1.0, 0.0, 6.0]
+    assert (doubts.place(2), doubts.place(0)) == (1, None)
 
 
 def test_parameters_out_of_range_are_refused() -> None:

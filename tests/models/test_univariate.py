@@ -290,6 +290,32 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
 
 
+def test_an_old_series_keeps_how_it_spreads_when_a_level_is_adopted() -> None:
+    """It widens as counts do; a young one, or one at another order of magnitude, begins nearly anew."""
+    rng = np.random.default_rng(21)
+    for days, level, kept in ((10, 24.0, True), (10, 600.0, False), (0.7, 24.0, False)):
+        u = model(1)
+        tell(u, rng.normal(6, 0.2, (int(days * ROWS_A_DAY), 1)))
+        weight, spread = u.state.hot["weight"][0, 0], u.state.believes(0)["ever"]["step"]["spread"]
+        u.adopt(0, level)
+        assert (u.state.hot["weight"][0, 0] == weight) == kept
+        assert (u.state.believes(0)["ever"]["step"]["spread"] < 2.2 * spread) == kept
+
+
+def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None:
+    rng = np.random.default_rng(22)
+    for days, moves in ((0.7, 0.0), (2.0, 60.0)):
+        u = model(1)
+        tell(u, rng.normal(20, 1, (int(days * ROWS_A_DAY), 1)))
+
+        def level_at(hour: int, u: Univariate = u) -> float:
+            return float(u.state.cold["origin"][0, 0] + u.state.cold["rhythm"][hour, 0])
+
+        before = level_at(9)
+        u.adopt(0, 80.0)
+        assert level_at(9) - before == pytest.approx(moves, abs=1)
+
+
 def test_means_that_remember_an_outlier_are_settled() -> None:
     u, x = model(2), stories(16)["noise"][:, None].repeat(2, axis=1)
     x[-3] += 300
@@ -364,3 +390,12 @@ def test_a_fault_in_a_short_history_stays_strange() -> None:
     base = column(tell(u, x[:, None], minutes=1 / 6), "base")[:, 0]
     assert base[180:360].max() < 11
     assert np.median(base[-30:]) > 11.2
+
+
+def test_a_gauge_that_is_zero_and_has_many_points_a_window_is_no_infinity() -> None:
+    model, row = Univariate(UnivariateParameters()), np.array([0])
+    model.state.grow(1)
+    for k in range(50):
+        answers = model.step(1_767_571_200_000 + 60_000 * k, row, np.array([6]), np.zeros(1), np.zeros(1))
+    assert np.isfinite(model.state.hot["mean"]).all()
+    assert np.isfinite(answers.base).all()

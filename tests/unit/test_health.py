@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.errors import SettingsError
+from app.follow import run_until_stopped
 from app.health import Health, HealthServer, lag_of
+from app.settings import HealthSettings, KafkaSettings, Settings
 
 NOW = 1_795_305_600.0  # 2026-11-22T00:00:00Z
 GAUGES = (
@@ -223,3 +227,25 @@ def test_a_port_that_is_taken_is_one_line_that_names_it() -> None:
         with pytest.raises(SettingsError) as error:
             HealthServer(Health(60), "127.0.0.1", port)
     assert re.fullmatch(rf"health: cannot listen on 127\.0\.0\.1:{port} \(.+\); set health\.port .*", str(error.value))
+
+
+def test_jobs_whose_port_is_taken_are_refused_before_anything_is_started(tmp_path: Path) -> None:
+    """Nobody answers where the log should be, and who came so far as to look for it would say so."""
+    with HealthServer(Health(60), "127.0.0.1", 0) as server:
+        port = int(server.address.rsplit(":", 1)[1])
+        settings = Settings(
+            home=tmp_path,
+            kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1"),
+            health=HealthSettings(port=port),
+        )
+        with pytest.raises(SettingsError, match="health: cannot listen"):
+            run_until_stopped(settings, ["correlate"], threading.Event())
+    assert [p.name for p in tmp_path.iterdir()] == ["versions"]
+
+
+def test_a_port_that_was_taken_and_never_served_is_let_go() -> None:
+    server = HealthServer(Health(60), "127.0.0.1", 0)
+    port = int(server.address.rsplit(":", 1)[1])
+    server.close()
+    with HealthServer(Health(60), "127.0.0.1", port) as again:
+        assert get(again.address + "/healthz")[0] == 200

@@ -17,6 +17,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.errors import InputError
+from app.run import pin_configuration
+from app.settings import Settings
 from models.detector import Parameters, ShardDetector
 from models.incidents import CorrelationParameters, Correlator, Statement
 from models.windows import Windows
@@ -24,7 +26,7 @@ from pipelines import correlate
 from pipelines.correlate import StatementBuffer
 from replay import savepoint, savepoint_folder
 from replay.savepoint import CorrelatorState, Origin, ShardParts
-from replay.take import cut, read_up_to, start_of
+from replay.take import check_begun, cut, read_up_to, start_of
 
 QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=5, patience_minutes=10)
 START, WINDOW = 1_767_571_200_000, 10_000
@@ -353,6 +355,19 @@ def test_a_dropped_savepoint_is_gone_and_the_others_are_not(copy: Path) -> None:
     assert [p.name for p in copy.parent.iterdir()] == ["other"]
     with pytest.raises(InputError, match="there are: other"):
         savepoint_folder.drop(home, "copy")
+
+
+def test_a_version_without_a_batch_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with pytest.raises(InputError, match="has never run"):
+        check_begun(settings)
+    pin_configuration(settings)
+    with pytest.raises(InputError, match="detect of version live has ended no batch yet"):
+        check_begun(settings)
+    commits = settings.checkpoint("detect") / "commits"
+    commits.mkdir(parents=True)
+    (commits / "0").touch()
+    check_begun(settings)
 
 
 def test_what_a_kill_has_left_is_removed_unless_somebody_is_at_it(copy: Path) -> None:
