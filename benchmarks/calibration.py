@@ -1,26 +1,37 @@
 """Are scores probabilities? exp(-score) of normal rows against the uniform law, in the body and in the tail.
 
-    python -m benchmarks.calibration [--data DIR] [--hours 30] [--seed 1] [--json]
+    python -m benchmarks.calibration [--data DIR] [--only simulated nab smd asd] [--machines 10] [--hours 30] [--seed 1]
+                                     [--json]
 
 Normal rows are those of a simulated fleet without faults, and the rows of the collections that carry no label, once a series is
-a day old. `ks` is the largest distance of all rows together from the uniform law, `median ks` that of the middle series; the
-others are rates of probabilities below p, as multiples of p. `base` is by the law of normal data at large, `score`
-by that of each series.
+a day old. `base` is by the law of normal data at large, `score` by that of each series.
+
+Rows depend on one another, so a plain test of all of them refuses what is right. The body passes where the distance of Kolmogorov
+and Smirnov from the uniform law is below 0.05 in the middle series (`ks`). Beside it, `refused` is the share of series that
+the test refuses at 1 % on rows six hours apart, which hardly depend on one another. Both are of series whose answers have a density: where
+one answer makes more than 5 % of all (a metric that stands still most of the time, few counts), probabilities are atoms, and
+what is asked is that none is too small: `too small` is how far P(p <= x) is above x at the most, in the middle one of those. The tail passes
+where p is below 1e-4 between half and twice as often: those columns are rates as multiples of p, of all rows together, and
+`+-` is the standard error of the last one, with a day of a series as the unit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy import stats
 
 from app.simulator import SimulatorSettings, simulate
 from benchmarks import collections
@@ -32,9 +43,19 @@ from models.windows import Floats
 
 CHANCES = (1e-2, 1e-3, 1e-4)
 DAY_MS = 86_400_000
+APART_MS = DAY_MS / 4  # rows so far apart hardly depend on one another
+ATOM = 0.05
+LEAST_ROWS = 500
 Bools = NDArray[np.bool_]
-# times in ms `(rows,)`, values `(rows, series)`, and which rows are normal `(rows,)`
-Normal = tuple[Floats, Floats, Bools]
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Times in ms, values, and which rows are normal, all `(rows, series)`; NaN where a series has no row."""
+
+    times: Floats
+    values: Floats
+    counted: Bools
 
 
 def nab(data: Path) -> Iterator[Normal]:
@@ -45,19 +66,22 @@ def nab(data: Path) -> Iterator[Normal]:
         for begin, end in windows[series.name]:
             first, last = (datetime.fromisoformat(t).replace(tzinfo=UTC).timestamp() * 1000 for t in (begin, end))
             normal &= (series.times < first) | (series.times > last + DAY_MS / 4)
-        yield series.times, series.values[:, None], normal
+        yield Normal(series.times[:, None], series.values[:, None], normal[:, None])
 
 
 def hosts(data: Path, name: str) -> Iterator[Normal]:
     """Every host, where it carries no label; the part without labels is taken to be normal."""
     for host in collections.hosts(data, name):
         label = pq.read_table(data / name / f"{host.name}_test.parquet", columns=["label"])["label"].to_numpy() > 0
-        yield host.times, host.values, ~np.concatenate([np.zeros(host.taught, dtype=bool), label])
+        counted = ~np.concatenate([np.zeros(host.taught, dtype=bool), label])
+        yield alike(host.times, host.values, counted)
 
 
-def fleet(hours: float, seed: int) -> Iterator[Normal]:
+def fleet(machines: int, hours: float, seed: int) -> Iterator[Normal]:
     """A simulated fleet without faults."""
-    simulation = simulate(SimulatorSettings(hosts=10, hours=hours, seed=seed, scenario="clean", logs_per_second=0.0))
+    simulation = simulate(
+        SimulatorSettings(hosts=machines, hours=hours, seed=seed, scenario="clean", logs_per_second=0.0)
+    )
     rows = rows_of(simulation)
     gauges, counters = (rows[rows["series"].str.startswith(kind)] for kind in ("gauge/", "counter/"))
     values = gauges.pivot_table(index="window_end", columns="series", values="mean")
@@ -65,57 +89,117 @@ def fleet(hours: float, seed: int) -> Iterator[Normal]:
     times = values.index.to_numpy(np.float64)
     rates = np.diff(totals.to_numpy(), axis=0, prepend=np.nan) / np.diff(times, prepend=np.nan)[:, None] * 1000
     rates[rates < 0] = np.nan  # a reset
-    together = np.concatenate([values.to_numpy(), rates], axis=1)
-    yield times, together, np.ones(len(times), dtype=bool)
+    yield alike(times, np.concatenate([values.to_numpy(), rates], axis=1), np.ones(len(times), dtype=bool))
+
+
+def alike(times: Floats, values: Floats, counted: Bools) -> Normal:
+    """Series `(rows, series)` that share their times and what is normal, both `(rows,)`."""
+    return Normal(
+        np.broadcast_to(times[:, None], values.shape), values, np.broadcast_to(counted[:, None], values.shape)
+    )
+
+
+def together(parts: Sequence[Normal]) -> Normal:
+    """All series beside one another, so that the model steps them at once; shorter ones end in rows without a value."""
+    longest = max(len(part.times) for part in parts)
+
+    def padded(name: str, fill: float) -> NDArray[Any]:
+        columns = [getattr(part, name) for part in parts]
+        rows = [((0, longest - len(column)), (0, 0)) for column in columns]
+        return np.concatenate([np.pad(c, r, constant_values=fill) for c, r in zip(columns, rows, strict=True)], axis=1)
+
+    return Normal(padded("times", 0.0), padded("values", np.nan), padded("counted", False))
 
 
 def answers(normal: Normal) -> tuple[Floats, Floats]:
     """`base` and `score` of every row, `(rows, series)`; NaN where it is not known or not normal, and on the first day."""
-    times, values, counted = normal
     model = Univariate(UnivariateParameters())
-    model.state.grow(values.shape[1])
-    base, score = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
-    for row, (now, x) in enumerate(zip(times, values, strict=True)):
+    model.state.grow(normal.values.shape[1])
+    base, score = (np.full(normal.values.shape, np.nan, np.float32) for _ in range(2))
+    for row, (now, x) in enumerate(zip(normal.times, normal.values, strict=True)):
         index = np.flatnonzero(np.isfinite(x))
-        said = model.step(now, index, np.ones(len(index), np.int64), x[index], np.zeros(len(index)))
-        if counted[row] and now >= times[0] + DAY_MS:
-            base[row, index], score[row, index] = said.base, said.score
+        said = model.step(now[index], index, np.ones(len(index), np.int64), x[index], np.zeros(len(index)))
+        base[row, index], score[row, index] = said.base, said.score
+    first = np.array([t[np.argmax(np.isfinite(x))] for t, x in zip(normal.times.T, normal.values.T, strict=True)])
+    left_out = ~normal.counted | (normal.times < first + DAY_MS)
+    base[left_out] = score[left_out] = np.nan
     return base, score
 
 
-def distance(nats: Floats) -> float:
-    """The largest distance of exp(-nats) from the uniform law."""
-    ordered = np.sort(np.exp(-nats))
-    steps = np.arange(len(ordered) + 1) / len(ordered)
-    return float(np.maximum(np.abs(ordered - steps[1:]), np.abs(ordered - steps[:-1])).max())
+def distance(chances: Floats) -> float:
+    """The largest distance of probabilities from the uniform law."""
+    return float(stats.kstest(chances, "uniform").statistic)
 
 
-def figures(columns: Iterable[Floats]) -> dict[str, float]:
-    """Of the rows of each series, `(rows,)`."""
-    known = [x[np.isfinite(x)] for x in columns]
-    known = [x for x in known if len(x) >= 500 and np.ptp(x) > 0]
-    together = np.concatenate(known)
-    found = {"rows": float(len(together)), "ks": distance(together)}
-    found["median ks"] = float(np.median([distance(x) for x in known]))
-    return found | {f"{p:g}": float(np.mean(together > -np.log(p)) / p) for p in CHANCES}
+def too_small(chances: Floats) -> float:
+    """How far the share of probabilities up to x is above x, at the most."""
+    return float(stats.kstest(chances, "uniform", alternative="greater").statistic)
+
+
+def refused(chances: Floats, times: Floats) -> bool:
+    """Whether rows that hardly depend on one another refuse the uniform law."""
+    _, apart = np.unique(times // APART_MS, return_index=True)
+    return bool(stats.kstest(chances[apart], "uniform").pvalue < 0.01)
+
+
+def is_discrete(chances: Floats) -> bool:
+    """Whether one answer makes so many that they have no density."""
+    return bool(np.unique(chances, return_counts=True)[1].max() > ATOM * len(chances))
+
+
+def figures(scores: Floats, bases: Floats, times: Floats) -> dict[str, float]:
+    """Of the nats of rows, all arrays `(rows, series)`; series with few rows are left out."""
+    known = np.isfinite(scores)
+    chosen = np.flatnonzero(known.sum(axis=0) >= LEAST_ROWS)
+    columns = [(np.exp(-scores[k, j].astype(float)), times[k, j]) for j in chosen for k in [known[:, j]]]
+    atoms = [is_discrete(np.exp(-bases[known[:, j], j].astype(float))) for j in chosen]
+    dense = [column for column, discrete in zip(columns, atoms, strict=True) if not discrete]
+    others = [column for column, discrete in zip(columns, atoms, strict=True) if discrete]
+    found = {
+        "rows": float(sum(len(p) for p, _ in columns)),
+        "series": float(len(dense)),
+        "discrete": float(len(others)),
+    }
+    found["ks"] = float(np.median([distance(p) for p, _ in dense])) if dense else np.nan
+    found["refused"] = float(np.mean([refused(p, t) for p, t in dense])) if dense else np.nan
+    found["too small"] = float(np.median([too_small(p) for p, _ in others])) if others else np.nan
+    for chance in CHANCES:
+        found[f"{chance:g}"], found["+-"] = rate(columns, chance)
+    return found
+
+
+def rate(columns: Iterable[tuple[Floats, Floats]], chance: float) -> tuple[float, float]:
+    """How often probabilities are below `chance`, as a multiple of it, and the standard error over days of series."""
+    below, rows = [], []
+    for chances, times in columns:
+        day = np.unique(times // DAY_MS, return_inverse=True)[1]
+        below.append(np.bincount(day, weights=chances < chance))
+        rows.append(np.bincount(day))
+    found, all_rows = np.concatenate(below), np.concatenate(rows)
+    mean = found.sum() / all_rows.sum()
+    error = np.sqrt(((found - mean * all_rows) ** 2).sum()) / all_rows.sum()
+    return float(mean / chance), float(error / chance)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/")
-    parser.add_argument("--hours", type=float, default=30.0)
+    parser.add_argument("--only", nargs="+", choices=("simulated", "nab", *collections.HOST_COLLECTIONS))
+    parser.add_argument("--machines", type=int, default=10, help="size of the simulation")
+    parser.add_argument("--hours", type=float, default=30.0, help="length of the simulation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     data = chosen.data / "data"
-    sources = {"simulated": fleet(chosen.hours, chosen.seed), "nab": nab(data)}
-    sources |= {name: hosts(data, name) for name in collections.HOST_COLLECTIONS}
+    sources = {"simulated": lambda: fleet(chosen.machines, chosen.hours, chosen.seed), "nab": lambda: nab(data)}
+    sources |= {name: partial(hosts, data, name) for name in collections.HOST_COLLECTIONS}
     found: dict[str, dict[str, float]] = {}
-    for name, source in sources.items():
-        pairs = [answers(normal) for normal in source]
-        for at, what in enumerate(("base", "score")):
-            found[f"{name}: {what}"] = figures(column for pair in pairs for column in pair[at].T)
+    for name in chosen.only or sources:
+        normal = together(list(sources[name]()))
+        base, score = answers(normal)
+        for what, nats in (("base", base), ("score", score)):
+            found[f"{name}: {what}"] = figures(nats, base, normal.times)
     if chosen.json:
         print(json.dumps(found, indent=1))
         return

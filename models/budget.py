@@ -14,9 +14,11 @@ the surprise that anything of this size is anywhere in the fleet in a window. Wi
 The bound is Bonferroni's, by the number of series at the tick: it holds however series and windows depend on one another, as
 far as e^-s is a probability. s is the strongest moment of an episode, or what a run of silence or of lines has come to when it
 was said. What an episode gathers by lasting is no probability, and counts for 4 nats at most (`Member.surprise`): all of it
-let through what is weak, lasts, and is normal.
+let through what is weak, lasts, and is normal. A new level is weighed as an anomaly is: it is no less a matter of chance. That something is
+there that has never been, a host, service, metric or template, is a fact (`Statement.is_fact`), and told at once.
 
-It fails where a model is off: what it calls one in a million may be one in a thousand.
+It fails where a model is off: what it calls one in a million may be one in a thousand. Therefore s of a metric goes by the law of its own
+series (`own_law`).
 """
 
 from __future__ import annotations

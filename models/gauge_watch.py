@@ -44,7 +44,8 @@ class Answers:
     """What is said of each row, `(n,)`: see `Scores`.
 
     `base` is what the model says by the law of normal data at large, `stuck` what the run of repeated values says: episodes
-    go by them. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
+    go by them. `doubt` is by how much that law is surer than the series' own, nats: how surprising an episode is goes by its
+    own. `speaker` is the member of the model that is loudest, `stays` how far off the value is, as a share of how
     far off the last one was, `health` what a host goes by.
     """
 
@@ -54,6 +55,7 @@ class Answers:
     lower: Floats
     upper: Floats
     base: Floats
+    doubt: Floats
     stuck: Floats
     speaker: Floats
     health: Floats
@@ -100,7 +102,7 @@ class GaugeWatch:
                 said.append(self._open(row) if lasts[j] or not changed[j] else self._turn(row))
             elif episode.cause in CAUSES and not episode.over:
                 said += self._go_on(episode, row)
-            answers.score[j] = np.maximum(answers.score[j], row.score)  # what the episode goes by
+            answers.score[j] = np.maximum(answers.score[j], answers.base[j])  # what the episode goes by
         return answers, said
 
     def _lasts(self, s: Floats, answers: Answers, now: int) -> NDArray[np.bool_]:
@@ -168,7 +170,8 @@ class GaugeWatch:
         score, speaker = np.maximum(said.score, stuck), said.speaker.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             stays = (values - said.typical) / (before - said.typical)
-        found = (score, values, said.typical, lower, said.upper, said.base, stuck, speaker, said.health, stays)
+        doubt = said.base - said.score
+        found = (score, values, said.typical, lower, said.upper, said.base, doubt, stuck, speaker, said.health, stays)
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
@@ -281,7 +284,7 @@ class GaugeWatch:
             row.typical, row.lower, row.upper, row.unit, "",
         )  # fmt: skip
         episode.adopted, episode.over = True, row.now + 1
-        self._learn(episode, row)
+        self._learn(episode, row, loud=False)
         return self._state.episodes.begin(episode, row.now)
 
     def _seen(self, row: _Row, start: int = 0) -> Change:
@@ -291,13 +294,13 @@ class GaugeWatch:
         after, scale = row.value if row.change is None else row.change.after, row.scale(self._reach)
         return Change("level", True, start or row.now, row.typical, after, scale, scale, row.score)
 
-    def _learn(self, episode: Episode, row: _Row) -> None:
+    def _learn(self, episode: Episode, row: _Row, *, loud: bool = True) -> None:
         """What is seen now is the normal, in words and for the model."""
         found = self._seen(row, episode.start)
         episode.reason = found.words(parse(row.name), row.lower, row.upper, row.unit)
         episode.value, episode.lower, episode.upper = found.after, row.lower, row.upper
         episode.part, (episode.before, episode.after) = found.what, found.told
-        self._changes.learn(row.row, found, row.now)
+        self._changes.learn(row.row, found, row.now, loud=loud)
         self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
 
 
@@ -323,7 +326,9 @@ class _Row:
 
     @property
     def score(self) -> float:
-        return float(np.maximum(self.answers.base[self.at], self.answers.stuck[self.at]))
+        """What is held against chance: the surprise in this very series, with what rules and labels take from it."""
+        own = np.maximum(self.answers.base[self.at] - self.answers.doubt[self.at], 0.0)
+        return float(np.maximum(own, self.answers.stuck[self.at]))
 
     @property
     def value(self) -> float:

@@ -24,7 +24,7 @@ from models.watched import NOTHING, Watched
 
 __all__ = ["FORMAT", "STATUS_ORDER", "CorrelationParameters", "Correlator", "Incident", "Statement"]
 
-FORMAT = 3
+FORMAT = 4
 
 
 class Correlator:

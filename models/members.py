@@ -29,7 +29,8 @@ class Contribution:
 class Member:
     """An episode within an incident. `role` is what other hosts may do as well, `host` whose it is.
 
-    `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run.
+    `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run. `fact` says that it
+    is no matter of chance: see `Statement.is_fact`.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Member:
     evidence: float
     begun_with: float
     reason: str
+    fact: bool = False
 
     def hear(self, statement: Statement) -> None:
         """Take in what is said next of this episode. The reason is that of its peak, or of its new kind."""
@@ -94,6 +96,7 @@ def member_of(statement: Statement) -> Member:
         evidence=statement.evidence,
         begun_with=statement.evidence,
         reason=reason_of(statement),
+        fact=statement.is_fact,
     )
 
 

@@ -176,8 +176,8 @@ class OpenIncident:
 
     @property
     def within_budget(self) -> bool:
-        """Whether it may be told: chance hardly makes it, or it is no matter of chance, as what is new or has changed."""
-        return self.score >= self.bar or any(m.kind not in LASTING_KINDS for m in self.members.values())
+        """Whether it may be told: chance hardly makes it, or it is no matter of chance, as that something is there."""
+        return self.score >= self.bar or any(m.fact for m in self.members.values())
 
     def say(self, status: str, window_end: int, limits: CorrelationParameters) -> Incident:
         """State what is known of it, and remember that it was said."""

@@ -9,6 +9,7 @@ from typing import Any
 
 STATUS_ORDER = {"open": 0, "update": 1, "close": 2}
 LASTING_KINDS = ("anomaly", "silence")
+APPEARANCES = ("new host", "new service", "new metric", "new template")
 
 Key = tuple[str, ...]
 
@@ -31,12 +32,13 @@ class Statement:
     metric: str = ""
     level: str = ""
     template: str = ""
+    part: str = ""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Statement:
         """Read a record. Raises ValueError where it lacks something or says something unknown."""
         try:
-            optional = ("reason", "host", "service", "metric", "level", "template")
+            optional = ("reason", "host", "service", "metric", "level", "template", "part")
             statement = cls(
                 **{name: str(record[name]) for name in ("id", "series", "kind", "status")},
                 start=int(record["start"]),
@@ -57,6 +59,11 @@ class Statement:
     def order(self) -> tuple[str, str, int]:
         """Sorts the statements of a window: by series, episode, and what comes first in an episode."""
         return self.series, self.id, STATUS_ORDER[self.status]
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it says that something is there that has never been: no matter of chance, as a new level is."""
+        return self.kind not in LASTING_KINDS and self.part in APPEARANCES
 
     @property
     def template_id(self) -> str:

@@ -1,7 +1,8 @@
 """The univariate model: windows of many series in, how rare each is out, as a probability. Score, then learn.
 
 Members (`features`) are held against what the series has been (`predictive`), their surprises against how surprising it
-has been (`rarity`), the rarities are joined by a norm, and the joined score becomes a probability (`calibration`). Two
+has been (`rarity`), the rarities are joined by a norm, and the joined score becomes a probability, in normal data at large
+(`calibration`) and in the series itself (`own_law`), which is checked (`model_off`). Two
 questions have a memory each: *was it ever so in this series* learns everything, so that a repeat is less news; *is it
 healthy now* hardly learns what is strange. Deciding on an alarm is elsewhere (`alarms`).
 """
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import calibration, features, predictive, rarity, smoothed, student
+from models import calibration, features, model_off, own_law, predictive, rarity, smoothed, student
 from models.features import DAY
 from models.rarity import Ints
 from models.univariate_parameters import UnivariateParameters
@@ -37,11 +38,12 @@ from models.univariate_tables import Tables
 from models.windows import Floats
 
 NEARLY = 0.8
+OWN_LAW_DAYS, OWN_LAW_ROWS = 3.0, 700.0  # half-life of the law of a series' own answers, and the least one
+ONE_YESTERDAY = 2**0.5  # a residual against a single day is so much wider: that day was as far off
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
 MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
 ROBUST_FROM = 20  # rows from which the healthy state gives weights
 DEGREES = 8  # of the interval
-CALIBRATED_ROWS = 100.0  # the least half-life of the mean probability
 LARGEST = 1e17  # values beyond are taken for it: sums of squares are kept in single precision
 LARGEST_SUM = 3e38
 VALUE = WELL  # where the healthy state has the value itself
@@ -130,29 +132,47 @@ class Univariate:
         keep_well = features.kept(seconds, DAY * self._of("well_half_life_days", index), p.level_rows)
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
-        base = calibration.nats(joined)
+        base = calibration.nats(joined, s["rows"].astype(np.float64), s["interval"].astype(np.float64))
         loud = (base[turned] >= p.calm_nats) & (self._youth(s)[turned] > 0)
         health = np.maximum(undirected, well_joined)
         for array in (base, health, *bounds):
             array[warm] = np.nan
-        score = self._calibrate(s, base, seconds)
+        score = self._calibrate(s, base, seconds, turned, index)
         s["rows"] = s["rows"] + np.uint32(1)
         s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
-        self._tables.end_blocks(s, index, turned, loud)
+        lengths = s["block_rows"].copy()
+        self._check(s, index, self._tables.end_blocks(s, index, turned, loud), lengths)
         self._store(s, index, whole)
         loudest = np.nan_to_num(rare)
         speaker = (loudest >= NEARLY * loudest.max(axis=0)).argmax(axis=0).astype(np.int8)
         return UnivariateAnswers(surprise, rare, joined, base, score, well_joined, health, speaker, *bounds)
 
-    def _calibrate(self, s: Hot, base: Floats, seconds: Floats) -> Floats:
+    def _calibrate(self, s: Hot, base: Floats, seconds: Floats, turned: Ints, index: Ints) -> Floats:
         """-ln of the probability of each answer in its series; learns what answers are usual."""
-        fresh, rows = s["rows"] == 0, s["rows"].astype(np.float64)
-        s["levels"][:, fresh] = calibration.OWN_NATS[:, None]
-        s["chance"][fresh] = 0.5
-        score = calibration.own(base, s["levels"].astype(np.float64))
-        s["levels"] = calibration.learn(s["levels"], base, rows)
-        s["chance"] = calibration.average(s["chance"], score, features.kept(seconds, DAY, CALIBRATED_ROWS), rows)
+        checked, fresh = self.state.cold["checked"], np.flatnonzero(s["rows"] == 0)
+        if len(fresh):
+            s["levels"][:, fresh], s["tail"][:, fresh] = own_law.begin(len(fresh))
+            s["excesses"][fresh] = s["block_chance"][fresh] = 0
+            checked[:, index[fresh]] = model_off.begin(len(fresh))
+        s["excesses"][turned] //= 2
+        score = own_law.nats(base, s["levels"].astype(np.float64), s["tail"].astype(np.float64))
+        blocks = self.state.cold["blocks"][0, index]
+        rows = s["rows"] * (blocks / (blocks + 1.0)) ** 2  # answers are others before the first blocks have ended
+        forgotten = 1 - features.kept(seconds, DAY * OWN_LAW_DAYS, OWN_LAW_ROWS)
+        least = np.where(model_off.is_off(checked[:, index]), own_law.OFF_GAIN, forgotten)
+        s["levels"], s["tail"], s["excesses"] = own_law.learn(s["levels"], s["tail"], s["excesses"], base, rows, least)
+        chance = np.where(np.isnan(score), 0.5, np.exp(-score))
+        s["block_chance"] = (s["block_chance"] + chance).astype(np.float32)
         return score
+
+    def _check(self, s: Hot, index: Ints, ended: Ints, lengths: NDArray[np.uint16]) -> None:
+        """Hold the mean probability of blocks that have ended, of so many rows, against one half."""
+        if not len(ended):
+            return
+        cold, rows = self.state.cold, index[ended]
+        mean = s["block_chance"][ended].astype(np.float64) / lengths[ended]
+        cold["checked"][:, rows] = model_off.check(cold["checked"][:, rows], mean, cold["blocks"][0, rows] - 1.0)
+        s["block_chance"][ended] = 0
 
     def _store(self, s: Hot, index: Ints, whole: bool) -> None:
         for name, array in self.state.hot.items():
@@ -170,6 +190,7 @@ class Univariate:
         deviation = seen - mean
         floor, worth, a_look = self._beforehand(s, mean)
         tau, nu = predictive.distances(deviation, weight / a_look, sums / a_look, (floor, least), worth)
+        tau[RHYTHM] /= second_day(s)
         surprise = predictive.nats(tau, nu)
         surprise[weight < predictive.KNOWN - 0.5] = 0.0
         down = deviation < 0
@@ -293,55 +314,85 @@ class Univariate:
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
         hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
-    def adopt(self, row: int, level: float) -> None:
+    def adopt(self, row: int, level: float, *, loud: bool = True) -> None:
         """A series stands at `level` for good: its healthy state moves there, as wide as the level is higher, held loosely.
 
-        What it has ever been moves as well. A young series holds that loosely, too, and keeps what it was at other hours: it
-        has not shown yet whether the level is that of the hour. One that has been seen for longer moves at all hours and holds
-        on to how it spreads, but for the widening of counts (variance with the level), while the level is of the same order
-        of magnitude: else a few rows after an event would outweigh weeks before it.
+        What it has ever been moves as well, if the change was `loud`: else that has taken it in already. A young series holds
+        it loosely, too, and keeps what it was at other hours, as it has not shown yet whether the level is that of the
+        hour. One that has been seen for longer moves at all hours and holds on to how it spreads, but for the widening of
+        counts (variance with the level), while the level is of the same order of magnitude: else a few rows after an event
+        would outweigh weeks before it.
         """
         hot, cold = self.state.hot, self.state.cold
-        self.settle(row)
         before = hot["well_mean"][VALUE, row]
         growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
-        size = hot["long_size"][0, row] / hot["long_weight"][0, row]
-        young = float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
-        loosely = young or growth >= MOST_GROWTH
+        self._stand(row, level, "well_mean")
+        hot["well_mean"][VALUE, row] = level
+        hot["well_sums"][[STEP, FAST, RHYTHM, VALUE], row] *= growth**2
+        _loosen(hot["well_weight"], hot["well_sums"], row)
+        if not loud:
+            return
+        self.settle(row)
+        self._stand(row, level, "mean")
         hot["fast"][0, row] = level
         hot["overall"][0, row] += level - before
-        moved = hot["hour_mean"] if young else cold["origin"]
+        moved = hot["hour_mean"] if self._is_young(row) else cold["origin"]
         moved[0, row] += level - before
-        for mean in ("mean", "well_mean"):
-            hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
-            hot[mean][FAST, row] = level
-        hot["well_mean"][VALUE, row] = level
-        hot["well_sums"][VALUE, row] *= growth**2
+        loosely = self._is_young(row) or growth >= MOST_GROWTH
         hot["sums"][[STEP, FAST, RHYTHM], row] *= growth**2 if loosely else growth
-        hot["well_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
-        memories = [(hot["well_weight"], hot["well_sums"]), (hot["weight"], hot["sums"][:WITHIN])]
-        for weights, sums in memories if loosely else memories[:1]:
-            loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
-            weights[:, row] *= loose
-            sums[:, row] *= loose
+        if loosely:
+            _loosen(hot["weight"], hot["sums"][:WITHIN], row)
         self.state.cold_changed = True
 
-    def widen(self, row: int, factor: float) -> None:
-        """A series spreads by so many times what it did for good: at its level, in its steps, in its means."""
+    def _stand(self, row: int, level: float, mean: str) -> None:
+        """Put the level and the fast mean of a memory at `level`."""
+        hot = self.state.hot
+        size = hot["long_size"][0, row] / hot["long_weight"][0, row]
+        hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
+        hot[mean][FAST, row] = level
+
+    def _is_young(self, row: int) -> bool:
+        """Whether the series has not been seen for `trust_days` yet."""
+        hot = self.state.hot
+        return float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
+
+    def widen(self, row: int, factor: float, *, loud: bool = True) -> None:
+        """A series spreads by so many times what it did for good: at its level, in its steps, in its means.
+
+        What it has ever been is no wider for that, unless the change was `loud` and the series is young.
+        """
         hot = self.state.hot
         growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2
-        hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
         hot["well_sums"][[HEALTHY.index(m) for m in (LOG_LEVEL, STEP, FAST, RHYTHM)], row] *= growth
         hot["well_sums"][VALUE, row] *= growth
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         rough = np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least)
-        hot["mean"][ROUGH, row] = hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
+        hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
+        if loud and self._is_young(row):
+            hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
+            hot["mean"][ROUGH, row] = rough
+
+
+def _loosen(weights: NDArray[Any], sums: NDArray[Any], row: int) -> None:
+    """Hold what a series has been as if it were known from `ADOPTED_ROWS`."""
+    loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
+    weights[:, row] *= loose
+    sums[:, row] *= loose
 
 
 def spread(mean: Floats, sums: Floats, weight: Floats, least: Floats, p: UnivariateParameters) -> Floats:
     """The scale of the healthy state's value."""
     found = np.sqrt((sums + p.prior_rows * (p.relative_floor * mean) ** 2) / (weight + p.prior_rows))
     return np.maximum(found, least)
+
+
+def second_day(s: Hot) -> Floats:
+    """How much wider the rhythm residual is than it has been, `(n,)`.
+
+    On its second day a series is held against one single yesterday, on its first against all that it had been.
+    """
+    days = s["rows"] * s["interval"].astype(np.float64) / DAY
+    return np.where(days < 1, 1.0, 1 + (ONE_YESTERDAY - 1) * np.maximum(2 - days, 0.0))
 
 
 def join(rare: Floats, surprise: Floats, norm: float) -> Floats:

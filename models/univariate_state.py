@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from models import calibration, predictive, rarity
+from models import model_off, own_law, predictive, rarity
 from models.store import part, read_part
 
 MEMBERS = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
@@ -49,8 +49,10 @@ HOT: dict[str, tuple[str, int]] = {
     "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
     "hour_weight": ("f4", 1),
     "interval": ("f4", 1),  # seconds between rows, typically
-    "levels": ("f4", len(calibration.CHANCES)),  # nats that answers exceed with these chances
-    "chance": ("f4", 1),  # mean of the last day's probabilities
+    "levels": ("f4", len(own_law.CHANCES)),  # nats that answers exceed with these chances
+    "tail": ("f4", 2),  # excesses over the last level, and their sum
+    "excesses": ("u1", 1),  # of the hour, and half of those before
+    "block_chance": ("f4", 1),  # sum of the block's probabilities
     "rows": ("u4", 1),
     "block_rows": ("u2", 1),
     "block_most": ("u1", TABLES),
@@ -59,6 +61,7 @@ HOT: dict[str, tuple[str, int]] = {
 }
 COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "blocks": ("u4", (1,)),  # that have ended
+    "checked": ("f2", (3,)),  # whether the model is off: see `model_off`
     "origin": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("f2", (TABLES, rarity.BINS)),
     "well_counts": ("f2", (WELL, rarity.BINS)),
@@ -192,7 +195,9 @@ class UnivariateState:
         hot = self.hot
         found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
         healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
-        found["model_off"] = abs(found["chance"] - 0.5) > calibration.OFF
+        checked = self.cold["checked"][:, [row]]
+        found["model_off"] = bool(model_off.is_off(checked)[0])
+        found["too_sure_nats"], found["too_wary_nats"] = checked[: model_off.VARIANCE, 0].tolist()
         for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):
             mean, sums, weight = (hot[f"{prefix}{name}"][:, row] for name in ("mean", "sums", "weight"))
             weights = np.broadcast_to(weight, mean.shape).copy()

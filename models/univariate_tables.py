@@ -54,16 +54,16 @@ class Tables:
             self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
             self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
 
-    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> None:
+    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> Ints:
         """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
-        what lasts over the turn of an hour is one event, and no precedent for itself."""
+        what lasts over the turn of an hour is one event, and no precedent for itself. Answers those whose block has ended."""
         p = self._p
         lasted = s["block_rows"][turned] * s["interval"][turned].astype(np.float64)
         over = ~loud | (lasted >= HOUR * p.longest_block_hours)
         chosen = over & (s["block_rows"][turned] >= p.block_rows)
         ended, lasted = turned[chosen], lasted[chosen]
         if not len(ended):
-            return
+            return ended
         rows, cold = index[ended], self._state.cold
         keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
         number = cold["blocks"][0, rows].astype(np.int64)
@@ -75,6 +75,7 @@ class Tables:
         cold["blocks"][0, rows] += np.uint32(1)
         self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(s["time"][ended]))
         self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+        return ended
 
     def _end_hours(self, s: Hot, index: Ints, turned: Ints, hour: tuple[Ints, Ints]) -> None:
         rows, cold, (before, begun) = index[turned], self._state.cold, hour

@@ -128,7 +128,7 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
             runner.run_to_end(job)
     finally:
         runner.stop()
-    with Elasticsearch(settings.elasticsearch.url or "") as client:
+    with Elasticsearch(settings.elasticsearch.url or "", request_timeout=120) as client:
         client.indices.refresh(index=f"*-{settings.version}-*")
 
 

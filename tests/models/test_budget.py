@@ -82,13 +82,23 @@ def test_two_novelties_of_a_host_are_told_together_sooner_than_alone() -> None:
     assert [(i.status, i.novelties) for i in both] == [("open", 2)]
 
 
-@pytest.mark.parametrize("kind", ["change", "new"])
-def test_what_is_new_or_has_changed_is_no_matter_of_chance(kind: str) -> None:
-    assert [i.status for i in told([said(CPU, 1, kind=kind, evidence=5.0)], until=1, watched=FLEET)] == ["open"]
+@pytest.mark.parametrize(("kind", "part"), [("change", "new host"), ("change", "new metric"), ("new", "new template")])
+def test_that_something_is_there_is_no_matter_of_chance(kind: str, part: str) -> None:
+    assert [i.status for i in told([said(CPU, 1, kind=kind, evidence=5.0, part=part)], until=1, watched=FLEET)] == [
+        "open"
+    ]
 
 
-def chance(days: int, hosts: int, metrics: int, correlated: bool) -> Iterator[tuple[int, list[Statement]]]:
-    """Windows of a fleet in which nothing happens: every p-value below 1e-4 becomes an episode of one window."""
+def test_a_new_level_is_a_matter_of_chance_as_an_anomaly_is() -> None:
+    weak = math.log(2_000) + math.log(8_640)
+    for nats, told_of in ((weak - 5, []), (weak + 1, ["open"])):
+        adopted = said(CPU, 9, "update", start=1, kind="change", part="level", evidence=500.0, score=nats)
+        story = [said(CPU, 1, evidence=nats - 4, score=nats - 4), adopted]
+        assert [i.status for i in told(story, until=9, watched=FLEET)] == told_of
+
+
+def chance(days: int, hosts: int, metrics: int, correlated: bool, kind: str) -> Iterator[tuple[int, list[Statement]]]:
+    """Windows of a fleet in which nothing happens: every p-value below 1e-4 becomes an episode of one window, of this kind."""
     rng, threshold = np.random.default_rng(11), 1e-4
     tests = days * 8_640 * hosts * (1 if correlated else metrics)
     windows = np.sort(rng.integers(0, days * 8_640, rng.binomial(tests, threshold)))
@@ -98,20 +108,21 @@ def chance(days: int, hosts: int, metrics: int, correlated: bool) -> Iterator[tu
             host, nats = rng.integers(hosts), -math.log(threshold * rng.uniform())
             for metric in range(metrics) if correlated else [rng.integers(metrics)]:
                 found += [
-                    said(f"gauge/h{host}//m{metric}", int(window), status, evidence=nats, score=nats)
+                    said(f"gauge/h{host}//m{metric}", int(window), status, kind=kind, evidence=nats, score=nats)
                     for status in ("open", "close")
                 ]
         yield T + int(window) * WINDOW, list({(s.id, s.status): s for s in found}.values())
 
 
+@pytest.mark.parametrize("kind", ["anomaly", "change"])
 @pytest.mark.parametrize("correlated", [False, True])
-def test_chance_makes_no_more_incidents_than_the_budget(correlated: bool) -> None:
+def test_chance_makes_no_more_incidents_than_the_budget(correlated: bool, kind: str) -> None:
     days, hosts, metrics, budget = 30, 20, 10, 4.0
     watched = Watched(series=hosts * metrics, hosts=hosts, window_seconds=10)
     correlator = Correlator(CorrelationParameters(false_alarms_per_day=budget))
     found = [
         incident
-        for end, statements in chance(days, hosts, metrics, correlated)
+        for end, statements in chance(days, hosts, metrics, correlated, kind)
         for incident in correlator.step(end, statements, watched)
         if incident.status == "open"
     ]

@@ -15,8 +15,8 @@ from models.univariate_parameters import UnivariateParameters
 
 MEMBERS = 6
 DIRECTED = (0, 2, 4)
-FAST, ROUGH = 2, 3
-SMOOTHED = (FAST, ROUGH, 4)
+FAST, ROUGH, RHYTHM = 2, 3, 4
+SMOOTHED = (FAST, ROUGH, RHYTHM)
 
 
 class Twin:
@@ -59,7 +59,8 @@ class Twin:
     def _end_block(self, joined: float, surprises: list[float]) -> None:
         """After a row at the turn of an hour: the block ends, unless the series is loud and it has not lasted for long."""
         body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
-        loud = float(calibration.nats(np.array(joined + BODY * math.log1p(body)))) >= self.p.calm_nats
+        nats = calibration.nats(np.array(joined + BODY * math.log1p(body)), self.rows - 1, self.interval)
+        loud = float(nats) >= self.p.calm_nats
         long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
         young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days
         if self.turned and self.block_rows >= self.p.block_rows and (long or not (loud and young)):
@@ -159,6 +160,9 @@ class Twin:
         nu = weight + worth
         scale = max(math.sqrt((self.sums[member] / a_look + worth * floor**2) / nu), self.least[member])
         tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(weight, 1e-12)))
+        days = self.rows * self.interval / 86400
+        if member == RHYTHM and days >= 1:
+            tau /= 1 + (math.sqrt(2) - 1) * max(2 - days, 0.0)
         z = min(math.sqrt(nu * math.log1p(tau * tau / nu)) * (8 * nu + 1) / (8 * nu + 3), 20.0)
         return min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
 
