@@ -149,7 +149,7 @@ def show_savepoints(view: View) -> None:
         st.error(str(error), icon=":material/error:")
         return
     if not found["savepoints"]:
-        st.caption(f"There is none in {found['home']}. `kappa savepoint create NAME` takes one while jobs run.")
+        st.caption("There is none yet. `kappa savepoint create NAME` takes one while jobs run.")
         return
     rows = pd.DataFrame([savepoint_row(one) for one in reversed(found["savepoints"])])
     config = {

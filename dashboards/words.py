@@ -51,7 +51,10 @@ def clock(time: datetime, zone: ZoneInfo) -> str:
 
 def number(value: Any, unit: str | None = None) -> str:
     """A number with its unit; a dash for what is not known."""
-    return "–" if value is None or pd.isna(value) else f"{short(float(value))}{unit or ''}"
+    if value is None or pd.isna(value):
+        return "–"
+    apart = " " if unit and unit[0].isalpha() else ""  # 3 lines/min, but 3/s
+    return f"{short(float(value))}{apart}{unit or ''}"
 
 
 def plain(text: str) -> str:

@@ -115,12 +115,12 @@ class GaugeChanges:
             for j in told
         }  # fmt: skip
 
-    def learn(self, row: int, found: Change, now: int, *, loud: bool) -> None:
-        """A change that was announced is what the series is now; `loud` says whether it was one that opens an episode."""
+    def learn(self, row: int, found: Change, now: int) -> None:
+        """A change that was announced is what the series is now."""
         if found.what == SPREAD:
-            self._model.widen(row, found.spread / found.old_spread, loud=loud)
+            self._model.widen(row, found.spread / found.old_spread)
         else:
-            self._model.adopt(row, found.after, loud=loud)
+            self._model.adopt(row, found.after)
         self.settle(row, found.before, found.old_spread, now)
 
     def settle(self, row: int, level: float, spread: float, now: int) -> None:

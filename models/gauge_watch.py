@@ -277,14 +277,18 @@ class GaugeWatch:
         return episode.say("update", row.now)
 
     def _turn(self, row: _Row) -> Novelty:
-        """A change that was never loud: says so, and the episode closes with the next window."""
+        """A change that was never loud: says so, and the episode closes with the next window.
+
+        The model has taken in what it thought normal; nothing is left to teach it.
+        """
         found = self._seen(row)
         episode = Episode(
             row.name, STRANGE, "change", found.start, found.nats, found.nats, found.after,
             row.typical, row.lower, row.upper, row.unit, "",
         )  # fmt: skip
         episode.adopted, episode.over = True, row.now + 1
-        self._learn(episode, row, loud=False)
+        self._tell(episode, row, found)
+        self._changes.settle(row.row, found.before, found.old_spread, row.now)
         return self._state.episodes.begin(episode, row.now)
 
     def _seen(self, row: _Row, start: int = 0) -> Change:
@@ -294,14 +298,18 @@ class GaugeWatch:
         after, scale = row.value if row.change is None else row.change.after, row.scale(self._reach)
         return Change("level", True, start or row.now, row.typical, after, scale, scale, row.score)
 
-    def _learn(self, episode: Episode, row: _Row, *, loud: bool = True) -> None:
+    def _learn(self, episode: Episode, row: _Row) -> None:
         """What is seen now is the normal, in words and for the model."""
         found = self._seen(row, episode.start)
+        self._tell(episode, row, found)
+        self._changes.learn(row.row, found, row.now)
+        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
+
+    def _tell(self, episode: Episode, row: _Row, found: Change) -> None:
+        """What has changed, in words and in fields."""
         episode.reason = found.words(parse(row.name), row.lower, row.upper, row.unit)
         episode.value, episode.lower, episode.upper = found.after, row.lower, row.upper
         episode.part, (episode.before, episode.after) = found.what, found.told
-        self._changes.learn(row.row, found, row.now, loud=loud)
-        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
 
 
 def model_of(p: Parameters, settings: UnivariateParameters, state: ShardState) -> Univariate:

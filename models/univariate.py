@@ -314,14 +314,13 @@ class Univariate:
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
         hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
-    def adopt(self, row: int, level: float, *, loud: bool = True) -> None:
+    def adopt(self, row: int, level: float) -> None:
         """A series stands at `level` for good: its healthy state moves there, as wide as the level is higher, held loosely.
 
-        What it has ever been moves as well, if the change was `loud`: else that has taken it in already. A young series holds
-        it loosely, too, and keeps what it was at other hours, as it has not shown yet whether the level is that of the
-        hour. One that has been seen for longer moves at all hours and holds on to how it spreads, but for the widening of
-        counts (variance with the level), while the level is of the same order of magnitude: else a few rows after an event
-        would outweigh weeks before it.
+        What it has ever been moves as well. A young series holds it loosely, too, and keeps what it was at other hours, as it
+        has not shown yet whether the level is that of the hour. One that has been seen for longer moves at all hours and holds
+        on to how it spreads, but for the widening of counts (variance with the level), while the level is of the same order
+        of magnitude: else a few rows after an event would outweigh weeks before it.
         """
         hot, cold = self.state.hot, self.state.cold
         before = hot["well_mean"][VALUE, row]
@@ -330,8 +329,6 @@ class Univariate:
         hot["well_mean"][VALUE, row] = level
         hot["well_sums"][[STEP, FAST, RHYTHM, VALUE], row] *= growth**2
         _loosen(hot["well_weight"], hot["well_sums"], row)
-        if not loud:
-            return
         self.settle(row)
         self._stand(row, level, "mean")
         hot["fast"][0, row] = level
@@ -356,10 +353,10 @@ class Univariate:
         hot = self.state.hot
         return float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
 
-    def widen(self, row: int, factor: float, *, loud: bool = True) -> None:
+    def widen(self, row: int, factor: float) -> None:
         """A series spreads by so many times what it did for good: at its level, in its steps, in its means.
 
-        What it has ever been is no wider for that, unless the change was `loud` and the series is young.
+        What it has ever been is no wider for that, unless the series is young.
         """
         hot = self.state.hot
         growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2
@@ -368,7 +365,7 @@ class Univariate:
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         rough = np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least)
         hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
-        if loud and self._is_young(row):
+        if self._is_young(row):
             hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
             hot["mean"][ROUGH, row] = rough
 

@@ -70,9 +70,9 @@ class ChallengedUnivariate(Univariate):
         for row in rows.tolist():
             self._memories.series[row] = self._aside[row]
 
-    def adopt(self, row: int, level: float, *, loud: bool = True) -> None:
+    def adopt(self, row: int, level: float) -> None:
         """A series stands at `level` for good: only its last rows are its history."""
-        super().adopt(row, level, loud=loud)
+        super().adopt(row, level)
         memory = self._memories.series[row]
         if memory.begun:
             memory.renew(memory.began, ADOPTED_ROWS)

@@ -241,7 +241,7 @@ def test_pages_are_of_use_at_night(at_night: Visit, pictures: Path) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_address_of_every_page_opens_it(visit: Visit, name: str) -> None:
-    page = visit.open(name)
+    page = visit.open("" if name == "overview" else name)  # the first page has no path of its own
     expect(page.get_by_role("heading", name=PAGES[name][0], exact=True)).to_be_visible()
     sentences = page.get_by_text(re.compile(f"Times are in {ZONE}|Choose an incident|click one"))
     expect(sentences.first).to_be_visible()
