@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from app.errors import KappaError
-from app.ports import LOOPBACK
+from app.ports import LOOPBACK, port_is_free
 from app.settings import PROJECT, Settings
 
 PAGE = PROJECT / "dashboards" / "navigation.py"
@@ -30,7 +29,7 @@ def serve(
 
     `host`: the address to listen on. The pages ask nobody for a password: another one than loopback needs a guard.
     """
-    if not is_free(port, host):
+    if not port_is_free(port, host):
         msg = (
             f"dashboard: cannot listen on {host}:{port}: it is taken, or no address of this machine; see --port, --host"
         )
@@ -49,7 +48,7 @@ def serve(
 @contextmanager
 def running(settings: Settings, report: Callable[[str], None]) -> Iterator[str | None]:
     """Pages beside something else; None where no port could be had."""
-    port = next((p for p in range(DEFAULT_PORT, DEFAULT_PORT + 20) if is_free(p)), None)
+    port = next((p for p in range(DEFAULT_PORT, DEFAULT_PORT + 20) if port_is_free(p)), None)
     if port is None:
         yield None
         return
@@ -58,17 +57,6 @@ def running(settings: Settings, report: Callable[[str], None]) -> Iterator[str |
         yield f"http://127.0.0.1:{port}"
     finally:
         end(server)
-
-
-def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server can listen on this port of an address."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
 
 
 def environment(settings: Settings) -> dict[str, str]:

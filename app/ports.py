@@ -11,13 +11,13 @@ LOOPBACK = "127.0.0.1"
 _CANDIDATES = range(20_000, 30_000)
 
 
-def port_is_free(port: int) -> bool:
-    """Whether a server could listen on it now."""
+def port_is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Whether a server could listen on this port of an address now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As Java does it: without, connections that were closed a minute ago would count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, port))
+            probe.bind((host, port))
             probe.listen(1)
         except OSError:
             return False

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from app import dashboard, jobs, topics
 from app.health import Health, HealthServer
+from app.ports import port_is_free
 from app.run import prepare
 from app.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
@@ -135,7 +136,7 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
 @contextmanager
 def served(settings: Settings) -> Iterator[Fleet]:
     """The pages, while they are looked at."""
-    port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if dashboard.is_free(p))
+    port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if port_is_free(p))
     server = dashboard.start(settings, port)
     try:
         yield Fleet(settings, f"http://127.0.0.1:{port}")
