@@ -11,6 +11,7 @@ final class PlainPoint {
   private static final byte[] TIME = bytes("@timestamp"), HOST = bytes("host.name"), METRIC = bytes("metric.name"),
       VALUE = bytes("metric.value"), SERVICE = bytes("service.name"), TYPE = bytes("metric.type"), LABELS = bytes("labels");
   private static final byte[] COUNTER = bytes("counter"), COUNTERS = bytes("counter/"), GAUGES = bytes("gauge/");
+  private static final int HOST_PART = 0, SERVICE_PART = 1, METRIC_PART = 2, PARTS = 3;
   private static final int EXACT_DIGITS = 15; // as many can always be a whole double
   private static final int MOST_DIGITS = 25;
   private static final double[] TENS = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
@@ -28,6 +29,8 @@ final class PlainPoint {
   private int begin; // of the string that was read last
   private int end;
   private int labels; // bytes at the start of `sorted`
+  private final int[] begins = new int[PARTS]; // of the parts of the name; -1: it has none yet
+  private final int[] ends = new int[PARTS];
   private byte[] sorted = new byte[128];
 
   /** Whether a record is of the usual form; then the fields hold what it says. */
@@ -40,7 +43,9 @@ final class PlainPoint {
     micros = -1;
     counter = false;
     labels = -1;
-    int host = -1, hostEnd = -1, metric = -1, metricEnd = -1, service = -1, serviceEnd = -1;
+    for (int part = 0; part < PARTS; part++) {
+      begins[part] = ends[part] = -1;
+    }
     boolean valued = false, typed = false;
     if (!take('{')) {
       return false;
@@ -61,23 +66,17 @@ final class PlainPoint {
         }
         valued = true;
       } else if (is(HOST, from, to)) {
-        if (host >= 0 || !string()) {
+        if (!part(HOST_PART)) {
           return false;
         }
-        host = begin;
-        hostEnd = end;
       } else if (is(METRIC, from, to)) {
-        if (metric >= 0 || !string()) {
+        if (!part(METRIC_PART)) {
           return false;
         }
-        metric = begin;
-        metricEnd = end;
       } else if (is(SERVICE, from, to)) {
-        if (service >= 0 || !string()) {
+        if (!part(SERVICE_PART)) {
           return false;
         }
-        service = begin;
-        serviceEnd = end;
       } else if (is(TYPE, from, to)) {
         if (typed || !string()) {
           return false;
@@ -88,8 +87,8 @@ final class PlainPoint {
         return false;
       }
     } while (take(','));
-    if (!take('}') || micros < 0 || !valued || !isName(host, hostEnd) || !isName(metric, metricEnd)
-        || serviceEnd - service > FlatRecord.MAX_NAME
+    if (!take('}') || micros < 0 || !valued || !isName(HOST_PART) || !isName(METRIC_PART)
+        || ends[SERVICE_PART] - begins[SERVICE_PART] > FlatRecord.MAX_NAME
         || !(Math.abs(value) <= (counter ? FlatPoint.MAX_COUNTER : FlatPoint.MAX_GAUGE))) {
       return false;
     }
@@ -97,28 +96,40 @@ final class PlainPoint {
     if (at != text.length) {
       return false;
     }
-    named(host, hostEnd, service, serviceEnd, metric, metricEnd);
+    named();
     return true;
   }
 
-  private static boolean isName(int from, int to) {
-    return to > from && to - from <= FlatRecord.MAX_NAME;
+  /** The string that begins here is a part of the name, which must have none yet. */
+  private boolean part(int part) {
+    if (begins[part] >= 0 || !string()) {
+      return false;
+    }
+    begins[part] = begin;
+    ends[part] = end;
+    return true;
+  }
+
+  private boolean isName(int part) {
+    int size = ends[part] - begins[part];
+    return size > 0 && size <= FlatRecord.MAX_NAME;
   }
 
   /** The series' name, as models.series.quote writes its parts. */
-  private void named(int host, int hostEnd, int service, int serviceEnd, int metric, int metricEnd) {
-    int most = COUNTERS.length + 2 + 3 * (text.length + Math.max(labels, 0));
+  private void named() {
+    int most = COUNTERS.length + PARTS + 3 * (text.length + Math.max(labels, 0));
     if (name.length < most) {
       name = new byte[2 * most];
     }
     byte[] kind = counter ? COUNTERS : GAUGES;
     System.arraycopy(kind, 0, name, 0, kind.length);
     length = kind.length;
-    quote(text, host, hostEnd);
-    name[length++] = '/';
-    quote(text, service, serviceEnd);
-    name[length++] = '/';
-    quote(text, metric, metricEnd);
+    for (int part = 0; part < PARTS; part++) {
+      if (part > 0) {
+        name[length++] = '/';
+      }
+      quote(text, begins[part], ends[part]);
+    }
     quote(sorted, 0, labels);
   }
 
