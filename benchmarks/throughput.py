@@ -19,18 +19,20 @@ from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, s
 from models.detector import Parameters, ShardDetector
 from models.windows import Windows
 from pipelines import extract
-from pipelines.runner import Input, Job, Runner
+from pipelines.runner import Input, Job, Kafka, Runner
 
 RUNS = 3
+# What Kafka's consumer does where nothing is said: reading plainly is measured with it, and with the jobs' own options.
+DEFAULTS = {"fetch.max.wait.ms": "500", "max.poll.records": "500", "receive.buffer.bytes": "65536"}
 LEARNING = 2  # batches, of a window each, in which all series are new or the machine warms up
 
 
-def batches(spark: SparkSession, settings: Settings, job: Job) -> list[tuple[int, float]]:
+def batches(spark: SparkSession, settings: Settings, job: Job, kafka: Kafka | None = None) -> list[tuple[int, float]]:
     """Records and seconds of each batch that a job takes over all that is in its inputs. Raises LawBroken for a dropped row.
 
     Starting the job is left out: it happens once in the life of a deployment, and here it would be a tenth of the whole.
     """
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, kafka or jobs.kafka_of(settings), settings.law)
     try:
         query = runner.run_to_end(job)
         return [(b["numInputRows"], b["durationMs"]["triggerExecution"] / 1000) for b in query.recentProgress]
@@ -61,15 +63,26 @@ def apart(settings: Settings, name: str) -> Settings:
     return own
 
 
-def plain_job(settings: Settings, number: int) -> Job:
+def plain(spark: SparkSession, settings: Settings, events: int, number: int) -> tuple[float, float]:
+    """Events a second of reading telemetry without looking at it: as Spark does by default, and as the jobs do."""
+    rates = []
+    for name, consumer in (("defaults", DEFAULTS), ("ours", {})):
+        kafka = jobs.kafka_of(settings)
+        reading = dataclasses.replace(kafka, options={**kafka.options, **consumer})
+        job = plain_job(settings, f"{name}-{number}")
+        rates.append(events / sum(seconds for _, seconds in batches(spark, settings, job, reading)))
+    return rates[0], rates[1]
+
+
+def plain_job(settings: Settings, name: str) -> Job:
     """Read telemetry without looking at it, partition by partition as `extract` does."""
     source = Input((settings.topic("telemetry"),), tuple(range(PARTITIONS)), settings.law.watermark_delay_seconds)
     return Job(
-        name=f"plain-{number}",
+        name=f"plain-{name}",
         inputs=(source,),
         transform=lambda raw: raw,
         sink=lambda rows, batch: rows.write.format("noop").mode("overwrite").save(),
-        checkpoint=str(numbered(settings, number).checkpoint("plain")),
+        checkpoint=str(settings.home / "plain" / name),
         max_records_per_batch=settings.spark.max_records_per_batch,
     )
 
@@ -79,17 +92,21 @@ def extraction(spark: SparkSession, settings: Settings, events: int, series: int
     say(f"writing {events:,} events of {series:,} series")
     telemetry(spark, settings, events, series)
     close_windows(settings, far_ahead())
-    plain, extracted = [], []
-    timed(spark, settings, plain_job(settings, 100))
+    read, extracted = [], []
+    plain(spark, settings, events, 100)
     for number in range(RUNS):
-        plain.append(events / timed(spark, settings, plain_job(settings, number)))
+        read.append(plain(spark, settings, events, number))
         own = numbered(settings, number)
         extracted.append(events / timed(spark, settings, jobs.extract_job(own)))
-        say(f"plain reading {plain[-1]:,.0f}/s, extract {extracted[-1]:,.0f}/s")
+        say(
+            f"plain reading {read[-1][0]:,.0f}/s, with our options {read[-1][1]:,.0f}/s, extract {extracted[-1]:,.0f}/s"
+        )
     return {
-        "plain_events_per_second": statistics.median(plain),
+        "plain_events_per_second": statistics.median(defaults for defaults, _ in read),
+        "plain_ours_events_per_second": statistics.median(ours for _, ours in read),
         "extract_events_per_second": statistics.median(extracted),
-        "extract_to_plain": statistics.median(e / p for e, p in zip(extracted, plain, strict=True)),
+        "extract_to_plain": statistics.median(e / p for e, (p, _) in zip(extracted, read, strict=True)),
+        "extract_to_plain_ours": statistics.median(e / p for e, (_, p) in zip(extracted, read, strict=True)),
     }
 
 

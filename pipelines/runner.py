@@ -127,11 +127,12 @@ def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_
 
 
 # A task reads what is there. It asks for more before it has done, and would wait half a second for the answer to that
-# before it may ask for another partition's or batch's records.
+# before it may ask for another partition's or batch's records. After each poll Spark asks the broker twice where a partition
+# begins and ends, so a poll may answer all that has come.
 CONSUMER = {
     "kafka.fetch.max.wait.ms": "20",
     "kafka.max.poll.records": "100000",
-    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.receive.buffer.bytes": str(2 << 20),
 }
 
 
