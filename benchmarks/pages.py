@@ -20,6 +20,7 @@ from elasticsearch.helpers import parallel_bulk
 
 from app import dashboard
 from app.elasticsearch_schema import ensure_templates
+from app.ports import port_is_free
 from app.settings import Settings, load
 from app.stack import Stack, running_stack
 from benchmarks.deployment import say
@@ -58,7 +59,7 @@ def measure(documents: int = DOCUMENTS) -> dict[str, float]:
         own = base.elasticsearch.model_copy(update={"url": servers.elasticsearch})
         settings = base.model_copy(update={"home": home, "elasticsearch": own})
         identity = fill(settings, documents)
-        port = next(p for p in range(8601, 8651) if dashboard.is_free(p))
+        port = next(p for p in range(8601, 8651) if port_is_free(p))
         server = dashboard.start(settings, port)
         try:
             return looked_at(browser, f"http://127.0.0.1:{port}", identity)

@@ -176,6 +176,7 @@ def score_document(version: str) -> Column:
             finite(of("score")).alias("score"),
             *expectation(),
             F.when(part(1).isin("gauge", "counter"), part(4)).alias("metric"),
+            filled(of("template")).alias("template"),
         ).alias("novelty"),
     )
 

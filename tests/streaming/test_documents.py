@@ -153,6 +153,14 @@ def test_a_score_is_a_metric_of_its_host_at_the_end_of_its_window(spark: SparkSe
     }
 
 
+def test_a_score_of_log_lines_has_the_text_of_its_template(spark: SparkSession) -> None:
+    lines = {**SCORE, "series": "template/vm-1/web/ERROR/4f", "template": "lost <*>"}
+    (found,) = indexed(spark, ("scores", lines))
+    assert found["document"]["novelty"]["template"] == "lost <*>"
+    assert "metric" not in found["document"]["novelty"]
+    assert names_in(found["document"]) <= fields_of(PROPERTIES["scores"])
+
+
 def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None:
     (found,) = indexed(spark, ("novelties", NOVELTY))
     assert (found["index"], found["id"]) == ("novelties-live-2026.11.21", "0a1b")
