@@ -180,10 +180,7 @@ def show_timeline(found: Found, view: View) -> None:
     others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
     lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
     shown = rows[rows["lane"].isin(lanes)]
-    st.altair_chart(
-        swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first"),
-        width="stretch",
-    )
+    swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first").show()
 
 
 def show_similar(found: Found, view: View) -> None:
