@@ -37,10 +37,10 @@ def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> 
     rows = rows.assign(at=rows["time"].dt.tz_convert(zone).dt.strftime(TIME_FORMAT))
     y = quantity("value", title=title, scale={"zero": False}, axis={"format": "~s", "labelLimit": 80})
     tooltip = [nominal("at", title="window until"), *numbers(), nominal("kind", title="kind")]
-    layers: list[Spec] = [
+    layers = [
         layer({"type": "area", "color": EXPECTED, "opacity": 0.25}, "lower", title, y2={"field": "upper"}),
         layer({"type": "line", "color": EXPECTED, "strokeDash": [4, 3], "strokeWidth": 1.5}, "typical", title),
-        layer({"type": "rule", "color": SEEN, "opacity": 0.35}, "least", title, y2={"field": "most"}),
+        *extremes(rows, title),
         {"mark": {"type": "line", "color": SEEN, "strokeWidth": 1.8}, "encoding": {"y": y}},
         {"mark": {"type": "point", "size": 60, "opacity": 0}, "encoding": {"y": y, "tooltip": tooltip}},
     ]
@@ -52,6 +52,13 @@ def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> 
         layers.append({"transform": chosen, "mark": novel, "encoding": {"y": y, **looks, "tooltip": tooltip}})
     x = time_axis("time", span, zone)
     return Chart(rows, {"height": PLOT_PIXELS, "encoding": {"x": x}, "layer": layers})
+
+
+def extremes(rows: pd.DataFrame, title: str) -> list[Spec]:
+    """From the least to the most of each point, where points stand for several windows."""
+    rule = {"type": "rule", "color": SEEN, "opacity": 0.35}
+    several = (rows["least"] < rows["most"]).any()
+    return [layer(rule, "least", title, y2={"field": "most"})] if several else []
 
 
 def layer(mark: Spec, field: str, title: str, **encoding: Spec) -> Spec:

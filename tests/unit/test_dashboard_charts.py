@@ -116,6 +116,13 @@ def test_novel_windows_are_marked_and_others_are_not() -> None:
     assert all(layer["encoding"]["y"]["title"] == "cpu" for layer in novel["layer"])
 
 
+def test_extremes_are_drawn_only_of_points_that_stand_for_several_windows() -> None:
+    several = points([3, 2, 1])
+    one = several.assign(least=several["value"], most=several["value"])
+    counts = [len(model_plot(rows, HOUR, ZoneInfo("UTC"), "cpu").spec["layer"]) for rows in (several, one)]
+    assert counts[0] == counts[1] + 1
+
+
 def test_model_and_score_plots_are_valid_charts() -> None:
     for chart in (
         model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu"),
