@@ -161,6 +161,15 @@ def test_a_score_of_log_lines_has_the_text_of_its_template(spark: SparkSession) 
     assert names_in(found["document"]) <= fields_of(PROPERTIES["scores"])
 
 
+def test_scores_of_windows_before_a_time_are_left_out_and_nothing_else_is(spark: SparkSession) -> None:
+    ends = [{**SCORE, "window_end": NIGHT + k} for k in (-1, 0, 1)]
+    rows = [("scores", score) for score in ends] + [("scores", b"none"), ("novelties", {**NOVELTY, "window_end": 7})]
+    found = documents(records(spark, rows), "live", TOPICS, NIGHT).select("problem", "document").collect()
+    times = sorted(json.loads(row["document"])["@timestamp"] for row in found if row["problem"] is None)
+    assert times == ["2026-11-21T23:59:55.000Z", "2026-11-21T23:59:55.000Z", "2026-11-21T23:59:55.001Z"]
+    assert [row["document"] for row in found if row["problem"] is not None] == ["none"]
+
+
 def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None:
     (found,) = indexed(spark, ("novelties", NOVELTY))
     assert (found["index"], found["id"]) == ("novelties-live-2026.11.21", "0a1b")
