@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -41,6 +42,7 @@ app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
 app.add_typer(kibana_app, name="kibana")
 
+DISTRIBUTION = "kappa-novelty"
 # What a folder may have against being written to, wherever that shows.
 UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 out = Console()
@@ -134,8 +136,19 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     out.print(view)
 
 
+def say_version(wanted: bool) -> None:
+    """Print the version of the programme, and end."""
+    if wanted:
+        typer.echo(f"kappa {metadata.version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
 @app.callback()
-def start() -> None:
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", callback=say_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Finds what is novel in the telemetry and logs of a fleet."""
     logs.configure()
 

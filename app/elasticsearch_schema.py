@@ -50,7 +50,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "host": NAMED,
         "service": NAMED,
         "novelty": an_object(
-            version=KEYWORD, series=KEYWORD, kind=KEYWORD, score=NUMBER, metric=KEYWORD, **EXPECTATION
+            version=KEYWORD,
+            series=KEYWORD,
+            kind=KEYWORD,
+            score=NUMBER,
+            metric=KEYWORD,
+            template={**KEYWORD, "index": False},
+            **EXPECTATION,
         ),
     },
     "novelties": {

@@ -136,6 +136,8 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
     """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
     topics = topics_of(settings)
     kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
+    since = settings.index.scores_since
+    first = None if since is None else int(1000 * since.timestamp())
     return Job(
         name="index",
         inputs=(
@@ -143,7 +145,7 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
             # Nearly all of it are heartbeats, which are no reason for a batch.
             Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
         ),
-        transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics),
+        transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics, first),
         sink=index.sink(
             topics,
             elastic_of(settings),

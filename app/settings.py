@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -109,9 +109,10 @@ class SparkSettings(Group):
 
 
 class IndexSettings(Group):
-    """What goes to Elasticsearch. `scores` is a document per window and series."""
+    """What goes to Elasticsearch. `scores` is a document per window and series; of windows from `scores_since` on, if given."""
 
     scores: bool = False
+    scores_since: AwareDatetime | None = None
 
 
 class ControlSettings(Group):

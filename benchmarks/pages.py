@@ -20,6 +20,7 @@ from elasticsearch.helpers import parallel_bulk
 
 from app import dashboard
 from app.elasticsearch_schema import ensure_templates
+from app.ports import port_is_free
 from app.settings import Settings, load
 from app.stack import Stack, running_stack
 from benchmarks.deployment import say
@@ -36,6 +37,7 @@ CHUNK = 5_000
 ROUNDS = 5
 WINDOW_SECONDS = 10
 MINUTES_OF_CURVE = 60
+INCIDENT_CHARTS = 5  # its timeline, and its first four series
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 READY = """() => document.querySelector('[data-testid="stApp"]')?.dataset.testScriptState === 'notRunning'
@@ -58,7 +60,7 @@ def measure(documents: int = DOCUMENTS) -> dict[str, float]:
         own = base.elasticsearch.model_copy(update={"url": servers.elasticsearch})
         settings = base.model_copy(update={"home": home, "elasticsearch": own})
         identity = fill(settings, documents)
-        port = next(p for p in range(8601, 8651) if dashboard.is_free(p))
+        port = next(p for p in range(8601, 8651) if port_is_free(p))
         server = dashboard.start(settings, port)
         try:
             return looked_at(browser, f"http://127.0.0.1:{port}", identity)
@@ -195,7 +197,7 @@ def looked_at(browser: str, address: str, identity: str) -> dict[str, float]:
     pages = {
         "overview": ("?range=24h", "Closed incidents", 1),
         "overview_30d": ("?range=30d", "Closed incidents", 1),
-        "incident": (f"incident?incident={identity}", "Seen before?", 2),
+        "incident": (f"incident?incident={identity}", "Seen before?", INCIDENT_CHARTS),
     }
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=list(FLAGS))
@@ -224,5 +226,5 @@ def clicked(tab: Any, address: str) -> float:
     ready(tab, f"{address}/?range=24h", "Closed incidents", 1)
     began = time.monotonic()
     tab.locator('[data-testid="stPageLink"] a[href*="incident="]').first.click()
-    tab.wait_for_function(READY % (2, json.dumps("Seen before?")), polling=20)
+    tab.wait_for_function(READY % (INCIDENT_CHARTS, json.dumps("Seen before?")), polling=20)
     return time.monotonic() - began

@@ -52,8 +52,7 @@ def contribution(row: Any, novelty: Any, curve: pd.DataFrame | None, span: Span,
         words += [expected(novelty), explained(novelty)]
     st.markdown(plain(". ".join(dict.fromkeys(text[:1].upper() + text[1:] for text in words if text))))
     if curve is not None:
-        chart = model_plot(curve, span, view.zone, measured(series))
-        st.altair_chart(chart, width="stretch", key=f"plot {series}")
+        model_plot(curve, span, view.zone, measured(series)).show(f"plot {series}")
 
 
 def show_templates(rows: pd.DataFrame, view: View) -> None:

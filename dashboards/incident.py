@@ -35,6 +35,10 @@ from dashboards.words import (
 )
 
 MAX_LANES = 12
+NO_POINTS = (
+    "There is no curve to show: none of these series has an indexed score of that time. Scores are indexed from when "
+    "`index.scores` was set, or from `index.scores_since`; a host or service as a whole has none."
+)
 NO_SCORES = (
     "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
     "writes a document for each series and window from then on (about 0.1 kB each); what is listed here comes from the "
@@ -113,8 +117,9 @@ def show(found: Found | Missing, view: View) -> None:
         return
     head(found.incident, view)
     show_timeline(found, view)
-    if not found.has_scores:
-        st.info(NO_SCORES.format(version=view.version), icon=":material/info:")
+    if not found.points:
+        text = NO_SCORES.format(version=view.version) if not found.has_scores else NO_POINTS
+        st.info(text, icon=":material/info:")
     evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
@@ -180,10 +185,7 @@ def show_timeline(found: Found, view: View) -> None:
     others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
     lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
     shown = rows[rows["lane"].isin(lanes)]
-    st.altair_chart(
-        swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first"),
-        width="stretch",
-    )
+    swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first").show()
 
 
 def show_similar(found: Found, view: View) -> None:

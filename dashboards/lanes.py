@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
-import altair as alt
 import pandas as pd
 
-from dashboards.looks import colour, kinds_in, millis, shape, time_axis
+from dashboards.looks import Chart, colour, kinds_in, millis, nominal, quantity, shape, time_axis
 from dashboards.queries.episodes import LASTING
 from dashboards.queries.search import Span
 from dashboards.words import TIME_FORMAT, what
@@ -30,7 +29,7 @@ TOOLTIP = {
 
 def swim_lanes(
     novelties: pd.DataFrame, names: Sequence[str], span: Span, zone: ZoneInfo, lane: str = "host", title: str = ""
-) -> alt.LayerChart:
+) -> Chart:
     """Novelties over time: a lane for each name in the order given, within it a line for each kind.
 
     `novelties` has the columns of NOVELTY, `lane` is the one whose values are names of lanes. A bar lasts as long as the
@@ -38,29 +37,32 @@ def swim_lanes(
     """
     rows = drawn(novelties.assign(lane=novelties[lane]), span, zone)
     kinds = kinds_in(rows["kind"])
-    lanes_axis = alt.Axis(labelLimit=260, grid=True, tickBand="extent")
-    base = alt.Chart(rows).encode(
-        y=alt.Y(
-            "lane:N",
-            title=title or f"{lane}, highest score first",
-            sort=list(names),
-            scale=alt.Scale(padding=0),
-            axis=lanes_axis,
-        ),
-        yOffset=alt.YOffset("kind:N", scale=alt.Scale(domain=kinds, padding=0.9)),
-        color=colour(kinds, legend=alt.Legend(orient="top", symbolOpacity=1)),
-        tooltip=[
-            *[alt.Tooltip(f"{name}:N", title=title) for name, title in TOOLTIP.items()],
-            alt.Tooltip("score:Q", title="score (nats)", format=",.1f"),
-        ],
+    lanes = nominal(
+        "lane",
+        title=title or f"{lane}, highest score first",
+        sort=list(names),
+        scale={"padding": 0},
+        axis={"labelLimit": 260, "grid": True, "tickBand": "extent"},
     )
     x = time_axis("from", span, zone)
-    bars = base.mark_rule(strokeWidth=6, opacity=0.75).encode(x=x, x2="to:T")
-    # What began before the span has no mark: its bar comes in from the left.
-    marks = base.transform_filter(f"datum.from > {millis(span.start)}").mark_point(filled=True, size=60, opacity=1)
-    return alt.LayerChart(layer=[bars, marks.encode(x=x, shape=shape(kinds))]).properties(
-        height=LANE_PIXELS * max(len(names), LEAST_LANES) + AXES_PIXELS
-    )
+    bars = {"mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.75}, "encoding": {"x": x, "x2": {"field": "to"}}}
+    marks = {
+        # What began before the span has no mark: its bar comes in from the left.
+        "transform": [{"filter": f"datum.from > {millis(span.start)}"}],
+        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+        "encoding": {"x": x, "shape": shape(kinds)},
+    }
+    encoding = {
+        "y": lanes,
+        "yOffset": nominal("kind", scale={"domain": kinds, "padding": 0.9}),
+        "color": colour(kinds, legend={"orient": "top", "symbolOpacity": 1}),
+        "tooltip": [
+            *(nominal(name, title=text) for name, text in TOOLTIP.items()),
+            quantity("score", title="score (nats)", format=",.1f"),
+        ],
+    }
+    height = LANE_PIXELS * max(len(names), LEAST_LANES) + AXES_PIXELS
+    return Chart(rows, {"height": height, "encoding": encoding, "layer": [bars, marks]})
 
 
 def drawn(novelties: pd.DataFrame, span: Span, zone: ZoneInfo) -> pd.DataFrame:

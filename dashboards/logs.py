@@ -24,11 +24,12 @@ NO_SCORES = (
     "How often each message comes is not known here: version `{version}` does not index its scores. With "
     "`index.scores = true` the job `index` writes them from then on."
 )
+NO_TEXT = "(text not known: its scores are of an older `detect`)"
 
 
 @dataclass(frozen=True)
 class Found:
-    """All that the page shows. `rates` has a column `text` with the templates that are known."""
+    """All that the page shows."""
 
     read: datetime
     newest: datetime | None
@@ -64,8 +65,8 @@ def read(client: Elasticsearch, view: View, by: str) -> Found:
     newest = newest_event(client, view.version)
     span = span_of(newest, now, view.length)
     listing = rates(client, view.version, span, BY[by][1])
-    known = texts(client, view.version, list(listing.rows["series"]))
-    listing.rows["text"] = [known.get(name, "(text not known: never novel)") for name in listing.rows["series"]]
+    said_of = texts(client, view.version, list(listing.rows["series"][listing.rows["text"].isna()]))
+    listing.rows["text"] = listing.rows["text"].fillna(listing.rows["series"].map(said_of)).fillna(NO_TEXT)
     return Found(
         read=now,
         newest=newest,

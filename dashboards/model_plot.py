@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo
 
-import altair as alt
 import pandas as pd
 
-from dashboards.looks import EXPECTED, SEEN, SURPRISE, colour, kinds_in, shape, time_axis
+from dashboards.looks import (
+    EXPECTED,
+    SEEN,
+    SURPRISE,
+    Chart,
+    Spec,
+    colour,
+    kinds_in,
+    nominal,
+    quantity,
+    shape,
+    time_axis,
+)
 from dashboards.queries.search import Span
 from dashboards.words import TIME_FORMAT
 
 PLOT_PIXELS, SCORE_PIXELS = 300, 140  # axes and legend included
+LIMIT_NATS = 13.8  # one in a million
 GAP_WINDOWS = 3.5  # of usual distance: further apart, points are not joined
 HOW_TO_READ = (
     "Orange line: seen. Dashed blue line: typical. Blue band: what would have been normal. "
@@ -19,32 +31,42 @@ HOW_TO_READ = (
 )
 
 
-def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> alt.LayerChart:
+def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> Chart:
     """Seen, typical and bounds over time, novel windows marked. `points` has the columns of POINT; `title` is of the axis."""
     rows = with_gaps(points)
     rows = rows.assign(at=rows["time"].dt.tz_convert(zone).dt.strftime(TIME_FORMAT))
-    base = alt.Chart(rows).encode(x=time_axis("time", span, zone))
-    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format="~s", labelLimit=80))
-    tooltip = [alt.Tooltip("at:N", title="window until"), *numbers(), alt.Tooltip("kind:N", title="kind")]
-    band = base.mark_area(color=EXPECTED, opacity=0.25).encode(y=alt.Y("lower:Q", title=title), y2="upper:Q")
-    typical = base.mark_line(color=EXPECTED, strokeDash=[4, 3], strokeWidth=1.5).encode(
-        y=alt.Y("typical:Q", title=title)
-    )
-    extremes = base.mark_rule(color=SEEN, opacity=0.35).encode(y=alt.Y("least:Q", title=title), y2="most:Q")
-    seen = base.mark_line(color=SEEN, strokeWidth=1.8).encode(y=y)
-    touched = base.mark_point(size=60, opacity=0).encode(y=y, tooltip=tooltip)
-    layers = [band, typical, extremes, seen, touched]
+    y = quantity("value", title=title, scale={"zero": False}, axis={"format": "~s", "labelLimit": 80})
+    tooltip = [nominal("at", title="window until"), *numbers(), nominal("kind", title="kind")]
+    layers = [
+        layer({"type": "area", "color": EXPECTED, "opacity": 0.25}, "lower", title, y2={"field": "upper"}),
+        layer({"type": "line", "color": EXPECTED, "strokeDash": [4, 3], "strokeWidth": 1.5}, "typical", title),
+        *extremes(rows, title),
+        {"mark": {"type": "line", "color": SEEN, "strokeWidth": 1.8}, "encoding": {"y": y}},
+        {"mark": {"type": "point", "size": 60, "opacity": 0}, "encoding": {"y": y, "tooltip": tooltip}},
+    ]
     kinds = kinds_in(rows["kind"].dropna())
     if kinds:
-        novel = base.transform_filter(alt.FieldOneOfPredicate("kind", kinds)).mark_point(
-            filled=True, size=55, opacity=1
-        )
-        legend = alt.Legend(orient="top", symbolOpacity=1)
-        layers.append(novel.encode(y=y, color=colour(kinds, legend=legend), shape=shape(kinds), tooltip=tooltip))
-    return alt.LayerChart(layer=layers).properties(height=PLOT_PIXELS)
+        looks = {"color": colour(kinds, legend={"orient": "top", "symbolOpacity": 1}), "shape": shape(kinds)}
+        novel = {"type": "point", "filled": True, "size": 55, "opacity": 1}
+        chosen = [{"filter": {"field": "kind", "oneOf": kinds}}]
+        layers.append({"transform": chosen, "mark": novel, "encoding": {"y": y, **looks, "tooltip": tooltip}})
+    x = time_axis("time", span, zone)
+    return Chart(rows, {"height": PLOT_PIXELS, "encoding": {"x": x}, "layer": layers})
 
 
-def numbers() -> list[alt.Tooltip]:
+def extremes(rows: pd.DataFrame, title: str) -> list[Spec]:
+    """From the least to the most of each point, where points stand for several windows."""
+    rule = {"type": "rule", "color": SEEN, "opacity": 0.35}
+    several = (rows["least"] < rows["most"]).any()
+    return [layer(rule, "least", title, y2={"field": "most"})] if several else []
+
+
+def layer(mark: Spec, field: str, title: str, **encoding: Spec) -> Spec:
+    """A layer of one number over time, or of all between two."""
+    return {"mark": mark, "encoding": {"y": quantity(field, title=title), **encoding}}
+
+
+def numbers() -> list[Spec]:
     """What is read off a point."""
     names = {
         "value": "seen",
@@ -53,18 +75,25 @@ def numbers() -> list[alt.Tooltip]:
         "upper": "expected to",
         "score": "score (nats)",
     }
-    return [alt.Tooltip(f"{name}:Q", title=title, format=",.4~g") for name, title in names.items()]
+    return [quantity(name, title=title, format=",.4~g") for name, title in names.items()]
 
 
-def score_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo) -> alt.LayerChart:
+def score_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo) -> Chart:
     """How surprising the series was, over time; the line is at one in a million."""
-    base = alt.Chart(with_gaps(points)).encode(x=time_axis("time", span, zone))
-    area = base.mark_area(color=SURPRISE, opacity=0.5, line={"color": SURPRISE, "strokeWidth": 1}).encode(
-        y=alt.Y("score:Q", title="score (nats)", axis=alt.Axis(tickCount=4)),
-        tooltip=[alt.Tooltip("score:Q", title="score (nats)", format=",.1f")],
-    )
-    limit = alt.Chart(pd.DataFrame({"score": [13.8]})).mark_rule(strokeDash=[2, 3], color="#888888")
-    return alt.LayerChart(layer=[area, limit.encode(y="score:Q")]).properties(height=SCORE_PIXELS)
+    line = {"color": SURPRISE, "strokeWidth": 1}
+    area = {
+        "mark": {"type": "area", "color": SURPRISE, "opacity": 0.5, "line": line},
+        "encoding": {
+            "x": time_axis("time", span, zone),
+            "y": quantity("score", title="score (nats)", axis={"tickCount": 4}),
+            "tooltip": [quantity("score", title="score (nats)", format=",.1f")],
+        },
+    }
+    limit = {
+        "mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"},
+        "encoding": {"y": {"datum": LIMIT_NATS, "type": "quantitative"}},
+    }
+    return Chart(with_gaps(points), {"height": SCORE_PIXELS, "layer": [area, limit]})
 
 
 def with_gaps(points: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ every few seconds; where it cannot, it says so and goes on showing what it read 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -36,6 +37,17 @@ def run(first: str = "overview") -> None:
     # The controls belong to all pages, so what they say stays when another one is opened.
     state["view"] = chrome.view(chosen.title, pages)
     chosen.run()
+    settle()
+
+
+@st.cache_resource(show_spinner=False)
+def settle() -> None:
+    """Let the garbage collector leave alone what is there when the first page has run: modules, which stay.
+
+    Streamlit has it look at everything after each run, which takes 70 ms during which the last parts of a page wait.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def shown(module: ModuleType, state: dict[str, Any]) -> Callable[[], None]:

@@ -130,8 +130,7 @@ def show_novelties(found: Overview, view: View) -> None:
         st.caption(f"None of the {lanes.novelties:,} novelties names a {lanes.by}.")
         return
     lane = lanes.by
-    chart = swim_lanes(found.novelties.rows, lanes.names, found.span, view.zone, lane)
-    st.altair_chart(chart, width="stretch")
+    swim_lanes(found.novelties.rows, lanes.names, found.span, view.zone, lane).show()
     if not lanes.complete:
         st.caption(f"These are the {len(lanes.names)} {lane}s with the highest scores; there are more.")
     say_if_cut(found.novelties, "novelties with the highest scores")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
 from dashboards import chrome, commands, jobs
 from dashboards.chrome import View
 from dashboards.commands import CommandError
-from dashboards.looks import time_axis
+from dashboards.looks import Chart, nominal, quantity, scaled, time_axis
 from dashboards.queries.frames import Listing
 from dashboards.queries.pipeline import Refusals, refusals
 from dashboards.tables import count_column, table, text_column, time_column
@@ -105,7 +104,7 @@ def show(found: Refusals, view: View) -> None:
         return
     counts = found.reasons.rows.groupby("dataset")["count"].sum()
     st.caption(" · ".join(f"**{counts.get(name, 0):,}** {text}" for name, text in REFUSED_WORDS.items()))
-    st.altair_chart(refused_chart(found, view), width="stretch")
+    refused_chart(found, view).show()
     reasons = found.reasons.rows
     config = {
         "dataset": text_column("kind"),
@@ -119,24 +118,17 @@ def show(found: Refusals, view: View) -> None:
     table(Listing(reasons, len(reasons)), config)
 
 
-def refused_chart(found: Refusals, view: View) -> alt.Chart:
+def refused_chart(found: Refusals, view: View) -> Chart:
     """Refused records over time."""
     names = [name for name in REFUSED_COLOURS if name in set(found.rate["dataset"])]
     colours = [REFUSED_COLOURS[name] for name in names]
-    chart: alt.Chart = (
-        alt.Chart(found.rate)
-        .mark_bar(size=8)
-        .encode(
-            x=time_axis("time", found.span, view.zone, title=f"appended ({view.zone.key})"),
-            y=alt.Y("count:Q", title="records", axis=alt.Axis(format="~s", tickMinStep=1)),
-            color=alt.Color(
-                "dataset:N", title="kind", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
-            ),
-            tooltip=[alt.Tooltip("dataset:N", title="kind"), alt.Tooltip("count:Q", title="records", format=",")],
-        )
-        .properties(height=CHART_PIXELS)
-    )
-    return chart
+    encoding = {
+        "x": time_axis("time", found.span, view.zone, title=f"appended ({view.zone.key})"),
+        "y": quantity("count", title="records", axis={"format": "~s", "tickMinStep": 1}),
+        "color": scaled("dataset", "kind", names, colours, legend={"orient": "top"}),
+        "tooltip": [nominal("dataset", title="kind"), quantity("count", title="records", format=",")],
+    }
+    return Chart(found.rate, {"height": CHART_PIXELS, "mark": {"type": "bar", "size": 8}, "encoding": encoding})
 
 
 def show_savepoints(view: View) -> None:

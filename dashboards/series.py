@@ -140,9 +140,9 @@ def show_curve(found: Found, view: View, series: str) -> None:
         st.info(text, icon=":material/info:")
     else:
         st.caption(HOW_TO_READ)
-        st.altair_chart(model_plot(found.points, found.span, view.zone, measured(series)), width="stretch", key="curve")
+        model_plot(found.points, found.span, view.zone, measured(series)).show("curve")
         st.caption("How surprising each window was; the dotted line is at one in a million.")
-        st.altair_chart(score_plot(found.points, found.span, view.zone), width="stretch", key="scores")
+        score_plot(found.points, found.span, view.zone).show("scores")
     address = links.kibana("scores", found.span, links.any_of("novelty.series", [series]))
     if address:
         st.link_button("Scores in Kibana", address, icon=":material/open_in_new:")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
@@ -14,7 +13,7 @@ from dashboards import chrome, commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.judging import Judgement, judged
-from dashboards.looks import LEFT, RIGHT, time_axis
+from dashboards.looks import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis
 from dashboards.queries.frames import Listing
 from dashboards.queries.labels import Label, of_span
 from dashboards.queries.search import Span
@@ -92,19 +91,17 @@ def show_counts(found: Comparison, view: View) -> None:
     totals = found.counts.groupby("version")["count"].sum()
     st.caption(" · ".join(f"`{name}`: **{int(totals.get(name, 0)):,}** novelties" for name in names))
     x = time_axis("time", found.span, view.zone)
-    colours = alt.Scale(domain=names, range=[LEFT, RIGHT])
-    shapes = alt.Scale(domain=names, range=["circle", "square"])
-    base = alt.Chart(found.counts).encode(
-        x=x,
-        color=alt.Color("version:N", title="version", scale=colours, legend=alt.Legend(orient="top")),
-        shape=alt.Shape("version:N", title="version", scale=shapes),
-        tooltip=[alt.Tooltip(f"{name}:N") for name in ("version", "kind")] + [alt.Tooltip("count:Q")],
-    )
+    encoding = {
+        "x": x,
+        "color": scaled("version", "version", names, [LEFT, RIGHT], legend={"orient": "top"}),
+        "shape": scaled("version", "version", names, ["circle", "square"]),
+        "tooltip": [nominal("version"), nominal("kind"), quantity("count")],
+    }
+    mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 2}
     for kind in sorted(set(found.counts["kind"])):
-        y = alt.Y("count:Q", title=f"novelties: {kind}", axis=alt.Axis(tickMinStep=1))
-        of_kind = base.transform_filter(alt.FieldEqualPredicate(field="kind", equal=kind))
-        chart = of_kind.mark_point(filled=False, size=70, strokeWidth=2).encode(y=y).properties(height=PIXELS)
-        st.altair_chart(chart, width="stretch", key=f"count {kind}")
+        y = quantity("count", title=f"novelties: {kind}", axis={"tickMinStep": 1})
+        spec = {"height": PIXELS, "mark": mark, "encoding": {**encoding, "y": y}}
+        Chart(found.counts[found.counts["kind"] == kind], spec).show(f"count {kind}")
 
 
 def show_only(found: Comparison, view: View) -> None:

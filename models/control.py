@@ -95,8 +95,7 @@ class Control:
 
     def muted(self, name: str) -> bool:
         """Whether nothing is to be said of a series, host or service."""
-        text = self._state.texts.get(name.rsplit("/", 1)[1]) if name.startswith("template/") else None
-        return bool(self._rules) and self._told(MUTED, "mute", name, text)
+        return bool(self._rules) and self._told(MUTED, "mute", name, self._state.text_of(name))
 
     def held(self, table: str, row: int) -> bool:
         """Whether a row of a table is not to be learnt."""
@@ -163,8 +162,11 @@ def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
         column[at] = getattr(scores, name)
     kind = np.full(size + more, PLANNED, dtype=object)
     kind[at] = scores.kind
+    template = np.full(size + more, None, dtype=object)
+    template[:size] = rows.template
+    template[at] = scores.template
     series = np.concatenate([rows.series, scores.series[len(kept) :]])
-    return Scores(series=series, kind=kind, **columns)
+    return Scores(series=series, kind=kind, template=template, **columns)
 
 
 def values_of(rows: Windows) -> Floats:

@@ -22,11 +22,12 @@ Bools = NDArray[np.bool_]
 class Applied:
     """What holds of each row now; every array is `(n,)`.
 
-    `planned`, `dont_learn` are as the keys of rules; `up` and `down` say whether a deviation that way may open an episode;
+    `muted`, `planned`, `dont_learn` are as the keys of rules; `up` and `down` say whether a deviation that way may open an episode;
     `least` and `least_relative` are distances. `alarm_chance`, `half_life_days` and `warm_up_minutes` are NaN where no rule
     says any.
     """
 
+    muted: Bools
     planned: Bools
     dont_learn: Bools
     up: Bools
@@ -89,7 +90,7 @@ class RuleTable:
                     least_relative[mask] = value
                 elif name in own:
                     own[name][mask] = value
-        return Applied(flags["planned"], flags["dont_learn"], up, down, least, least_relative, **own)
+        return Applied(flags["mute"], flags["planned"], flags["dont_learn"], up, down, least, least_relative, **own)
 
 
 def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: NDArray[np.int64]) -> Bools:

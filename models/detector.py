@@ -162,6 +162,7 @@ class ShardDetector:
         at = np.concatenate([np.searchsorted(lines.rows, count_rows), zeros])
         absent = np.array([self._state.counts.names[row] for row in lines.rows[zeros].tolist()], dtype=object)
         series = np.concatenate([rows.series, absent]) if len(zeros) else rows.series
+        texts = np.array([self._state.text_of(name) for name in absent.tolist()], dtype=object)
         score = np.concatenate([values.score, lines.score[at]])
         kind = np.full(len(series), "normal", dtype=object)
         kind[np.isnan(score)] = "warming"
@@ -174,6 +175,7 @@ class ShardDetector:
             lower=np.concatenate([values.lower, lines.lower[at]]),
             upper=np.concatenate([values.upper, lines.upper[at]]),
             kind=kind,
+            template=np.concatenate([rows.template, texts]) if len(zeros) else rows.template,
             health=np.concatenate([values.health, lines.score[at]]),
         )
 
@@ -182,7 +184,7 @@ class ShardDetector:
         kind[np.isnan(values.score)] = "warming"
         self._mark(rows.series, len(rows), kind)
         v = values
-        return Scores(rows.series, v.score, v.value, v.typical, v.lower, v.upper, kind, v.health)
+        return Scores(rows.series, v.score, v.value, v.typical, v.lower, v.upper, kind, rows.template, v.health)
 
     def _mark(self, series: np.ndarray[Any, np.dtype[np.object_]], sorted_rows: int, kind: Any) -> None:
         """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""

@@ -1,6 +1,7 @@
 """Shifts in the mix of a service's log templates: blocks of lines, score, episodes, learning.
 
-What the rates of templates have said is not said again: a template with an open episode of its own is left out of the mix.
+What the rates of templates have said is not said again: a template with an open episode of its own is left out of the mix. So
+is a muted one, where the service itself is not muted.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ class MixWatch:
         if not of_template.any():
             return said
         rows, told = lines.rows[of_template], self._told()
-        full = self._gather(now, rows, lines.value[of_template])
+        muted = self._muted(rows)
+        full = self._gather(now, rows, lines.value[of_template], muted)
         if not full.any():
             return said
         chosen = full[self._state.counts.owner[1, rows]]
-        judged = self._judge(now, full, rows[chosen], told, settled=~lines.belief.warming[of_template][chosen])
+        left_out = [*told, *rows[muted].tolist()]
+        judged = self._judge(now, full, rows[chosen], left_out, settled=~lines.belief.warming[of_template][chosen])
         self._learn(judged)
         return said + [novelty for at in self._concerned(judged) for novelty in self._speak(judged, at)]
 
@@ -78,12 +81,25 @@ class MixWatch:
                     counts.matrix[[SUM, LINES], row] = 0.0
         return found
 
-    def _gather(self, now: int, rows: Ints, lines: Floats) -> Bools:
-        """Put lines to their blocks; answers which services have a full one, or have waited too long, `(n_contexts,)`."""
+    def _muted(self, rows: Ints) -> Bools:
+        """Which of these templates, `(m,)`, may not be named, where their service may be."""
+        counts, contexts = self._control.of("counts"), self._control.of("contexts")
+        if counts is None or contexts is None:
+            return np.zeros(len(rows), dtype=bool)
+        # Of a service that is muted nothing is said anyhow: it is learnt as ever.
+        found: Bools = counts.muted[rows] & ~contexts.muted[self._state.counts.owner[1, rows]]
+        return found
+
+    def _gather(self, now: int, rows: Ints, lines: Floats, muted: Bools) -> Bools:
+        """Put lines to their blocks; answers which services have a full one, or have waited too long, `(n_contexts,)`.
+
+        Lines of muted templates fill no block: blocks of one that is most of the lines would have too few of the others.
+        """
         state, begun = self._state, self._state.context_column("mix_begun")
         place = state.counts.owner[1, rows]
         state.counts.matrix[PENDING, rows] += lines
-        waiting = np.bincount(place, weights=state.counts.matrix[PENDING, rows], minlength=len(state.contexts))
+        pending = np.where(muted, 0.0, state.counts.matrix[PENDING, rows])
+        waiting = np.bincount(place, weights=pending, minlength=len(state.contexts))
         begun[:] = np.where((begun == 0) & (waiting > 0), now - 1000 * self._p.window_seconds, begun)
         full: Bools = (waiting >= mix.LEAST_LINES) | ((waiting > 0) & (now - begun >= mix.LONGEST_MS))
         return full

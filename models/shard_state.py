@@ -84,6 +84,10 @@ class ShardState:
         found: NDArray[np.float64] = self.hosts.matrix[HOST_COLUMNS.index(name)]
         return found
 
+    def text_of(self, series: str) -> str | None:
+        """The beginning of the template of a `template/` series; None where it is another one, or not known."""
+        return self.texts.get(series.rsplit("/", 1)[1]) if series.startswith("template/") else None
+
     def context_column(self, name: str) -> NDArray[np.float64]:
         """A column of the contexts' table: a view."""
         found: NDArray[np.float64] = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]

@@ -45,7 +45,7 @@ class Scores:
     compared (the window's mean, a rate per second, a count); `typical`, `lower`, `upper` are in the same unit.
     `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`; by rules `muted` or `planned`. `health` is what
     the score of a host is made of (`host_score`): of a metric the greater of what is unusual ever and what is not healthy
-    now, of lines their score; NaN while it is not known.
+    now, of lines their score; NaN while it is not known. `template` is a text on `template/` rows and None elsewhere.
     """
 
     series: Texts
@@ -55,4 +55,5 @@ class Scores:
     lower: Floats
     upper: Floats
     kind: Texts
+    template: Texts
     health: Floats

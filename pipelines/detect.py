@@ -33,7 +33,7 @@ from pipelines.parts import BUFFER, joined, parted
 
 ANSWER = (
     "shard int, series string, window_end long, score double, value double, typical double, lower double, "
-    "upper double, kind string, statement string"
+    "upper double, kind string, template string, statement string"
 )
 TYPES = dict(column.split() for column in ANSWER.split(", "))
 COLUMNS = list(TYPES)

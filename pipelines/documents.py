@@ -43,14 +43,20 @@ LABEL = (
 CONTRIBUTIONS = "array<struct<series string, share double, score double, kind string, reason string>>"
 
 
-def documents(raw: DataFrame, version: str, topics: Mapping[str, str]) -> DataFrame:
+def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_since: int | None = None) -> DataFrame:
     """Documents of records as Kafka gives them, headers included; `topics` says how each kind's topic is called.
+
+    Scores of windows that end before `scores_since`, epoch milliseconds, are left out.
 
     Answers `index, id, version, document, problem` and whence: `topic, partition, offset, timestamp`. `version` is null
     for what is written once; `problem` says why a record is no document. Ticks are left out, and so are heartbeats among
     labels, and what is no label: `extract` reads it too, and makes it a dead letter.
     """
     dataset, value = F.col("dataset"), F.col("value").cast("string")
+    if scores_since is not None:
+        # By the text alone, before anything is parsed. One that says no window is no score, and is said to be none.
+        end = F.nullif(F.regexp_extract(value, r'"window_end":\s*(\d+)', 1), F.lit("")).cast("long")
+        raw = raw.where((F.col("topic") != topics["scores"]) | F.coalesce(end >= scores_since, F.lit(True)))
     is_label, is_record = dataset == LABELS, ~dataset.isin("late", "dead-letters", LABELS)
     parsed = raw.withColumn("dataset", dataset_of(topics)).select(
         "dataset",
@@ -176,6 +182,7 @@ def score_document(version: str) -> Column:
             finite(of("score")).alias("score"),
             *expectation(),
             F.when(part(1).isin("gauge", "counter"), part(4)).alias("metric"),
+            filled(of("template")).alias("template"),
         ).alias("novelty"),
     )
 

@@ -28,7 +28,7 @@ SAID = (
     "reason",
     "sample",
 )
-RATE = ("series", "lines", "score", "latest", "rate")
+RATE = ("series", "text", "lines", "score", "latest", "rate")
 
 
 def said(client: Elasticsearch, version: str, span: Span) -> Listing:
@@ -81,7 +81,8 @@ def said_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
 def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") -> Listing:
     """Series of templates by their lines in the span, or by their highest `score`: columns of RATE.
 
-    `rate` lists the lines of equal parts of the span. Empty where scores are not indexed. `total` is not above MAX_RATES.
+    `text` is the template, None where scores do not hold it: `detect` wrote none before it was asked to. `rate` lists the lines
+    of equal parts of the span. Empty where scores are not indexed. `total` is not above MAX_RATES.
     """
     milliseconds = max(1000, int(span.length.total_seconds() * 1000 / RATE_BUCKETS))
     bounds = {"min": int(span.start.timestamp() * 1000), "max": int(span.end.timestamp() * 1000)}
@@ -94,6 +95,7 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
         "terms": {"field": "novelty.series", "size": MAX_RATES, "order": [{by: "desc"}, {"_key": "asc"}]},
         "aggs": {
             "lines": lines,
+            "text": {"terms": {"field": "novelty.template", "size": 1}},
             "score": {"max": {"field": "novelty.score"}},
             "latest": {"max": {"field": "@timestamp"}},
             "times": over_time,
@@ -104,6 +106,7 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
     rows = [
         {
             "series": bucket["key"],
+            "text": next((text["key"] for text in bucket["text"]["buckets"]), None),
             "lines": bucket["lines"]["value"],
             "score": bucket["score"]["value"],
             "latest": moment(bucket["latest"]["value"]),
@@ -115,7 +118,7 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
 
 
 def texts(client: Elasticsearch, version: str, series: list[str]) -> dict[str, str]:
-    """The templates of these series, of those of which something was ever said: scores do not hold them."""
+    """The templates of these series, of those of which something was ever said."""
     if not series:
         return {}
     by_series = {

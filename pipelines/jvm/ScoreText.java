@@ -1,14 +1,14 @@
 package kappa;
 
 import java.nio.charset.StandardCharsets;
-import org.apache.spark.sql.api.java.UDF8;
+import org.apache.spark.sql.api.java.UDF9;
 
 /**
- * (series, window's end, score, value, typical, lower, upper, kind) -> a record of the topic "scores", JSON in UTF-8.
+ * (series, window's end, score, value, typical, lower, upper, kind, template) -> a record of the topic "scores", JSON in UTF-8.
  *
  * <p>Numbers have seven significant digits, whole ones all of theirs; what is not known is left out.
  */
-public class ScoreText implements UDF8 {
+public class ScoreText implements UDF9 {
   private static final int DIGITS = 7;
   private static final double LEAST = 1e-5;
   private static final double MOST = 1e15;
@@ -25,7 +25,7 @@ public class ScoreText implements UDF8 {
 
   @Override
   public Object call(Object series, Object end, Object score, Object value, Object typical, Object lower, Object upper,
-      Object kind) {
+      Object kind, Object template) {
     StringBuilder text = new StringBuilder(256).append("{\"series\":");
     quote(text, (String) series);
     text.append(",\"window_end\":").append(((Long) end).longValue());
@@ -34,10 +34,15 @@ public class ScoreText implements UDF8 {
     member(text, "typical", typical);
     member(text, "lower", lower);
     member(text, "upper", upper);
-    if (kind != null) {
-      quote(text.append(",\"kind\":"), (String) kind);
-    }
+    member(text, "kind", (String) kind);
+    member(text, "template", (String) template);
     return text.append('}').toString().getBytes(StandardCharsets.UTF_8);
+  }
+
+  private static void member(StringBuilder text, String name, String value) {
+    if (value != null) {
+      quote(text.append(",\"").append(name).append("\":"), value);
+    }
   }
 
   private static void member(StringBuilder text, String name, Object number) {

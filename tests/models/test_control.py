@@ -120,6 +120,8 @@ def test_a_planned_row_has_a_value_and_no_score() -> None:
     assert set(column(planned, "gauge/h-2//cpu", "kind")[60:75]) == {"normal"}
     for scores, rows in zip(planned.scores, story(80, FAULT), strict=True):
         assert scores.series[: len(rows)].tolist() == sorted(rows)
+        with_text = [name for name, text in zip(scores.series, scores.template, strict=True) if text is not None]
+        assert with_text == [name for name in scores.series if name.startswith("template/")]
 
 
 def test_a_planned_counter_goes_on_from_its_last_total() -> None:

@@ -168,6 +168,17 @@ def test_scores_are_surprises_once_warm() -> None:
     assert (last.typical[known] <= last.upper[known]).all()
 
 
+def test_a_score_of_a_template_has_its_text_also_where_no_line_came() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    story = fleet(3)[:70]
+    teller.tell(story)
+    gone = "template/h-1/app/info/x"
+    teller.tell([{name: row for name, row in story[-1].items() if name != gone}] * 3)
+    texts = [dict(zip(s.series.tolist(), s.template.tolist(), strict=True)) for s in teller.scores]
+    assert all((text is not None) == name.startswith("template/") for one in texts for name, text in one.items())
+    assert texts[60][gone] == texts[-1][gone] == "text x <num>"
+
+
 @pytest.mark.parametrize("strange", ["gauge/h-1/web/load.1", "counter/h-2//bytes", "logs/h-3/web/info"])
 def test_an_injected_anomaly_ranks_first(strange: str) -> None:
     teller = Teller(ShardDetector(QUICK))

@@ -277,6 +277,27 @@ def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], i
     assert "mix" in teller.detector.dump()["episodes"].decode(errors="ignore")
 
 
+def muted(known: tuple[dict[str, bytes], int, Service], template: str) -> Teller:
+    """The detector that has known a service, with one of its templates muted from then on."""
+    rule = Rule(kind="template", template=template, mute=True)
+    return Teller(ShardDetector.load(known[0], Controlled(rules=(rule,))), known[1])
+
+
+def test_a_muted_template_is_not_named_by_the_mix_of_its_service(known: tuple[dict[str, bytes], int, Service]) -> None:
+    said = muted(known, "timeout after *").tell(deepcopy(known[2]).windows(12, FAILING, load=15))
+    assert [n.reason for n in said if "timeout" in n.reason] == []
+    assert of_mix(said) == []
+
+
+def test_the_mix_of_the_others_is_told_although_most_lines_are_muted(
+    known: tuple[dict[str, bytes], int, Service],
+) -> None:
+    flooded = (*OTHERS[:4], 20.0)
+    said = of_mix(muted(known, "timeout after *").tell(deepcopy(known[2]).windows(40, flooded, load=15)))
+    assert [n.status for n in said if n.status == "open"] == ["open"]
+    assert all("GET <*>" in n.reason and "timeout" not in n.reason for n in said)
+
+
 def test_a_dump_in_the_middle_of_a_block_goes_on_bit_for_bit(known: tuple[dict[str, bytes], int, Service]) -> None:
     whole, first = (Teller(ShardDetector.load(known[0], P), known[1]) for _ in range(2))
     story = [*deepcopy(known[2]).windows(150, OTHERS, load=9)]

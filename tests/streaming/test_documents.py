@@ -153,6 +153,24 @@ def test_a_score_is_a_metric_of_its_host_at_the_end_of_its_window(spark: SparkSe
     }
 
 
+def test_a_score_of_log_lines_has_the_text_of_its_template(spark: SparkSession) -> None:
+    lines = {**SCORE, "series": "template/vm-1/web/ERROR/4f", "template": "lost <*>"}
+    (found,) = indexed(spark, ("scores", lines))
+    assert found["document"]["novelty"]["template"] == "lost <*>"
+    assert "metric" not in found["document"]["novelty"]
+    assert names_in(found["document"]) <= fields_of(PROPERTIES["scores"])
+
+
+def test_scores_of_windows_before_a_time_are_left_out_and_nothing_else_is(spark: SparkSession) -> None:
+    ends = [{**SCORE, "window_end": NIGHT + k} for k in (-1, 0, 1)]
+    rows: list[tuple[str, Any]] = [("scores", score) for score in ends]
+    rows += [("scores", b"none"), ("novelties", {**NOVELTY, "window_end": 7})]
+    found = documents(records(spark, rows), "live", TOPICS, NIGHT).select("problem", "document").collect()
+    times = sorted(json.loads(row["document"])["@timestamp"] for row in found if row["problem"] is None)
+    assert times == ["2026-11-21T23:59:55.000Z", "2026-11-21T23:59:55.000Z", "2026-11-21T23:59:55.001Z"]
+    assert [row["document"] for row in found if row["problem"] is not None] == ["none"]
+
+
 def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None:
     (found,) = indexed(spark, ("novelties", NOVELTY))
     assert (found["index"], found["id"]) == ("novelties-live-2026.11.21", "0a1b")
@@ -347,7 +365,7 @@ def test_heartbeats_and_what_is_no_label_are_no_documents(spark: SparkSession) -
 def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession) -> None:
     assert KINDS == TEMPLATE_KINDS
     rows = [
-        ("scores", SCORE),
+        ("scores", {**SCORE, "template": "lost <*>"}),
         ("novelties", {**NOVELTY, "metric": "m", "before": 1.0}),
         ("incidents", {**INCIDENT, "end": NIGHT}),
         ("labels", LABEL),

@@ -14,11 +14,22 @@ from pyspark.sql import functions as F
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = "series string, window_end long, score double, value double, typical double, lower double, upper double, kind string"
+SCHEMA = (
+    "series string, window_end long, score double, value double, typical double, lower double, upper double, kind string, "
+    "template string"
+)
 NAMES = [column.split()[0] for column in SCHEMA.split(", ")]
 NUMBER = st.none() | st.floats() | st.floats(-1e6, 1e6) | st.integers(-(10**15), 10**15).map(float)
 ROW = st.tuples(
-    st.text(max_size=20), st.integers(0, 10**14), NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, st.text(max_size=5)
+    st.text(max_size=20),
+    st.integers(0, 10**14),
+    NUMBER,
+    NUMBER,
+    NUMBER,
+    NUMBER,
+    NUMBER,
+    st.text(max_size=5),
+    st.none() | st.text(max_size=9),
 )
 EDGES = (0.0, -0.0, 1e-5, 9.99999999e-6, 0.09999999999, 9.99999996, 99999.995, 1e15, 999999999999999.9, 5e-324, 1.7e308)
 
@@ -37,8 +48,8 @@ def shortened(x: float) -> Any:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROW, min_size=1, max_size=100))
-@example([("a", i, x, -x, x / 3, x * 7, None, "normal") for i, x in enumerate(EDGES)])
-@example([('"\\\n\x00é😀/%2F', 0, 1.0, 2.0, 3.0, 4.0, 5.0, "")])
+@example([("a", i, x, -x, x / 3, x * 7, None, "normal", None) for i, x in enumerate(EDGES)])
+@example([('"\\\n\x00é😀/%2F', 0, 1.0, 2.0, 3.0, 4.0, 5.0, "", 'lost "<*>" é\n')])
 def test_a_record_says_what_its_row_says(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
     for row, found in zip(rows, texts(spark, rows), strict=True):
         known = {
@@ -53,5 +64,5 @@ def test_a_record_says_what_its_row_says(spark: SparkSession, rows: list[tuple[A
 @settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whole_numbers_keep_their_digits(spark: SparkSession, first: int) -> None:
     wholes = [first, first // 1000, first % 10_000_000, 9_999_999, -1, 10**15 - 1]
-    rows = [("a", 0, float(x), None, None, None, None, "k") for x in wholes]
+    rows = [("a", 0, float(x), None, None, None, None, "k", None) for x in wholes]
     assert [found["score"] for found in texts(spark, rows)] == wholes

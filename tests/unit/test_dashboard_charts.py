@@ -1,5 +1,7 @@
 """What charts draw."""
 
+import json
+import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -8,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dashboards.lanes import drawn, swim_lanes
-from dashboards.looks import LOOKS
+from dashboards.looks import LOOKS, Chart
 from dashboards.model_plot import model_plot, score_plot, with_gaps
 from dashboards.queries import NOVELTY, Span
 from dashboards.queries.frames import frame_of
@@ -56,12 +58,19 @@ def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:
 
 
 def test_chart_is_a_valid_one_with_named_axes() -> None:
-    found = swim_lanes(ROWS, ["vm-1"], HOUR, ZoneInfo("Europe/Berlin")).to_dict()
-    bars = found["layer"][0]["encoding"]
+    found = swim_lanes(ROWS, ["vm-1"], HOUR, ZoneInfo("Europe/Berlin"))
+    bars = found.spec["layer"][0]["encoding"]
     assert bars["x"]["title"] == "event time (Europe/Berlin)"
     assert bars["x"]["scale"]["domain"] == [t.isoformat() for t in (HOUR.start, HOUR.end)]
-    assert bars["y"]["sort"] == ["vm-1"]
-    assert alt.Chart.from_dict(found)
+    assert found.spec["encoding"]["y"]["sort"] == ["vm-1"]
+    assert is_valid(found)
+
+
+def is_valid(chart: Chart) -> bool:
+    """Whether Vega-Lite's schema knows everything in it, and its fields are columns."""
+    text = json.dumps(chart.spec)
+    assert set(re.findall(r'"field": "(\w+)"', text)) <= set(chart.rows.columns)
+    return bool(alt.Chart.from_dict({**chart.spec, "data": {"values": []}}))
 
 
 def points(minutes: list[float], kind: str = "normal") -> pd.DataFrame:
@@ -98,8 +107,8 @@ def test_few_points_are_drawn_as_they_are(count: int) -> None:
 
 
 def test_novel_windows_are_marked_and_others_are_not() -> None:
-    calm = model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu").to_dict()
-    novel = model_plot(points([3, 2, 1], "anomaly"), HOUR, ZoneInfo("UTC"), "cpu").to_dict()
+    calm = model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu").spec
+    novel = model_plot(points([3, 2, 1], "anomaly"), HOUR, ZoneInfo("UTC"), "cpu").spec
     assert len(novel["layer"]) == len(calm["layer"]) + 1
     mark = novel["layer"][-1]
     assert mark["transform"] == [{"filter": {"field": "kind", "oneOf": ["anomaly"]}}]
@@ -107,9 +116,16 @@ def test_novel_windows_are_marked_and_others_are_not() -> None:
     assert all(layer["encoding"]["y"]["title"] == "cpu" for layer in novel["layer"])
 
 
+def test_extremes_are_drawn_only_of_points_that_stand_for_several_windows() -> None:
+    several = points([3, 2, 1])
+    one = several.assign(least=several["value"], most=several["value"])
+    counts = [len(model_plot(rows, HOUR, ZoneInfo("UTC"), "cpu").spec["layer"]) for rows in (several, one)]
+    assert counts[0] == counts[1] + 1
+
+
 def test_model_and_score_plots_are_valid_charts() -> None:
     for chart in (
         model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu"),
         score_plot(points([3]), HOUR, ZoneInfo("UTC")),
     ):
-        assert alt.Chart.from_dict(chart.to_dict())
+        assert is_valid(chart)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from typer.testing import CliRunner
 
+from app import cli
 from app.errors import InputError, SettingsError
 from app.run import chosen, flat, pin_configuration
 from app.settings import Settings, load
@@ -247,6 +250,10 @@ def test_versions_share_inputs_and_have_outputs_of_their_own(kind: str, own: boo
     assert live.topic(kind) == f"a-{kind}"
     assert other.topic(kind) == (f"a-{kind}.second" if own else f"a-{kind}")
     assert live.checkpoint("detect") != other.checkpoint("detect")
+
+
+def test_the_command_says_its_version() -> None:
+    assert CliRunner().invoke(cli.app, ["--version"]).stdout == f"kappa {metadata.version('kappa-novelty')}\n"
 
 
 def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
