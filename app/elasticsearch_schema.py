@@ -129,8 +129,8 @@ def ensure_templates(
 ) -> None:
     """Put the index templates of a version; with `live` new indices get the live aliases too, filtered as `shown` says.
 
-    Putting them again changes nothing. `retention_days` needs a server with index lifecycles and is left out elsewhere;
-    labels, which are few and people's work, are kept.
+    Indices that are there get the fields that they lack. Putting them again changes nothing. `retention_days` needs a
+    server with index lifecycles and is left out elsewhere; labels, which are few and people's work, are kept.
     Raises ServiceUnavailable if the cluster does not do as told.
     """
     try:
@@ -146,6 +146,8 @@ def ensure_templates(
                 create=False,
                 **template(kind, version, live, settings, (shown or {}).get(kind)),
             )
+            if holders(client, f"{kind}-{version}"):  # of a release that had fewer fields; they are strict
+                client.indices.put_mapping(index=f"{kind}-{version}", properties=PROPERTIES[kind])
     except (ApiError, TransportError) as error:
         what = "put the index templates"
         raise not_done(what, version, error) from error

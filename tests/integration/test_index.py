@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elasticsearch import Elasticsearch
+from elasticsearch import BadRequestError, Elasticsearch
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
 
 from app import aliases, serving
-from app.elasticsearch_schema import KINDS, drop_version, ensure_templates, has_lifecycles, versions
+from app.elasticsearch_schema import KINDS, PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
 from app.errors import ServiceUnavailable
 from app.ports import free_port
 from app.serving import Serving, Term
@@ -440,6 +440,22 @@ def test_a_version_whose_name_begins_like_another_has_its_own_templates(client: 
     finally:
         drop_version(client, short)
         drop_version(client, long)
+
+
+def test_an_index_of_a_release_with_fewer_fields_gets_those_it_lacks(client: Elasticsearch, unique: str) -> None:
+    novelty = {name: kind for name, kind in PROPERTIES["scores"]["novelty"]["properties"].items() if name != "template"}
+    fewer = {**PROPERTIES["scores"], "novelty": {**PROPERTIES["scores"]["novelty"], "properties": novelty}}
+    index, document = f"scores-{unique}-{DAY}", {"@timestamp": NIGHT, "novelty": {"template": "worker <*> lost"}}
+    client.indices.create(
+        index=index, mappings={"dynamic": "strict", "properties": fewer}, aliases={f"scores-{unique}": {}}
+    )
+    try:
+        with pytest.raises(BadRequestError, match="strict_dynamic_mapping"):
+            client.index(index=index, document=document)
+        ensure_templates(client, unique, live=False)
+        assert client.index(index=index, document=document)["result"] == "created"
+    finally:
+        drop_version(client, unique)
 
 
 def test_templates_do_without_lifecycles_where_the_server_has_none(client: Elasticsearch, unique: str) -> None:
