@@ -136,6 +136,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
+        "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "256",
         # Counting rows costs a look-up for each that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",

@@ -208,7 +208,8 @@ class Univariate:
         after = predictive.learn(mean, sums, weight, keep, deviation, w)
         s["mean"], s["sums"] = mean, np.minimum(sums, LARGEST_SUM).astype(np.float32)
         s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
-        joined, undirected = join(rare, loud, p.norm), join(either, loud, p.norm)
+        more = trace(loud, p.norm)
+        joined, undirected = size(rare, p.norm) + more, size(either, p.norm) + more
         surprise[WITHIN, unknown] = rare[WITHIN, unknown] = np.nan
         return surprise, rare, joined, undirected
 
@@ -395,7 +396,22 @@ def second_day(s: Hot) -> Floats:
 
 def join(rare: Floats, surprise: Floats, norm: float) -> Floats:
     """Members `(members, n)` as one score `(n,)`: a norm of the rarities, and a trace of the surprises."""
-    total = np.sum(rare**norm, axis=0) / MEMBERS_LOUD
-    body = np.sum(surprise**norm, axis=0) / MEMBERS_LOUD
-    out: Floats = total ** (1 / norm) + BODY * np.log1p(body ** (1 / norm))
+    return size(rare, norm) + trace(surprise, norm)
+
+
+def trace(surprise: Floats, norm: float) -> Floats:
+    """What surprises `(members, n)` say beside their rarity, `(n,)`."""
+    out: Floats = BODY * np.log1p(size(surprise, norm))
+    return out
+
+
+def size(nats: Floats, norm: float) -> Floats:
+    """The norm of what the members `(members, n)` say, `(n,)`."""
+    if norm == int(norm):  # products are several times as fast as powers
+        raised = nats.copy()
+        for _ in range(int(norm) - 1):
+            raised *= nats
+    else:
+        raised = nats**norm
+    out: Floats = (np.sum(raised, axis=0) / MEMBERS_LOUD) ** (1 / norm)
     return out

@@ -27,7 +27,7 @@ from models import series as names
 from models.detector import Parameters, ShardDetector
 from models.novelty import Novelty
 from models.windows import Scores, Windows
-from pipelines.jvm import packed_by_shard
+from pipelines.jvm import own_workers, packed_by_shard
 from pipelines.ordering import SCHEMA, Columns, WindowBuffer
 from pipelines.parts import BUFFER, joined, parted
 
@@ -45,11 +45,9 @@ Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
     """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `ANSWER`."""
-    return (
-        packed_by_shard(raw.select("value"))
-        .groupBy("shard")
-        .transformWithStateInPandas(processor, ANSWER, outputMode="Append", timeMode="None")
-    )
+    shards = packed_by_shard(raw.select("value")).groupBy("shard")
+    with own_workers(raw.sparkSession, "detect"):
+        return shards.transformWithStateInPandas(processor, ANSWER, outputMode="Append", timeMode="None")
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:

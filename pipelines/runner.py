@@ -128,7 +128,11 @@ def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_
 
 # A task reads what is there. It asks for more before it has done, and would wait half a second for the answer to that
 # before it may ask for another partition's or batch's records.
-CONSUMER = {"kafka.fetch.max.wait.ms": "20"}
+CONSUMER = {
+    "kafka.fetch.max.wait.ms": "20",
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+}
 
 
 # Order within a partition is what ticks rest on: idempotent producers keep it through retries. A dead letter is the

@@ -4,7 +4,9 @@ Functions read or write the bytes of one record each, so that no record of the u
 own; `app.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
 """
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,26 @@ def packed_by_shard(values: DataFrame) -> DataFrame:
     A task fails on a record without a shard.
     """
     return _map_partitions(values, PACKED, "ShardPacker")
+
+
+@contextmanager
+def own_workers(spark: SparkSession, job: str) -> Iterator[None]:
+    """Let functions that are made now have a Python worker for each partition, which meets no other partition's tasks.
+
+    What such a worker keeps in memory is there when the partition's next task comes. PySpark has no argument for it: it takes
+    the environment of a function's workers from the context.
+    """
+    context: Any = spark.sparkContext
+    with _environment:
+        before = context.environment
+        context.environment = context._jvm.kappa.OwnWorkers(before, job)
+        try:
+            yield
+        finally:
+            context.environment = before
+
+
+_environment = threading.Lock()
 
 
 def sums_of_flat(

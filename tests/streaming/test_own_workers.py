@@ -1,0 +1,44 @@
+"""Python workers that meet one partition's tasks and no others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.jvm import own_workers
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = 3
+ROUNDS = 5
+
+
+def asking() -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    """A function that says what its worker is called, what it is, and of which partitions it has had tasks."""
+
+    def ask(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            partition = int(frame["id"].iloc[0])
+            met = {*os.environ.get("MET", "").split(), str(partition)}
+            os.environ["MET"] = " ".join(sorted(met))
+            name = os.environ.get("KAPPA_WORKER", "")
+            yield pd.DataFrame({"partition": [partition], "name": [name], "pid": [os.getpid()], "met": [len(met)]})
+
+    return ask
+
+
+def test_a_partition_keeps_its_worker(spark: SparkSession) -> None:
+    """Whatever the order in which tasks end; a function that is made afterwards has the common workers."""
+    rows = spark.range(0, PARTITIONS, 1, PARTITIONS)
+    schema = "partition int, name string, pid int, met int"
+    with own_workers(spark, "test"):
+        asked = rows.mapInPandas(asking(), schema)
+    found = [row for _ in range(ROUNDS) for row in asked.collect()]
+    assert {(row.partition, row.name) for row in found} == {(i, f"test-{i}") for i in range(PARTITIONS)}
+    assert len({(row.partition, row.pid) for row in found}) == PARTITIONS
+    assert {row.met for row in found} == {1}
+    assert {row.name for row in rows.mapInPandas(asking(), schema).collect()} == {""}
