@@ -11,7 +11,7 @@ blocks its nats count
     1 / (1 + YOUTH w exp(-(blocks / YOUNG)^2))          w = interval / 300 s, for intervals of 300 s and more 1
 
 which is what normal noise and its like need at the level from which a metric is loud: 1.1 to 1.5 times the nats until about
-20 blocks have ended, nothing from 40 on, with rows of 300 s, 1,200 s and an hour alike (`test_calibration`). Where a block has many
+20 blocks have ended, nothing from 40 on, with rows of 300 s, 1,200 s and an hour alike. Where a block has many
 rows a few blocks are enough. It fails for a series with a wave of hours that it has not seen yet: on its first day that is louder
 than noise.
 """
