@@ -132,7 +132,8 @@ class Univariate:
         keep_well = features.kept(seconds, DAY * self._of("well_half_life_days", index), p.level_rows)
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
         well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
-        base = calibration.nats(joined, s["rows"].astype(np.float64), s["interval"].astype(np.float64))
+        blocks = state.cold["blocks"][0, index].astype(np.float64)
+        base = calibration.nats(joined, blocks, s["interval"].astype(np.float64))
         loud = (base[turned] >= p.calm_nats) & (self._youth(s)[turned] > 0)
         health = np.maximum(undirected, well_joined)
         for array in (base, health, *bounds):

@@ -23,9 +23,15 @@ def test_what_is_not_known_stays_so() -> None:
 
 
 def test_the_same_score_is_less_rare_in_a_young_series() -> None:
-    nats = calibration.nats(np.array([2.0, 2.0, 2.0]), np.array([10.0, 100.0, 1e6]))
+    nats = calibration.nats(np.array([2.0, 2.0, 2.0]), np.array([5.0, 20.0, 60.0]))
     assert (np.diff(nats) > 0).all()
-    assert nats[-1] == pytest.approx(float(calibration.nats(np.array(2.0))), rel=1e-3)
+    assert nats[-1] == pytest.approx(float(calibration.nats(np.array(2.0))), rel=2e-3)
+
+
+def test_a_few_blocks_of_many_rows_are_precedent_enough() -> None:
+    of_rows, of_windows = (float(calibration.nats(np.array(2.0), 5.0, seconds)) for seconds in (300.0, 10.0))
+    assert of_windows == pytest.approx(float(calibration.nats(np.array(2.0))), rel=0.02)
+    assert of_rows < of_windows / 1.3
 
 
 def fleet(values: Floats, p: Parameters, budget: float) -> tuple[int, int]:

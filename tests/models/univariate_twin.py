@@ -59,7 +59,7 @@ class Twin:
     def _end_block(self, joined: float, surprises: list[float]) -> None:
         """After a row at the turn of an hour: the block ends, unless the series is loud and it has not lasted for long."""
         body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
-        nats = calibration.nats(np.array(joined + BODY * math.log1p(body)), self.rows - 1, self.interval)
+        nats = calibration.nats(np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval)
         loud = float(nats) >= self.p.calm_nats
         long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
         young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days
