@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import statistics
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,7 @@ KINDS = ("anomaly", "anomaly", "anomaly", "new", "silence", "change")
 TEMPLATES = 400
 CHUNK = 5_000
 ROUNDS = 5
+MOST_MERGING_SECONDS = 180.0
 WINDOW_SECONDS = 10
 MINUTES_OF_CURVE = 60
 INCIDENT_CHARTS = 5  # its timeline, and its first four series
@@ -80,8 +82,20 @@ def fill(settings: Settings, documents: int) -> str:
         for good, _ in parallel_bulk(client, made(settings.version, documents, now), 2, chunk_size=CHUNK):
             written += good
         client.indices.refresh(index=f"*-{settings.version}-*", request_timeout=120)
+        settled(client)
     say(f"{written:,} documents of {HOSTS:,} hosts and {DAYS} days in {time.monotonic() - began:.0f} s")
     return "incident-0"
+
+
+def settled(client: Elasticsearch) -> None:
+    """Wait until Elasticsearch has merged what it has: a month's documents do not come within minutes."""
+    until = time.monotonic() + MOST_MERGING_SECONDS
+    while time.monotonic() < until:
+        nodes = client.nodes.stats(metric="indices", index_metric="merge")["nodes"].values()
+        if not any(node["indices"]["merges"]["current"] for node in nodes):
+            return
+        threading.Event().wait(1.0)
+    say(f"Elasticsearch goes on merging after {MOST_MERGING_SECONDS:.0f} s: pages are slower than they will be")
 
 
 def made(version: str, documents: int, now: datetime) -> Iterator[dict[str, Any]]:
