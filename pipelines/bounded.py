@@ -22,8 +22,8 @@ from pipelines.detect import ANSWER, Begin
 from pipelines.ordering import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
-COLUMNS = [column.split()[0] for column in f"{ANSWER}, {STATE}".split(", ")]
-TEXT_COLUMNS = ("series", "kind", "statement", "part", "bytes")
+TYPES = dict(column.split() for column in f"{ANSWER}, {STATE}".split(", "))
+COLUMNS = list(TYPES)
 MARKER = -1  # the window of a row that says that a shard exists
 ANSWERS_AT_ONCE = 20_000  # a table for each window would cost more than the models do
 
@@ -137,7 +137,11 @@ def state_rows(shard: int, done: int, parts: Mapping[str, bytes]) -> pd.DataFram
 
 def completed(frame: pd.DataFrame) -> pd.DataFrame:
     """All columns of an answer; what is missing is null, and of a type that Arrow takes for the column's."""
-    missing = {name: None if name in TEXT_COLUMNS else np.nan for name in COLUMNS if name not in frame.columns}
+    missing = {
+        name: None if kind in ("string", "binary") else np.nan
+        for name, kind in TYPES.items()
+        if name not in frame.columns
+    }
     return frame.assign(**missing)[COLUMNS]
 
 
