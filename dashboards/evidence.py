@@ -50,9 +50,15 @@ def contribution(row: Any, novelty: Any, curve: pd.DataFrame | None, span: Span,
     words = [row["reason"] or ""]
     if novelty is not None:
         words += [expected(novelty), explained(novelty)]
-    st.markdown(plain(". ".join(dict.fromkeys(text[:1].upper() + text[1:] for text in words if text))))
+    st.markdown(plain(sentences(words)))
     if curve is not None:
         model_plot(curve, span, view.zone, measured(series)).show(f"plot {series}")
+
+
+def sentences(words: list[str]) -> str:
+    """What is said of a series, each once. The first begins with a name, which is left as it is."""
+    first, *others = dict.fromkeys(text for text in words if text) or [""]
+    return ". ".join([first, *(text[:1].upper() + text[1:] for text in others)])
 
 
 def show_templates(rows: pd.DataFrame, view: View) -> None:

@@ -70,7 +70,8 @@ def drawn(novelties: pd.DataFrame, span: Span, zone: ZoneInfo) -> pd.DataFrame:
 
     `novelties` has a column `lane`.
     """
-    start, end = pd.Timestamp(span.start), pd.Timestamp(span.end)
+    # To the millisecond, as the chart reads times: else what began before the span would seem to begin just after its start.
+    start, end = (pd.Timestamp(millis(time), unit="ms", tz="UTC") for time in (span.start, span.end))
     going_on = novelties["kind"].isin(LASTING) & (novelties["status"] != "close")
     until = novelties["until"].fillna(novelties["latest"])
     words = until.dt.tz_convert(zone).dt.strftime(TIME_FORMAT)

@@ -95,6 +95,11 @@ def time_axis(field: str, span: Span, zone: ZoneInfo, title: str | None = "") ->
     }
 
 
+def told_time(field: str, title: str) -> Spec:
+    """A time in a tooltip, to the second, in the zone of the axis."""
+    return {"field": field, "type": "temporal", "title": title, "format": "%Y-%m-%d %H:%M:%S"}
+
+
 def label_format(span: Span) -> str:
     """How the axis writes times: with the day where there are several."""
     return "%H:%M" if span.length <= timedelta(days=1) else "%a %d, %H:%M"

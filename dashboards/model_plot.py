@@ -18,6 +18,7 @@ from dashboards.looks import (
     quantity,
     shape,
     time_axis,
+    told_time,
 )
 from dashboards.queries.search import Span
 from dashboards.words import TIME_FORMAT
@@ -86,7 +87,7 @@ def score_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo) -> Chart:
         "encoding": {
             "x": time_axis("time", span, zone),
             "y": quantity("score", title="score (nats)", axis={"tickCount": 4}),
-            "tooltip": [quantity("score", title="score (nats)", format=",.1f")],
+            "tooltip": [told_time("time", "window until"), quantity("score", title="score (nats)", format=",.1f")],
         },
     }
     limit = {

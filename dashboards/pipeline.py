@@ -11,7 +11,7 @@ import streamlit as st
 from dashboards import chrome, commands, jobs
 from dashboards.chrome import View
 from dashboards.commands import CommandError
-from dashboards.looks import Chart, nominal, quantity, scaled, time_axis
+from dashboards.looks import Chart, nominal, quantity, scaled, time_axis, told_time
 from dashboards.queries.frames import Listing
 from dashboards.queries.pipeline import Refusals, refusals
 from dashboards.tables import count_column, table, text_column, time_column
@@ -126,7 +126,11 @@ def refused_chart(found: Refusals, view: View) -> Chart:
         "x": time_axis("time", found.span, view.zone, title=f"appended ({view.zone.key})"),
         "y": quantity("count", title="records", axis={"format": "~s", "tickMinStep": 1}),
         "color": scaled("dataset", "kind", names, colours, legend={"orient": "top"}),
-        "tooltip": [nominal("dataset", title="kind"), quantity("count", title="records", format=",")],
+        "tooltip": [
+            told_time("time", "from"),
+            nominal("dataset", title="kind"),
+            quantity("count", title="records", format=","),
+        ],
     }
     return Chart(found.rate, {"height": CHART_PIXELS, "mark": {"type": "bar", "size": 8}, "encoding": encoding})
 

@@ -13,7 +13,7 @@ from dashboards import chrome, commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.judging import Judgement, judged
-from dashboards.looks import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis
+from dashboards.looks import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, told_time
 from dashboards.queries.frames import Listing
 from dashboards.queries.labels import Label, of_span
 from dashboards.queries.search import Span
@@ -82,7 +82,7 @@ def head(found: Comparison, view: View) -> None:
 
 
 def show_counts(found: Comparison, view: View) -> None:
-    """Novelties over time, a panel for each kind, a line for each version."""
+    """Novelties over time, a panel for each kind, marks for each version."""
     st.subheader("Novelties over time")
     if found.counts.empty:
         st.caption("Neither version found a novelty here.")
@@ -95,7 +95,12 @@ def show_counts(found: Comparison, view: View) -> None:
         "x": x,
         "color": scaled("version", "version", names, [LEFT, RIGHT], legend={"orient": "top"}),
         "shape": scaled("version", "version", names, ["circle", "square"]),
-        "tooltip": [nominal("version"), nominal("kind"), quantity("count")],
+        "tooltip": [
+            told_time("time", "from"),
+            nominal("version", title="version"),
+            nominal("kind", title="kind"),
+            quantity("count", title="novelties"),
+        ],
     }
     mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 2}
     for kind in sorted(set(found.counts["kind"])):

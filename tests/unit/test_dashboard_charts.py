@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from dashboards.evidence import sentences
 from dashboards.lanes import drawn, swim_lanes
 from dashboards.looks import LOOKS, Chart
 from dashboards.model_plot import model_plot, score_plot, with_gaps
@@ -43,6 +44,15 @@ def test_lanes_stay_within_the_span_and_what_is_not_over_reaches_its_end() -> No
     rows = drawn(ROWS.assign(lane=ROWS["host"]), HOUR, ZoneInfo("UTC"))
     minutes = [[(NOON - row[name]) / timedelta(minutes=1) for name in ("from", "to")] for _, row in rows.iterrows()]
     assert minutes == [[60, 30], [60, 0], [20, 20], [10, 5]]
+
+
+@pytest.mark.parametrize("micros", [123_000, 123_456, 999_999])
+def test_what_began_before_the_span_has_no_mark(micros: int) -> None:
+    span = Span(HOUR.start.replace(microsecond=micros), HOUR.end)
+    rows = drawn(ROWS.assign(lane=ROWS["host"]), span, ZoneInfo("UTC"))
+    (chosen,) = swim_lanes(ROWS, ["vm-1"], span, ZoneInfo("UTC")).spec["layer"][1]["transform"]
+    limit = int(chosen["filter"].removeprefix("datum.from > "))
+    assert [at.timestamp() * 1000 > limit for at in rows["from"]] == [False, False, True, True]
 
 
 def test_lanes_say_the_true_times_in_the_zone_and_what_it_is_about() -> None:
@@ -129,3 +139,16 @@ def test_model_and_score_plots_are_valid_charts() -> None:
         score_plot(points([3]), HOUR, ZoneInfo("UTC")),
     ):
         assert is_valid(chart)
+
+
+def test_tooltip_of_a_score_says_when_and_how_much() -> None:
+    score = score_plot(points([3]), HOUR, ZoneInfo("UTC")).spec["layer"][0]["encoding"]
+    assert [(one["field"], one["title"]) for one in score["tooltip"]] == [
+        ("time", "window until"),
+        ("score", "score (nats)"),
+    ]
+
+
+def test_sentences_leave_the_name_at_their_beginning_as_it_is_and_say_nothing_twice() -> None:
+    assert sentences(["vm-1: web off", "seen 3", "", "seen 3"]) == "vm-1: web off. Seen 3"
+    assert sentences(["", ""]) == ""
