@@ -384,8 +384,7 @@ def watch(
 
 def check(runner: Runner, feeder: Feeder) -> None:
     """Raise what has ended a job or the feeding."""
-    for query in runner.queries.values():
-        runner.check(query)
+    runner.check_all()
     feeder.check()
 
 

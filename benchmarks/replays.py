@@ -48,13 +48,10 @@ def chained(spark: SparkSession, settings: Settings, last: int) -> float:
     runner = Runner(spark, jobs.kafka_of(settings), settings.law, settings.spark.trigger_seconds)
     began = time.monotonic()
     try:
-        queries = [
+        for job in (jobs.extract_job(settings), jobs.detect_job(settings), jobs.correlate_job(settings)):
             runner.start(job)
-            for job in (jobs.extract_job(settings), jobs.detect_job(settings), jobs.correlate_job(settings))
-        ]
         while ticked(settings) < last or share_read(settings, "correlate", ("novelties",)) < 1.0:
-            for query in queries:
-                runner.check(query)
+            runner.check_all()
             if time.monotonic() - began > MOST_SECONDS:
                 msg = f"the live chain took more than {MOST_SECONDS:.0f} s for what a replay does in one go"
                 raise RuntimeError(msg)

@@ -64,7 +64,7 @@ def apart(settings: Settings, name: str) -> Settings:
 
 
 def plain(spark: SparkSession, settings: Settings, events: int, number: int) -> tuple[float, float]:
-    """Events a second of reading telemetry without looking at it: as Spark does by default, and as the jobs do."""
+    """Events a second of reading telemetry without looking at it: with what Kafka does by default, and as the jobs do."""
     rates = []
     for name, consumer in (("defaults", DEFAULTS), ("ours", {})):
         kafka = jobs.kafka_of(settings)

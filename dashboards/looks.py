@@ -96,8 +96,8 @@ def time_axis(field: str, span: Span, zone: ZoneInfo, title: str | None = "") ->
 
 
 def told_time(field: str, title: str) -> Spec:
-    """A time in a tooltip, to the second, in the zone of the axis."""
-    return {"field": field, "type": "temporal", "title": title, "format": "%Y-%m-%d %H:%M:%S"}
+    """A time in a tooltip, to the second, in the zone of the axis and with its distance from UTC."""
+    return {"field": field, "type": "temporal", "title": title, "format": "%Y-%m-%d %H:%M:%S %Z"}
 
 
 def label_format(span: Span) -> str:

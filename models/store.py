@@ -119,12 +119,13 @@ def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict
     return {name: found[name] for name in about["columns"]}
 
 
-def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any]) -> bytes:
-    """Arrays as one Arrow IPC stream that says its format."""
+def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any], *, packed: bool = False) -> bytes:
+    """Arrays as one Arrow IPC stream that says its format; `packed` with LZ4, and read alike."""
     metadata = {"format": str(FORMAT), "about": json.dumps(dict(about), sort_keys=True)}
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if packed else None, use_threads=False)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
 

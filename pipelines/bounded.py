@@ -22,7 +22,7 @@ from pipelines.detect import ANSWER, Begin
 from pipelines.ordering import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
-TYPES = dict(column.split() for column in f"{ANSWER}, {STATE}".split(", "))
+TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
 COLUMNS = list(TYPES)
 MARKER = -1  # the window of a row that says that a shard exists
 ANSWERS_AT_ONCE = 20_000  # a table for each window would cost more than the models do

@@ -23,6 +23,11 @@ def of_ours(error: BaseException) -> KappaError | None:
     return kind(found[2].strip())
 
 
+def is_of_a_late_worker(error: BaseException) -> bool:
+    """Whether a job ended before it began, as Spark waits ten seconds for the Python process that says what a state is like."""
+    return "Python worker failed to connect back" in str(error)
+
+
 def is_of_deleted_records(error: BaseException) -> bool:
     """Whether a job ended because the log no longer has what it wanted to read."""
     text = str(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from pipelines.law import Law
 log = structlog.get_logger()
 
 PATIENCE_SECONDS = 10
+MOST_STARTS = 3
 
 Progress = Mapping[str, Any]
 BatchSink = Callable[[DataFrame, int], None]
@@ -227,6 +229,8 @@ class Runner:
         self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
         self._watch = Watch(on_progress, on_idle)
         self._queries: dict[str, StreamingQuery] = {}
+        self._jobs: dict[str, Job] = {}
+        self._starts: Counter[str] = Counter()
         spark.streams.addListener(self._watch)
 
     @property
@@ -245,6 +249,8 @@ class Runner:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", job.name)
         query = start(self._spark, self._kafka, job, self._trigger)
         self._queries[job.name] = query
+        self._jobs[job.name] = job
+        self._starts[job.name] += 1
         log.info("job started", job=job.name, checkpoint=job.checkpoint)
         return query
 
@@ -265,9 +271,15 @@ class Runner:
             self.check_all()
 
     def check_all(self) -> None:
-        """Raise LawBroken, or what ended a job."""
-        for query in self._queries.values():
-            self.check(query)
+        """Raise LawBroken, or what ended a job. One that a busy machine has kept from beginning is started again."""
+        for name, query in self.queries.items():
+            error = query.exception()
+            late = error is not None and failures.is_of_a_late_worker(error)
+            if late and self._starts[name] < MOST_STARTS:
+                log.warning("job starts again: its Python worker took more than 10 s to start", job=name)
+                self.start(self._jobs[name])
+            else:
+                self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
         """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again."""

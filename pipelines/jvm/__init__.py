@@ -58,6 +58,8 @@ RECORD = [
     StructField("value", BinaryType()),
 ]
 
+_environment = threading.Lock()
+
 
 def packed_by_shard(values: DataFrame) -> DataFrame:
     """Records of `statistics` (one column, their bytes) -> `shard, value`: many records of a shard, a line each.
@@ -82,9 +84,6 @@ def own_workers(spark: SparkSession, job: str) -> Iterator[None]:
             yield
         finally:
             context.environment = before
-
-
-_environment = threading.Lock()
 
 
 def sums_of_flat(

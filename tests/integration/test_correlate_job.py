@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,14 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from app.stack import Addresses
 from models.incidents import CorrelationParameters
 from pipelines.correlate import correlate
-from pipelines.runner import Input, Job, Kafka, start
+from pipelines.law import Law
+from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -69,25 +73,33 @@ def everything(kafka: str, topic: str) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+def created(kafka: str, *names: str) -> tuple[str, ...]:
+    """New topics of one partition."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    admin.create_topics([NewTopic(name, 1, 1) for name in names])
+    admin.close()
+    return names
+
+
+def correlating(novelties: str, incidents: str, folder: Path) -> Job:
+    parameters = CorrelationParameters()
+    return Job(
+        "correlate",
+        (Input((novelties,)),),
+        lambda raw: correlate(raw, parameters, "live", incidents),
+        str(folder / incidents),
+    )
+
+
 def test_stopped_and_started_again_the_job_says_the_same(
     spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path
 ) -> None:
     assert stack.kafka is not None
     kafka = stack.kafka
-    novelties, incidents = f"novelties.{unique}", f"incidents.{unique}"
-    admin = KafkaAdminClient(bootstrap_servers=kafka)
-    names = [novelties, incidents, f"{incidents}.whole"]
-    admin.create_topics([NewTopic(name, 1, 1) for name in names])
-    admin.close()
+    novelties, incidents, _ = created(kafka, f"novelties.{unique}", f"incidents.{unique}", f"incidents.{unique}.whole")
 
     def run(output: str) -> None:
-        parameters = CorrelationParameters()
-        job = Job(
-            "correlate",
-            (Input((novelties,)),),
-            lambda raw: correlate(raw, parameters, "live", output),
-            str(tmp_path / output),
-        )
+        job = correlating(novelties, output, tmp_path)
         start(spark, Kafka(kafka), job, {"availableNow": True}).awaitTermination()
 
     for numbers in (range(2), range(2, 5), range(5, 12)):
@@ -100,3 +112,37 @@ def test_stopped_and_started_again_the_job_says_the_same(
     assert sorted(value["hosts"] for _, value in found) == [["a"], ["a"], ["b"], ["b"]]
     assert all(key == value["id"] for key, value in found)
     assert everything(kafka, f"{incidents}.whole") == found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("late", [1, MOST_STARTS])
+def test_a_job_whose_python_takes_too_long_to_start_is_started_again(
+    spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    """But not for ever."""
+    assert stack.kafka is not None
+    kafka = stack.kafka
+    novelties, incidents = created(kafka, f"novelties.{unique}", f"incidents.{unique}")
+    publish(kafka, novelties, window(0))
+    slow = tmp_path / "python"
+    marks = [str(tmp_path / f"late-{number}") for number in range(late)]
+    waits = "".join(f'[ -e "{mark}" ] || {{ touch "{mark}"; sleep 12; exit 1; }}\n' for mark in marks)
+    slow.write_text(f'#!/bin/sh\n{waits}exec "{sys.executable}" "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow))
+    runner, stopping = Runner(spark, Kafka(kafka), Law()), threading.Event()
+    runner.start(correlating(novelties, incidents, tmp_path))
+
+    def look() -> None:
+        if everything(kafka, incidents):
+            stopping.set()
+
+    try:
+        if late < MOST_STARTS:
+            runner.wait(stopping, also=look)
+            assert len(everything(kafka, incidents)) == 2
+        else:
+            with pytest.raises(StreamingQueryException, match="failed to connect back"):
+                runner.wait(stopping, also=look)
+    finally:
+        runner.stop()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pandas as pd
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -42,3 +43,14 @@ def test_a_partition_keeps_its_worker(spark: SparkSession) -> None:
     assert len({(row.partition, row.pid) for row in found}) == PARTITIONS
     assert {row.met for row in found} == {1}
     assert {row.name for row in rows.mapInPandas(asking(), schema).collect()} == {""}
+
+
+def test_workers_import_what_is_installed_and_not_an_archive(spark: SparkSession) -> None:
+    """Nobody compiles what is in an archive, so each start would take four times as long."""
+
+    def origin(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for _ in frames:
+            yield pd.DataFrame({"file": [pyspark.__file__]})
+
+    found = spark.range(1).mapInPandas(origin, "file string").collect()
+    assert [row["file"] for row in found] == [pyspark.__file__]
