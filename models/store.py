@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.windows import Floats
 
-FORMAT = 4
+FORMAT = 5
 Ints = NDArray[np.int64]
 
 

@@ -29,6 +29,7 @@ from models.univariate_state import (
     LOG_LEVEL,
     RHYTHM,
     ROUGH,
+    SINGLE,
     STEP,
     WELL,
     WITHIN,
@@ -118,6 +119,8 @@ class Univariate:
         whole = len(index) == state.series and bool((index == np.arange(len(index))).all())
         s = {name: array if whole else array[:, index] for name, array in state.hot.items()}
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
+        for name, members in SINGLE.items():
+            s[name][members] = s[name][members].astype(np.float32)
         now = np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
         turned = self._tables.turn(s, index, now)
         warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))

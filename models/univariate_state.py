@@ -71,10 +71,15 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 COUNTS = {"counts": TABLES, "well_counts": WELL}
 MOST = {"block_most": TABLES, "hour_most": TABLES, "well_most": WELL}  # bins, of which a dump has two in a byte
+# Members whose means stand where the values do, which may be far from 0 and close together. Means of others are single.
+PRECISE = {"mean": [LOG_LEVEL, FAST], "well_mean": [LOG_LEVEL, FAST, WELL]}
+SINGLE = {name: [m for m in range(HOT[name][1]) if m not in precise] for name, precise in PRECISE.items()}
 # What a part has of each series, by column: a type and how many numbers. The ring is packed, `visits` tells its empty places.
 PARTS: dict[str, dict[str, tuple[str, int]]] = {
     "hot": {
-        **{name: column for name, column in HOT.items() if name not in MOST},
+        **{name: column for name, column in HOT.items() if name not in MOST and name not in PRECISE},
+        **{name: ("f8", len(members)) for name, members in PRECISE.items()},
+        **{f"single_{name}": ("f4", len(members)) for name, members in SINGLE.items()},
         "most": ("u1", (sum(MOST.values()) + 1) // 2),
     },
     "cold": {
@@ -146,7 +151,9 @@ class UnivariateState:
     def dump(self, *, only_changed: bool = False) -> dict[str, bytes]:
         """Parts by name, each an Arrow batch with a row a series; with `only_changed`, `cold` only if it has changed."""
         most = rarity.halve(np.concatenate([self.hot[name] for name in MOST]))
-        parts = {"hot": part_of("hot", {**self.hot, "most": most})}
+        means = {name: self.hot[name][members] for name, members in PRECISE.items()}
+        means |= {f"single_{name}": self.hot[name][members] for name, members in SINGLE.items()}
+        parts = {"hot": part_of("hot", {**self.hot, **means, "most": most})}
         if self.cold_changed or not only_changed:
             ring = self.cold["ring"]
             visits = (ring[:, 0] != rarity.EMPTY).sum(axis=1).astype(np.uint8)
@@ -167,7 +174,9 @@ class UnivariateState:
             if found != wanted:
                 msg = f"univariate state has columns {found}; wanted {wanted}"
                 raise ValueError(msg)
-        state.hot = {k: _array(hot[k], (size,), kind) for k, (kind, size) in HOT.items() if k not in MOST}
+        apart = {*MOST, *PRECISE}
+        state.hot = {k: _array(hot[k], (size,), kind) for k, (kind, size) in HOT.items() if k not in apart}
+        state._load_means(hot)
         state._load_most(_array(hot["most"], (PARTS["hot"]["most"][1],), "u1"))
         state.series, state.cold_changed = state.hot["time"].shape[-1], False
         state._load_cold(cold)
@@ -183,6 +192,13 @@ class UnivariateState:
             self.cold[name] = np.concatenate([np.broadcast_to(first, (tables, 1, self.series)), rest], axis=1)
         visits = rarity.double(visits, rarity.HOURS)
         self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), TABLES, visits)
+
+    def _load_means(self, hot: Mapping[str, pa.Array]) -> None:
+        for name, members in PRECISE.items():
+            precise = _array(hot[name], (len(members),), "f8")
+            self.hot[name] = np.empty((HOT[name][1], precise.shape[-1]))
+            self.hot[name][members] = precise
+            self.hot[name][SINGLE[name]] = _array(hot[f"single_{name}"], (len(SINGLE[name]),), "f4")
 
     def _load_most(self, halved: NDArray[np.uint8]) -> None:
         bins, at = rarity.double(halved, sum(MOST.values())), 0

@@ -22,6 +22,7 @@ from test_law import records
 from test_operations import Running, answer, assert_one_line, healthz, kappa
 
 from app import jobs, serving, topics
+from app.producer import heartbeat
 from app.serving import Serving, Span
 from app.settings import PROJECT, Settings, load
 from app.stack import Addresses, Stack, running_stack
@@ -86,7 +87,7 @@ port = 0
 
 @dataclass
 class Fleet:
-    """Events of now, with spikes, late records and what cannot be read, until it is stopped."""
+    """Events of now until it is stopped, of them some that are news: a service that was never there, late records, no records."""
 
     settings: Settings
     stop: threading.Event = field(default_factory=threading.Event)
@@ -106,21 +107,26 @@ class Fleet:
         while not self.stop.wait(0.2):
             beat += 1
             now = int(time.time() * 1000)
-            for number, host in enumerate(HOSTS):
-                spike = 2_000 if (beat + 50 * number) % 200 < 8 else 0
-                producer.send(self.settings.topic("telemetry"), point(host, now, noise.gauss(50, 1) + spike))
+            for host in HOSTS:
+                producer.send(self.settings.topic("telemetry"), point(host, now, noise.gauss(50, 1)))
+            if beat % 50 == 0:
+                host = HOSTS[beat // 50 % len(HOSTS)]
+                producer.send(self.settings.topic("telemetry"), point(host, now, 1.0, f"job-{beat}"))
             if beat % 10 == 0:
+                for kind, count in self.settings.input_partitions.items():
+                    for partition in range(count):
+                        producer.send(self.settings.topic(kind), heartbeat(now), partition=partition)
                 producer.send(self.settings.topic("telemetry"), point(HOSTS[0], now - 5 * SECOND, 1.0))
                 producer.send(self.settings.topic("logs"), b"not a record")
         producer.close()
 
 
-def point(host: str, at: int, value: float) -> bytes:
+def point(host: str, at: int, value: float, service: str = "web") -> bytes:
     return json.dumps(
         {
             "@timestamp": iso(at),
             "host.name": host,
-            "service.name": "web",
+            "service.name": service,
             "metric.name": "load",
             "metric.value": value,
         }

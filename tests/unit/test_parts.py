@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from models.detector import Parameters, ShardDetector
+from models.windows import Windows
 from pipelines.parts import NOW, joined, parted
 
 PARTS = {"names": b"n", "texts": b"", "cold": b"c", "gauges": b"\x00\xff", "counts": b"c" * 100_000, "hosts": b""}
@@ -28,3 +31,26 @@ def test_equal_parts_are_stored_as_equal_bytes() -> None:
 def test_parts_that_are_not_ours_are_refused() -> None:
     with pytest.raises(ValueError):
         parted({NOW: b"something else"})
+
+
+def test_an_ordinary_window_writes_at_most_300_bytes_of_a_gauge() -> None:
+    """Series of all sizes, some whole and some constant, each with a history of its own, and windows that are missing."""
+    rng, series = np.random.default_rng(1), 2_000
+    names = np.array(sorted(f"gauge/host-{i % 40:04}/web/metric.{i:04}" for i in range(series)), dtype=object)
+    level, spread, first = (
+        10 ** rng.uniform(0, 6, series),
+        10 ** rng.uniform(-2, 3, series),
+        rng.integers(0, 60, series),
+    )
+    nothing = np.full(series, None, dtype=object)
+    detector = ShardDetector(Parameters())
+    for window in range(200):
+        x = level + spread * rng.standard_normal(series)
+        x[::4], x[1::10] = np.round(x[::4]), level[1::10]
+        there = (first <= window) & (rng.random(series) > 0.005)
+        columns = (np.full(series, 10), x, spread**2 * rng.chisquare(9, series), x - 1, x + 1, x, nothing, nothing)
+        rows = Windows(*(column[there] for column in (names, *columns)))
+        detector.step(1_800_000_000_000 + 10_000 * window, rows)
+    detector.dump()
+    assert sorted(stored := joined(detector.dump(only_changed=True))) == [NOW]
+    assert len(stored[NOW]) / series < 300
