@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,7 @@ PAST_EPISODES = (
     ("stuck_metric", 0.84, 600),
     ("noisy_neighbour", 0.88, 300),
 )
+CURVES = timedelta(minutes=20)  # how far back pages have curves
 DRAIN_SECONDS = 45
 # A machine that is busy with other things may need longer to finish; the table waits for it so long.
 GRACE_SECONDS = 240
@@ -106,6 +107,8 @@ def demo_settings(settings: Settings) -> Settings:
             "kafka": KafkaSettings(),
             "elasticsearch": ElasticsearchSettings(),
             "spark": settings.spark.model_copy(update={"max_records_per_batch": 150_000}),
+            # So that pages have curves of what happens while people look; of all the history they would cost a minute.
+            "index": settings.index.model_copy(update={"scores": True, "scores_since": datetime.now(UTC) - CURVES}),
         }
     )
 

@@ -31,10 +31,10 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_HOME", str(home_of_modules(settings.home / "spark-home")))
     # Spark binds to the host's name, which need not resolve; without a cluster nothing here is meant for other machines.
     if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_HOME", str(home_of_modules(settings.home / "spark-home")))
     builder = SparkSession.builder.appName(name)
     for key, value in configured.items():
         builder = builder.config(key, value)
