@@ -61,6 +61,8 @@ class Doubts:
 
     def open(self, rows: Ints) -> None:
         """Begin to doubt series that are not in doubt."""
+        if not len(rows):
+            return
         at = np.searchsorted(self.rows, np.sort(rows))
         self.rows = np.insert(self.rows, at, np.sort(rows))
         self.columns = {name: np.insert(column, at, 0) for name, column in self.columns.items()}
