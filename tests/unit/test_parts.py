@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,16 @@ def test_an_ordinary_window_writes_at_most_300_bytes_of_a_gauge() -> None:
         x = level + spread * rng.standard_normal(series)
         x[::4], x[1::10] = np.round(x[::4]), level[1::10]
         there = (first <= window) & (rng.random(series) > 0.005)
-        columns = (np.full(series, 10), x, spread**2 * rng.chisquare(9, series), x - 1, x + 1, x, nothing, nothing)
+        columns: tuple[Any, ...] = (
+            np.full(series, 10),
+            x,
+            spread**2 * rng.chisquare(9, series),
+            x - 1,
+            x + 1,
+            x,
+            nothing,
+            nothing,
+        )
         rows = Windows(*(column[there] for column in (names, *columns)))
         detector.step(1_800_000_000_000 + 10_000 * window, rows)
     detector.dump()
