@@ -21,7 +21,7 @@ from dashboards.looks import (
     told_time,
 )
 from dashboards.queries.search import Span
-from dashboards.words import TIME_FORMAT
+from dashboards.words import TIME_FORMAT, number
 
 PLOT_PIXELS, SCORE_PIXELS = 300, 140  # axes and legend included
 LIMIT_NATS = 13.8  # one in a million
@@ -34,10 +34,9 @@ HOW_TO_READ = (
 
 def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> Chart:
     """Seen, typical and bounds over time, novel windows marked. `points` has the columns of POINT; `title` is of the axis."""
-    rows = with_gaps(points)
-    rows = rows.assign(at=rows["time"].dt.tz_convert(zone).dt.strftime(TIME_FORMAT))
+    rows = with_gaps(points.assign(told=told(points, zone)))
     y = quantity("value", title=title, scale={"zero": False}, axis={"format": "~s", "labelLimit": 80})
-    tooltip = [nominal("at", title="window until"), *numbers(), nominal("kind", title="kind")]
+    tooltip = nominal("told")
     layers = [
         layer({"type": "area", "color": EXPECTED, "opacity": 0.25}, "lower", title, y2={"field": "upper"}),
         layer({"type": "line", "color": EXPECTED, "strokeDash": [4, 3], "strokeWidth": 1.5}, "typical", title),
@@ -67,16 +66,18 @@ def layer(mark: Spec, field: str, title: str, **encoding: Spec) -> Spec:
     return {"mark": mark, "encoding": {"y": quantity(field, title=title), **encoding}}
 
 
-def numbers() -> list[Spec]:
-    """What is read off a point."""
-    names = {
-        "value": "seen",
-        "typical": "typical",
-        "lower": "expected from",
-        "upper": "expected to",
-        "score": "score (nats)",
-    }
-    return [quantity(name, title=title, format=",.4~g") for name, title in names.items()]
+def told(points: pd.DataFrame, zone: ZoneInfo) -> list[str]:
+    """Each point in a sentence, for its tooltip.
+
+    Vega makes the tooltips of all points when it draws them, and numbers of many fields take it a quarter of its time.
+    """
+    until = points["time"].dt.tz_convert(zone).dt.strftime(TIME_FORMAT)
+    columns = (points[name].tolist() for name in ("value", "typical", "lower", "upper", "score", "kind"))
+    return [
+        f"until {at}: seen {number(value)}, expected {number(lower)} to {number(upper)}, typically {number(typical)}"
+        f" · score {number(score)} nats · {kind}"
+        for at, value, typical, lower, upper, score, kind in zip(until, *columns, strict=True)
+    ]
 
 
 def score_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo) -> Chart:

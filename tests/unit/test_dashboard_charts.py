@@ -141,6 +141,15 @@ def test_model_and_score_plots_are_valid_charts() -> None:
         assert is_valid(chart)
 
 
+def test_tooltip_of_a_window_is_a_sentence() -> None:
+    rows = points([3, 2, 1], "anomaly").assign(upper=[7.0, 7.0, float("nan")])
+    said = model_plot(rows, HOUR, ZoneInfo("Asia/Kolkata"), "cpu").rows["told"].tolist()
+    assert said[-1] == (
+        "until 2026-11-21 17:29:00 IST: seen 5, expected 3 to –, typically 5 · score 0.5 nats · anomaly"
+    )
+    assert said[0].endswith("expected 3 to 7, typically 5 · score 0.5 nats · normal")
+
+
 def test_tooltip_of_a_score_says_when_and_how_much() -> None:
     score = score_plot(points([3]), HOUR, ZoneInfo("UTC")).spec["layer"][0]["encoding"]
     assert [(one["field"], one["title"]) for one in score["tooltip"]] == [
