@@ -106,8 +106,8 @@ def home_of_modules(folder: Path) -> Path:
 def register_functions(spark: SparkSession) -> None:
     """Make our functions in the JVM known by their SQL names."""
     java: Any = spark._jsparkSession  # the Java API: the Python one wants generics, which Spark's compiler leaves out
-    for name, (kind, answer) in FUNCTIONS.items():
-        function = getattr(spark._jvm.kappa, kind)()  # type: ignore[union-attr]
+    for name, (kind, answer, arguments) in FUNCTIONS.items():
+        function = getattr(spark._jvm.kappa, kind)(*arguments)  # type: ignore[union-attr]
         java.udf().register(name, function, java.parseDataType(answer.json()))
 
 

@@ -12,7 +12,12 @@ from __future__ import annotations
 
 from models.log_header import HEADER
 
-__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE"]
+__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS"]
+
+# A pattern, what stands for what it matches, and sets of characters (ASCII) of each of which every match, with what it looks
+# ahead to, holds one: where a line lacks one, which a look at its characters tells, there is no need to search it.
+Mask = tuple[str, str, tuple[str, ...]]
+DIGITS = "0123456789"
 
 MAX_INPUT = 2048  # characters of a message that are masked
 MAX_TEMPLATE = 1024  # characters
@@ -33,13 +38,14 @@ _NOT_A_USER = (  # what else follows the word "user" or "account" in a sentence
     "permission|permissions|already|locked|created|deleted|added|removed|exists|expired|disabled|service|manager|key|keys"
 )
 
-_FORMS: tuple[tuple[str, str], ...] = (
-    (r"(?i)(?<!\w)[a-z][a-z0-9+.-]{1,19}+://[^\s\"'<>()\[\]{},;]++", "<url>"),
-    (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>"),
+_FORMS: tuple[Mask, ...] = (
+    (r"(?i)(?<!\w)[a-z][a-z0-9+.-]{1,19}+://[^\s\"'<>()\[\]{},;]++", "<url>", (":", "/")),
+    (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>", ("@", ".")),
     (
         r"(?<![\w<>./\\-])(?:[A-Za-z]:)?[/\\](?![0-9]{1,3}\.[0-9]|<)[\w.$@%+~*-]++(?:[/\\][\w.$@%+~*-]*+){0,200}+"
         r"(?:[:=,&?][\w.$@%+~*:=,&?/\\-]{0,999}[\w/\\=*])?",
         "<path>",
+        ("/\\",),
     ),
     # one pattern for all that begins a word: a pass over the line is what costs
     (
@@ -49,58 +55,74 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2})(?!\w))?)?"
         rf"|[0-9]{{1,2}}[-/](?:{_MONTH}|[0-9]{{2}})[-/][0-9]{{4}}(?:[: ]{_CLOCK}(?: [+-][0-9]{{4}})?)?(?!\w)"
         r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?!\w)|(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?!\w))",
-        "<id>",  # a time, a UUID, the address of a network card
+        "<id>",
+        ("-/.:",),  # a time, a UUID, the address of a network card
     ),
 )
 
-_ADDRESSES: tuple[tuple[str, str], ...] = (
+_ADDRESSES: tuple[Mask, ...] = (
     (
         r"(?i)(?<![\w:.])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}|::1)(?![\w:])",
         "<ip>",
+        (":",),
     ),
     (
         rf"(?<![\w.<>@-])(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}+(?:\.[A-Za-z0-9-]{{1,63}}+){{0,8}}?\.(?:{_TOP_LEVEL})"
         rf"(?![\w.(<>-]){_PORT}|(?=[0-9.-]{{0,80}}+[a-z])[a-z0-9][a-z0-9-]{{0,62}}+(?:\.[a-z0-9-]{{1,63}}+){{1,9}}+:[0-9]{{1,5}}(?!\w)(?!\.[0-9]))",
         "<ip>",
+        (".",),
     ),
-    (rf"(?<![\w.])[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}(?:/[0-9]{{1,2}}(?!\w))?{_PORT}(?![\w]|\.[0-9])", "<ip>"),
-    (r"(?<![\w:.])[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?![\w:]|\.[0-9])", "<ts>"),
-    (r"<ip> \([^()\s]{0,255}+\)", "<ip>"),  # an address and its name
+    (
+        rf"(?<![\w.])[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}(?:/[0-9]{{1,2}}(?!\w))?{_PORT}(?![\w]|\.[0-9])",
+        "<ip>",
+        (".", DIGITS),
+    ),
+    (r"(?<![\w:.])[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?![\w:]|\.[0-9])", "<ts>", (":", DIGITS)),
+    (r"<ip> \([^()\s]{0,255}+\)", "<ip>", ("<", "(")),  # an address and its name
 )
 
-_NAMES: tuple[tuple[str, str], ...] = (
+_NAMES: tuple[Mask, ...] = (
     (
         r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{1,512}+'(?![\w'])",
         "<str>",
+        ("\"'",),
     ),
     # relative paths and files: "./a", "a/b/c", "a.log"
-    (r"(?<![\w<>./\\-])(?:(?:\.{1,2}|~)(?:/[\w.@%+~*-]++){1,64}+|[\w.-]{1,64}+(?:/[\w.@%+~*-]++){2,64}+)", "<path>"),
-    (rf"(?<![\w.<>/\\-])[\w-][\w.+-]{{0,80}}?\.(?:{_FILE})(?:\.[0-9]{{1,9}})?(?![\w(/]|[.-]\w)", "<path>"),
+    (
+        r"(?<![\w<>./\\-])(?:(?:\.{1,2}|~)(?:/[\w.@%+~*-]++){1,64}+|[\w.-]{1,64}+(?:/[\w.@%+~*-]++){2,64}+)",
+        "<path>",
+        ("/",),
+    ),
+    (rf"(?<![\w.<>/\\-])[\w-][\w.+-]{{0,80}}?\.(?:{_FILE})(?:\.[0-9]{{1,9}})?(?![\w(/]|[.-]\w)", "<path>", (".",)),
     # "com.example.Thing", with what an application of it is called; but what went wrong is what a line is about
     (
         r"(?<![\w.$@-])(?![\w.$-]{1,200}(?:Exception|Error)(?!\w))[A-Za-z_][\w$-]*+(?:\.[A-Za-z_$][\w$-]*+){2,12}"
         r"(?:/[\w.$-]*+)?(?![\w(@]|\.\w)",
         "<name>",
+        (".",),
     ),
 )
 
-_NUMBERS: tuple[tuple[str, str], ...] = (
+_NUMBERS: tuple[Mask, ...] = (
     # hexadecimal: 0x..., or both digits and letters, or eight letters
     (
         r"(?i)(?<!\w)(?=[0-9a-f])(?:0x[0-9a-f]{1,32}|(?=[0-9a-f]{0,128}[0-9])(?=[0-9]{0,128}[a-f])[0-9a-f]{6,128}|[a-f]{8})(?!\w)",
         "<num>",
+        ("0123456789abcdefABCDEF",),
     ),
     (
         r"(?:(?<![A-Za-z0-9.>)-])[-+])?[0-9]++(?:[.,][0-9]++){0,40}+(?:[eE][-+]?[0-9]{1,3}(?!\w))?" + _UNIT,
         "<num>",
+        (DIGITS,),
     ),
 )
 
-_WORDS: tuple[tuple[str, str], ...] = (
-    (r"(?i)(?<!\w)(for|user) [\w.@$<>-]{1,64}+ (?=from <ip>)", "$1 <user> "),
+_WORDS: tuple[Mask, ...] = (
+    (r"(?i)(?<!\w)(for|user) [\w.@$<>-]{1,64}+ (?=from <ip>)", "$1 <user> ", ("<", " ")),
     (
         rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+(?=[,.;:)]?(?:$| ))",
         "$1 <user>",
+        ("uU", " "),
     ),
 )
 
@@ -108,15 +130,19 @@ _TOKEN = "<[a-z]{2,5}>"
 _GLUE = r"(?:[\w-]|\.(?!\.))"  # a word goes with the token in it: "blk_<num>"; not a row of dots before it
 
 # What kind of thing varies is not certain (an id may have only digits), nor how many there are: a run of them is one `<*>`
-_PLACES: tuple[tuple[str, str], ...] = (
-    (rf"(?:(?<![\w.-]){_GLUE}{{1,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+", "<*>"),
-    (r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]", ""),  # "12 bytes (0.1 KB)": said once more, or empty
-    (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>"),
-    (r"\s++", " "),
+_PLACES: tuple[Mask, ...] = (
+    (rf"(?:(?<![\w.-]){_GLUE}{{1,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+", "<*>", ("<",)),
+    (
+        r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]",
+        "",
+        (" ", "([{"),
+    ),  # "12 bytes (0.1 KB)": said once more, or empty
+    (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>", ("*",)),
+    (r"\s++", " ", ()),
 )
 
-MASKS: tuple[tuple[str, str], ...] = (
-    (HEADER, ""),
+_ALL: tuple[Mask, ...] = (
+    (HEADER, "", (DIGITS + ":",)),
     *_FORMS,
     *_ADDRESSES,
     *_NAMES,
@@ -124,3 +150,6 @@ MASKS: tuple[tuple[str, str], ...] = (
     *_WORDS,
     *_PLACES,
 )
+
+MASKS: tuple[tuple[str, str], ...] = tuple((pattern, token) for pattern, token, _ in _ALL)
+NEEDS: tuple[tuple[str, ...], ...] = tuple(needs for *_, needs in _ALL)

@@ -1,4 +1,4 @@
-"""Log message -> template, in Spark's own expressions: the patterns of models/masks.py, one after the other.
+"""Log message -> template, in Spark's JVM: the patterns of models/masks.py, one after the other.
 
 What `models.templates` says of a string, said of a column.
 """
@@ -8,17 +8,14 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from models.masks import MASKS, MAX_INPUT, MAX_TEMPLATE
+from models.masks import MAX_INPUT, MAX_TEMPLATE
 
 __all__ = ["MAX_INPUT", "MAX_TEMPLATE", "template_id", "template_of"]
 
 
 def template_of(message: Column) -> Column:
     """The template of a message, at most 1,024 characters; null for null."""
-    text = F.substring(message, 1, MAX_INPUT)
-    for pattern, token in MASKS:
-        text = F.regexp_replace(text, pattern, token)
-    return F.trim(F.substring(text, 1, MAX_TEMPLATE))
+    return F.call_function("kappa_template", message)
 
 
 def template_id(template: Column) -> Column:

@@ -23,11 +23,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from models.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, NEEDS
+
 SOURCES = Path(__file__).parent
 
-# SQL name -> (class, what it answers); readers answer null for a record that is not plainly good
-FUNCTIONS: dict[str, tuple[str, DataType]] = {
-    "kappa_score_text": ("ScoreText", BinaryType()),
+_PATTERNS, _TOKENS = zip(*MASKS, strict=True)
+# SQL name -> (class, what it answers, what it is made of); readers answer null for a record that is not plainly good
+FUNCTIONS: dict[str, tuple[str, DataType, tuple[Any, ...]]] = {
+    "kappa_score_text": ("ScoreText", BinaryType(), ()),
+    "kappa_template": (
+        "LogTemplate",
+        StringType(),
+        (list(_PATTERNS), list(_TOKENS), ["\n".join(sets) for sets in NEEDS], MAX_INPUT, MAX_TEMPLATE),
+    ),
     "kappa_flat_point": (
         "FlatPoint",
         StructType(
@@ -37,6 +45,7 @@ FUNCTIONS: dict[str, tuple[str, DataType]] = {
                 StructField("value", DoubleType()),
             ]
         ),
+        (),
     ),
     "kappa_flat_line": (
         "FlatLine",
@@ -46,6 +55,7 @@ FUNCTIONS: dict[str, tuple[str, DataType]] = {
                 *(StructField(name, StringType()) for name in ("host", "service", "level", "message")),
             ]
         ),
+        (),
     ),
 }
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
 from models import templates
-from models.masks import MAX_TEMPLATE
+from models.masks import MASKS, MAX_TEMPLATE, NEEDS
 from models.templates import template_id, template_of
 from models.xxhash64 import xxhash64
 
@@ -205,6 +205,36 @@ def test_a_template_is_short_holds_no_digits_or_breaks_and_is_its_own_template(m
     assert template == template.strip(" ")
     if len(message) < MAX_TEMPLATE:
         assert template_of(template) == template
+
+
+def matched(message: str) -> set[int]:
+    """The masks that match on the way to a message's template; each match, with what it looks ahead to, holds what its mask needs."""
+    found = set()
+    for number, (pattern, token) in enumerate(templates._MASKS):
+        for match in pattern.finditer(message):
+            assert all(set(needed) & set(message[match.start() :]) for needed in NEEDS[number]), (
+                MASKS[number],
+                match[0],
+            )
+            found.add(number)
+        message = pattern.sub(token, message)
+    return found
+
+
+def test_what_a_mask_needs_is_in_every_match() -> None:
+    every = [
+        *MASKED,
+        *MESSAGES,
+        "12 bytes (0.1 KB) from 10.0.0.1 (db)",
+        *(header + message for header in HEADERS for message in MESSAGES),
+    ]
+    assert set().union(*map(matched, every)) == set(range(len(MASKS)))
+
+
+@given(LINES)
+@settings(max_examples=300, derandomize=True, database=None)
+def test_what_a_mask_needs_is_in_every_match_of_any_line(message: str) -> None:
+    matched(message)
 
 
 def test_simulated_lines_have_one_template_whatever_the_numbers_in_them() -> None:
