@@ -119,8 +119,6 @@ class Univariate:
         whole = len(index) == state.series and bool((index == np.arange(len(index))).all())
         s = {name: array if whole else array[:, index] for name, array in state.hot.items()}
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
-        for name, members in SINGLE.items():
-            s[name][members] = s[name][members].astype(np.float32)
         now = np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
         turned = self._tables.turn(s, index, now)
         warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
@@ -179,6 +177,8 @@ class Univariate:
         s["block_chance"][ended] = 0
 
     def _store(self, s: Hot, index: Ints, whole: bool) -> None:
+        for name, members in SINGLE.items():
+            s[name][members] = s[name][members].astype(np.float32)
         for name, array in self.state.hot.items():
             array[..., slice(None) if whole else index] = s[name]
 
@@ -368,7 +368,7 @@ class Univariate:
         hot["well_sums"][[HEALTHY.index(m) for m in (LOG_LEVEL, STEP, FAST, RHYTHM)], row] *= growth
         hot["well_sums"][VALUE, row] *= growth
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
-        rough = np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least)
+        rough = np.float32(np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least))
         hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
         if self._is_young(row):
             hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
