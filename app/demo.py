@@ -107,7 +107,7 @@ def demo_settings(settings: Settings) -> Settings:
             "kafka": KafkaSettings(),
             "elasticsearch": ElasticsearchSettings(),
             "spark": settings.spark.model_copy(update={"max_records_per_batch": 150_000}),
-            # So that pages have curves of what happens while people look; of all the history they would cost a minute.
+            # So that pages have curves of what happens while people look; of all the history they would be nine times as many.
             "index": settings.index.model_copy(update={"scores": True, "scores_since": datetime.now(UTC) - CURVES}),
         }
     )

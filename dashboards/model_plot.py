@@ -69,7 +69,7 @@ def layer(mark: Spec, field: str, title: str, **encoding: Spec) -> Spec:
 def told(points: pd.DataFrame, zone: ZoneInfo) -> list[str]:
     """Each point in a sentence, for its tooltip.
 
-    Vega makes the tooltips of all points when it draws them, and numbers of many fields take it a quarter of its time.
+    Vega makes the tooltips of all points when it draws them, and interprets an expression for each field of each.
     """
     until = points["time"].dt.tz_convert(zone).dt.strftime(TIME_FORMAT)
     columns = (points[name].tolist() for name in ("value", "typical", "lower", "upper", "score", "kind"))

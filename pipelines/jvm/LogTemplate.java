@@ -20,9 +20,9 @@ public class LogTemplate implements UDF1 {
 
   /** Of each pattern its token, and sets of ASCII characters, a line each, of each of which a match holds one. */
   public LogTemplate(List patterns, List tokens, List needs, int mostRead, int mostWritten) {
-    this.patterns = texts(patterns);
-    this.tokens = texts(tokens);
-    this.needs = texts(needs);
+    this.patterns = (String[]) patterns.toArray(new String[0]);
+    this.tokens = (String[]) tokens.toArray(new String[0]);
+    this.needs = (String[]) needs.toArray(new String[0]);
     this.mostRead = mostRead;
     this.mostWritten = mostWritten;
   }
@@ -55,14 +55,6 @@ public class LogTemplate implements UDF1 {
     Mask[] out = new Mask[patterns.length];
     for (int i = 0; i < out.length; i++) {
       out[i] = new Mask(patterns[i], tokens[i], needs[i]);
-    }
-    return out;
-  }
-
-  private static String[] texts(List list) {
-    String[] out = new String[list.size()];
-    for (int i = 0; i < out.length; i++) {
-      out[i] = (String) list.get(i);
     }
     return out;
   }

@@ -9,8 +9,7 @@ from models import host_score
 from models.host_score import HostParameters
 
 P = HostParameters()
-NATS = st.floats(0, 50).filter(lambda x: x == 0 or x > 1e-30)  # squares of less are nothing
-SCORES = st.lists(NATS, min_size=1, max_size=30)
+SCORES = st.lists(st.floats(0, 50), min_size=1, max_size=30)
 
 
 @given(SCORES)
@@ -18,7 +17,8 @@ def test_the_joined_score_lies_between_the_loudest_and_the_sum(scores: list[floa
     x = np.array(scores)
     joined, share = host_score.join(x, np.zeros(len(x), np.int64), 1, P)
     assert x.max() - 1e-9 <= joined[0] <= x.sum() + 1e-9
-    assert share.sum() == pytest.approx(float(x.any()), abs=1e-6)
+    too_small_to_tell = 0 < x.max() <= 1e-90
+    assert too_small_to_tell or share.sum() == pytest.approx(float(x.any()), abs=1e-6)
 
 
 @given(SCORES, st.randoms())
