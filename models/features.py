@@ -29,7 +29,7 @@ GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
 LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
-OF_ROUGHNESS = ("long_step", *OF_SPREAD)
+OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
 Hot = dict[str, NDArray[Any]]
 
 
@@ -63,7 +63,7 @@ def log_level(x: Floats, least: Floats) -> Floats:
 def least_rough(s: Hot) -> Floats:
     """What recent roughness is held against before its logarithm is taken, of hot columns `(n,)`."""
     long_step, long_size = s["long_step"] / s["long_weight"], s["long_size"] / s["long_weight"]
-    return LONG_STEP * long_step + np.maximum(s["quantum"], 0.0) / 8 + tiny(long_size)
+    return LONG_STEP * long_step + tiny(long_size)
 
 
 def measure(
@@ -111,13 +111,17 @@ def measure(
     features[0] = log_level(x, offset(long_size))
     features[1] = step
     features[2] = s["fast"]
-    rough, floor = s["rough"] / s["rough_weight"], least_rough(s)
-    features[3] = np.log1p(rough / floor)
+    floor = least_rough(s)
+    features[3] = np.log1p(s["rough"] / s["rough_weight"] / floor)
     features[4] = s["residual"] / s["rough_weight"]
     features[5] = np.arcsinh((x - before) / scale)
     features[6] = spread
     s["previous"], s["time"] = x, now + np.zeros_like(x)
-    return features, _least(quantum, least_difference, np.abs(x) + offset(long_size), rough + floor, scale), seconds
+    return (
+        features,
+        _least(quantum, least_difference, np.abs(x) + offset(long_size), (long_step, floor), scale),
+        seconds,
+    )
 
 
 def _quantum(s: Hot, step: Floats) -> Floats:
@@ -128,14 +132,19 @@ def _quantum(s: Hot, step: Floats) -> Floats:
     return np.maximum(s["quantum"], 0.0).astype(np.float64)
 
 
-def _least(quantum: Floats, least: Floats, level: Floats, rough: Floats, scale: Floats) -> Floats:
-    """The least spread of each member: values are not known better than to half a quantum, means to an eighth."""
+def _least(quantum: Floats, least: Floats, level: Floats, rough: tuple[Floats, Floats], scale: Floats) -> Floats:
+    """The least spread of each member: values are not known better than to half a quantum, means to an eighth.
+
+    Roughness is a logarithm: `rough` has its long-run mean and what it is held against, and where a series hardly ever moves
+    it is not known better than from there to an eighth of a quantum.
+    """
     value, mean = quantum / 2, quantum / 8
     out = np.empty((7, len(quantum)))
     out[0] = OF_LOGARITHMS + value / (level + value)
     out[1] = least + value
     out[2] = out[4] = least + mean
-    out[3] = OF_LOGARITHMS + mean / rough
+    long_step, floor = rough
+    out[3] = OF_LOGARITHMS + np.maximum(np.log1p(mean / floor) - np.log1p(long_step / floor), 0.0)
     out[5] = OF_LOGARITHMS + value / (scale + value)
     out[6] = OF_LOGARITHMS
     return out

@@ -31,6 +31,7 @@ BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last on
 HOURS, DAYS = 24, 4
 EMPTY = 255
 DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
+OUTAGE = 11  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 2 million, 14.6 nats
 
 Bins = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -51,14 +52,20 @@ def bins(surprise: Floats) -> Bins:
     return np.minimum(PER_UNIT * np.log1p(surprise), BINS - 1).astype(np.uint8)
 
 
-def add_block(counts: Halves, most: Bins, chosen: Ints, number: Ints, kept: Floats) -> None:
+def add_block(counts: Halves, most: Bins, chosen: Ints, number: Ints, kept: Floats, before: Bins | None = None) -> None:
     """Count the maxima `most`, `(tables, chosen)`, of a block that has ended, in place.
 
-    `number` is the block's number and `kept` what is left of a count after such a block, both `(chosen,)`.
+    `number` is the block's number and `kept` what is left of a count after such a block, both `(chosen,)`. With `before`, the
+    maxima of the blocks before, what is so strange that it is an `OUTAGE` counts when it begins and not for each block that it
+    lasts: else it would be a precedent for itself, and usual after some hours.
     """
     part = counts[:, :, chosen].astype(np.float32)
     part *= np.where(number % DECAY_EVERY == 0, kept**DECAY_EVERY, 1.0).astype(np.float32)
-    part += most[:, None, :] >= np.arange(BINS)[None, :, None]
+    level = np.arange(BINS)[None, :, None]
+    counted = most[:, None, :] >= level
+    if before is not None:
+        counted &= (level < OUTAGE) | (before[:, None, :] < level)
+    part += counted
     counts[:, :, chosen] = part.astype(np.float16)
 
 

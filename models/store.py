@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.windows import Floats
 
-FORMAT = 5
+FORMAT = 6
 Ints = NDArray[np.int64]
 
 

@@ -65,6 +65,7 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "origin": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("f2", (TABLES, rarity.BINS)),
     "well_counts": ("f2", (WELL, rarity.BINS)),
+    "well_before": ("u1", (WELL,)),  # bins of the last block
     "ring": ("u1", (rarity.HOURS, TABLES, rarity.DAYS)),
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),

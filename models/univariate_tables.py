@@ -68,7 +68,9 @@ class Tables:
         keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
         number = cold["blocks"][0, rows].astype(np.int64)
         rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
-        rarity.add_block(cold["well_counts"], s["well_most"][:, ended], rows, number, keep)
+        well = s["well_most"][:, ended]
+        rarity.add_block(cold["well_counts"], well, rows, number, keep, cold["well_before"][:, rows])
+        cold["well_before"][:, rows] = well
         s["block_most"][:, ended] = 0
         s["well_most"][:, ended] = 0
         s["block_rows"][ended] = 0

@@ -54,12 +54,13 @@ def kappa(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def answer(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:
-    """Exit status, stdout, stderr. A process that takes longer is killed."""
+    """Exit status, stdout, stderr. A process that takes longer is killed, and what it has said is shown."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
-        raise
+        out, err = process.communicate()
+        pytest.fail(f"{process.args!r} took longer than {seconds} s; it said:\n{out}\n{err}")
     return process.returncode, out, err
 
 

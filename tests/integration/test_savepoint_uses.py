@@ -200,8 +200,7 @@ def test_two_versions_side_by_side_on_the_same_events_are_what_each_is_alone(
     b = tuned(deployment.version("b"))
     last = ticks(deployment.unbroken, "novelties")
     file = settings_file(tmp_path, stack, deployment.settings.topics.prefix[:-1], "b", 20_000)
-    with file.open("a") as out:
-        out.write("[detection]\nsilence_nats = 6\nspike_nats = 9\n")
+    file.write_text(file.read_text().replace("[detection]\n", "[detection]\nsilence_nats = 6\nspike_nats = 9\n"))
     assert load(file).detection == b.detection
     with running(file) as process:
         run_chain(spark, a)

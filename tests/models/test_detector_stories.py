@@ -8,6 +8,8 @@ from fleet_story import WINDOW, Row, Teller, words
 
 from models.detector import Parameters, ShardDetector
 from models.novelty import Novelty
+from models.series import Series, build
+from models.table_score import window
 
 CPU, LINES, LEVEL = "gauge/vm-1//cpu", "template/vm-1/web/info/aa", "logs/vm-1/web/info"
 STORY = Callable[[int], dict[str, Row]]
@@ -268,3 +270,14 @@ def test_zero_lines_have_a_row_where_they_say_something(teller: Teller, machine:
 def test_a_metric_that_stops_in_an_anomaly_is_silent_then(teller: Teller, machine: Machine) -> None:
     said = teller.tell(machine.windows(10, cpu=90.0), machine.windows(20, cpu=None))
     assert ends(said) == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
+
+
+def test_a_line_of_errors_now_and_then_is_not_said() -> None:
+    hosts, hours, promised = 120, 12, Parameters().alarm_chance
+    rng, detector, opened = np.random.default_rng(3), ShardDetector(Parameters()), 0
+    names = np.array([build(Series("gauge", f"h{i:03d}", metric="errors")) for i in range(hosts)], dtype=object)
+    for t in range(hours * 360):
+        lines = rng.poisson(1 / 2_880, hosts).astype(np.float64)
+        _, said = detector.step(1_700_006_400_000 + WINDOW * (t + 1), window(names, 0.1 * lines))
+        opened += sum(n.status == "open" and n.series.startswith("gauge/") for n in said)
+    assert opened <= promised * hours * hosts

@@ -66,6 +66,24 @@ def test_rarity_grows_with_surprise(blocks: list[float], s: float, more: float) 
     assert rare(blocks, [], s + more) >= rare(blocks, [], s) - 1e-6
 
 
+def test_an_outage_of_many_blocks_counts_once() -> None:
+    def counted(blocks: list[float], *, lasting: bool) -> list[float]:
+        counts, before = np.zeros((1, BINS, 1), np.float16), np.zeros((1, 1), np.uint8)
+        for most in blocks:
+            now = rarity.bins(np.array([[most]]))
+            chosen = before if lasting else None
+            rarity.add_block(counts, now, np.array([0]), np.array([1]), np.ones(1), chosen)
+            before = now
+        return [float(number) for number in counts[0, :, 0]]
+
+    worse = edge(rarity.OUTAGE + 2)
+    outage, again = [edge(rarity.OUTAGE), worse, worse, edge(rarity.OUTAGE)], [2.0, worse]
+    plain, once = (counted([2.0, *outage, *again], lasting=lasting) for lasting in (False, True))
+    assert once[: rarity.OUTAGE] == plain[: rarity.OUTAGE]
+    assert plain[rarity.OUTAGE :] == [5, 3, 3, 0, 0]
+    assert once[rarity.OUTAGE :] == [2, 2, 2, 0, 0]
+
+
 def test_either_direction_counts_both() -> None:
     counts = np.zeros((2, BINS, 1), np.float16)
     for number in range(1, 9):

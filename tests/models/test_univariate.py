@@ -194,6 +194,16 @@ def test_an_outage_is_not_learnt_as_normal() -> None:
     assert not a.lower[0] <= x[-1] <= a.upper[0]
 
 
+def test_an_outage_is_unhealthy_for_as_long_as_it_lasts_and_no_precedent_for_itself() -> None:
+    x = stories(10, days=14)["noise"]
+    began = len(x) - 3 * ROWS_A_DAY // 4
+    x[began:] = 0.0
+    well = column(tell(model(1), x[:, None]), "well_joined")[:, 0]
+    assert well[began + 1] > 5
+    assert well[-12:].min() > 0.8 * well[began + 1]
+    assert np.quantile(well[ROWS_A_DAY:began], 0.999) < well[-12:].min()
+
+
 def test_gaps_and_irregular_rows_are_no_news() -> None:
     rng = np.random.default_rng(11)
     x = stories(11)["noise"][:, None]
@@ -330,6 +340,15 @@ def test_one_quantum_is_no_news_for_the_means() -> None:
     x[-20] = 0.1
     said = tell(model(1), x[:, None], minutes=1 / 6)
     assert column(said, "base")[-18:].max() < 4
+
+
+def test_whole_numbers_that_hardly_move_any_more_are_calm() -> None:
+    x = np.round(stories(22)["noise"])
+    x[-24:] = 50.0
+    said = tell(model(1), x[:, None])
+    rare = np.stack([a.rare[MEMBERS.index("roughness"), 0] for a in said])
+    assert rare[-1] > 5
+    assert rare[ROWS_A_DAY:-24].max() < rare[-1]
 
 
 def red(rng: np.random.Generator, rows: int, memory: float) -> Floats:

@@ -98,11 +98,11 @@ class Twin:
             moved = abs(x - self.previous)
             self.quantum = min(abs(self.quantum), moved) if self.quantum else -moved
         tiny, value = 1e-9 * size + 1e-30, max(self.quantum, 0.0) / 2
-        offset, floor = max(0.02 * size, 1e-30), 1e-3 * long_step + value / 4 + tiny
+        offset, floor = max(0.02 * size, 1e-30), 1e-3 * long_step + tiny
         scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
         self.least = [
             1e-5 + value / (abs(x) + offset + value), tiny + value, tiny + value / 4,
-            1e-5 + value / 4 / (rough + floor), tiny + value / 4, 1e-5 + value / (scale + value),
+            1e-5 + max(math.log1p(value / 4 / floor) - math.log1p(long_step / floor), 0.0), tiny + value / 4, 1e-5 + value / (scale + value),
         ]  # fmt: skip
         self.time, self.previous = now, x
         log_level, roughness = sign * math.log1p(abs(x) / offset), math.log1p(rough / floor)
