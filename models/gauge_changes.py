@@ -115,12 +115,12 @@ class GaugeChanges:
             for j in told
         }  # fmt: skip
 
-    def learn(self, row: int, found: Change, now: int) -> None:
-        """A change that was announced is what the series is now."""
+    def learn(self, row: int, found: Change, now: int, *, healthy: bool) -> None:
+        """A change that was announced is what the series is now; `healthy` if people have said so."""
         if found.what == SPREAD:
             self._model.widen(row, found.spread / found.old_spread)
         else:
-            self._model.adopt(row, found.after)
+            self._model.adopt(row, found.after, healthy=healthy)
         self.settle(row, found.before, found.old_spread, now)
 
     def settle(self, row: int, level: float, spread: float, now: int) -> None:

@@ -215,8 +215,8 @@ class GaugeWatch:
         if speaker == ROUGH:
             moves, usual = believed["rough"] / believed["rough_weight"], self._model.usual_roughness(row.row)
             return value, lower, upper, reasons.rough(series, moves, usual, unit)
-        healthy = believed["healthy"][MEMBERS[FAST]]
-        lower, upper = (healthy["mean"] + side * self._reach * healthy["spread"] for side in (-1, 1))
+        mean, spread = believed["healthy"]["value"]["mean"], believed["healthy"][MEMBERS[FAST]]["spread"]
+        lower, upper = (mean + side * self._reach * spread for side in (-1, 1))
         value = believed["fast"]
         return value, lower, upper, reasons.mean_off(series, value, lower, upper, unit)
 
@@ -302,7 +302,7 @@ class GaugeWatch:
         """What is seen now is the normal, in words and for the model."""
         found = self._seen(row, episode.start)
         self._tell(episode, row, found)
-        self._changes.learn(row.row, found, row.now)
+        self._changes.learn(row.row, found, row.now, healthy=episode.expected)
         self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
 
     def _tell(self, episode: Episode, row: _Row, found: Change) -> None:

@@ -315,12 +315,15 @@ class Univariate:
     def settle(self, row: int) -> None:
         """What a series was lately is forgotten: its recent means are those of its healthy state again."""
         hot = self.state.hot
-        hot["fast"][0, row] = hot["well_mean"][FAST, row]
+        hot["fast"][0, row] = hot["well_mean"][VALUE, row]
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
         hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
-    def adopt(self, row: int, level: float) -> None:
-        """A series stands at `level` for good: its healthy state moves there, as wide as the level is higher, held loosely.
+    def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
+        """A series stands at `level` for good: the value that is usual moves there, as wide as the level is higher, held loosely.
+
+        If the level is known to be `healthy`, so do the members of the healthy state. That a fault has lasted does not say so: they
+        learn it as they learn all that is strange, over some days, and meanwhile its host is not healthy.
 
         What it has ever been moves as well. A young series holds it loosely, too, and keeps what it was at other hours, as it
         has not shown yet whether the level is that of the hour. One that has been seen for longer moves at all hours and holds
@@ -330,16 +333,20 @@ class Univariate:
         hot, cold = self.state.hot, self.state.cold
         before = hot["well_mean"][VALUE, row]
         growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
-        self._stand(row, level, "well_mean")
         hot["well_mean"][VALUE, row] = level
-        hot["well_sums"][[STEP, FAST, RHYTHM, VALUE], row] *= growth**2
-        _loosen(hot["well_weight"], hot["well_sums"], row)
+        hot["well_sums"][VALUE, row] *= growth**2
+        moved = slice(VALUE, None)
+        if healthy:
+            moved = slice(None)
+            self._stand(row, level, "well_mean")
+            hot["well_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
+        _loosen(hot["well_weight"][moved], hot["well_sums"][moved], row)
         self.settle(row)
         self._stand(row, level, "mean")
         hot["fast"][0, row] = level
         hot["overall"][0, row] += level - before
-        moved = hot["hour_mean"] if self._is_young(row) else cold["origin"]
-        moved[0, row] += level - before
+        hours = hot["hour_mean"] if self._is_young(row) else cold["origin"]
+        hours[0, row] += level - before
         loosely = self._is_young(row) or growth >= MOST_GROWTH
         hot["sums"][[STEP, FAST, RHYTHM], row] *= growth**2 if loosely else growth
         if loosely:

@@ -70,9 +70,9 @@ class ChallengedUnivariate(Univariate):
         for row in rows.tolist():
             self._memories.series[row] = self._aside[row]
 
-    def adopt(self, row: int, level: float) -> None:
+    def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
         """A series stands at `level` for good: only its last rows are its history."""
-        super().adopt(row, level)
+        super().adopt(row, level, healthy=healthy)
         memory = self._memories.series[row]
         if memory.begun:
             memory.renew(memory.began, ADOPTED_ROWS)

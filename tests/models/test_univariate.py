@@ -300,6 +300,20 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
 
 
+def test_a_level_that_nobody_has_called_healthy_is_usual_at_once_and_healthy_after_days() -> None:
+    rng, u = np.random.default_rng(15), model(2)
+    x, y = (np.repeat(rng.normal(at, 1, (days * ROWS_A_DAY, 1)), 2, axis=1) for at, days in ((50, 8), (80, 5)))
+    tell(u, x)
+    u.adopt(0, 80.0, healthy=False)
+    u.adopt(1, 80.0, healthy=True)
+    said = tell(u, y, first=len(x))
+    base, well = column(said, "base"), column(said, "well_joined")
+    assert base[:12, 0] == pytest.approx(base[:12, 1], abs=0.5)
+    assert u.expects(0)["typical"] == pytest.approx(80, abs=1)
+    assert well[: ROWS_A_DAY // 4, 0].min() > 4 > well[: ROWS_A_DAY // 4, 1].mean()
+    assert well[-12:, 0].mean() < 1.5
+
+
 def test_an_old_series_keeps_how_it_spreads_when_a_level_is_adopted() -> None:
     """It widens as counts do; a young one, or one at another order of magnitude, begins nearly anew."""
     rng = np.random.default_rng(21)
