@@ -17,6 +17,7 @@ from replay import savepoint
 
 NAMES = ("extract", "detect", "correlate", "index")
 FEW_LABELS, MANY_LABELS = 20, 1_000_000
+MOST_HEAVY = 500_000  # records of a batch of any other job than extract
 
 
 def kafka_of(settings: Settings) -> Kafka:
@@ -76,7 +77,7 @@ def extract_job(
 def heavy(settings: Settings) -> int:
     """How many records a job reads at once that weigh more than events do."""
     most = settings.spark.max_records_per_batch
-    return max(min(most, 1_000), most // 4)
+    return max(min(most, 1_000), min(most // 4, MOST_HEAVY))
 
 
 def starting_of(begun: Beginning | None) -> Mapping[str, Mapping[int, int]] | None:

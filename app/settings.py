@@ -97,14 +97,15 @@ class TopicSettings(Group):
 class SparkSettings(Group):
     """How jobs are run. `shuffle_partitions` is fixed for the life of a checkpoint.
 
-    `max_records_per_batch` bounds what `extract` reads at once; the others, whose records weigh more, read a quarter.
+    `max_records_per_batch` bounds what `extract` reads at once; the others, whose records weigh more, read a quarter, and half a
+    million at most.
     """
 
     master: str = "local[*]"
     driver_memory: str = "2g"
     shuffle_partitions: int = Field(default=2, ge=1)
     trigger_seconds: float = Field(default=1.0, ge=0)
-    max_records_per_batch: int = Field(default=2_000_000, ge=100)
+    max_records_per_batch: int = Field(default=6_000_000, ge=100)
     extra: dict[str, str] = Field(default_factory=dict)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboards.chrome import View
 from dashboards.looks import badge
@@ -21,27 +23,42 @@ PLOTTED = 4  # contributions with curves
 APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "silence": "vanished", "change": "new rate"}
 
 
-def show_contributions(of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], view: View) -> None:
+def show_contributions(
+    of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], view: View
+) -> list[Callable[[], None]]:
     """Series by their share of the evidence; the first ones with what was seen and expected.
 
-    `episodes` has the columns of NOVELTY, `curves` those of POINT for the series that have scores.
+    `episodes` has the columns of NOVELTY, `curves` those of POINT for the series that have scores. The first curve is drawn
+    at once. Answered is what draws the others in their places: they are below what one sees first.
     """
     st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
     said = {row["series"]: row for _, row in episodes.iterrows()}
     if curves:
         st.caption(HOW_TO_READ)
-    for rank, (_, row) in enumerate(of.contributions.iterrows()):
-        if rank < PLOTTED:
-            contribution(row, said.get(row["series"]), curves.get(row["series"]), of.shown, view)
+    draws: list[Callable[[], None]] = []
+    for _, row in of.contributions[:PLOTTED].iterrows():
+        series = row["series"]
+        contribution(row, said.get(series), view)
+        if series in curves:
+            draws.append(partial(curve, series, curves[series], of.shown, view, st.container()))
+    for draw in draws[:1]:
+        draw()
     rest = of.contributions[PLOTTED:]
     if len(rest):
         with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
             for _, row in rest.iterrows():
-                contribution(row, said.get(row["series"]), curves.get(row["series"]), of.shown, view)
+                contribution(row, said.get(row["series"]), view)
+    return draws[1:]
 
 
-def contribution(row: Any, novelty: Any, curve: pd.DataFrame | None, span: Span, view: View) -> None:
-    """A series: its share, its reason in words, and its curve."""
+def curve(series: str, points: pd.DataFrame, span: Span, view: View, place: DeltaGenerator) -> None:
+    """What was seen of a series and what was expected."""
+    with place:
+        model_plot(points, span, view.zone, measured(series)).show(f"plot {series}")
+
+
+def contribution(row: Any, novelty: Any, view: View) -> None:
+    """A series: its share, and its reason in words."""
     series = row["series"]
     name, share = st.columns([5, 2], vertical_alignment="center")
     with name:
@@ -51,8 +68,6 @@ def contribution(row: Any, novelty: Any, curve: pd.DataFrame | None, span: Span,
     if novelty is not None:
         words += [expected(novelty), explained(novelty)]
     st.markdown(plain(sentences(words)))
-    if curve is not None:
-        model_plot(curve, span, view.zone, measured(series)).show(f"plot {series}")
 
 
 def sentences(words: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from dashboards.words import (
 )
 
 MAX_LANES = 12
+# A browser takes a seventh of a second for each curve, and draws all that it has got before anybody sees any of it.
+BELOW_SECONDS = 0.2
 NO_POINTS = (
     "There is no curve to show: none of these series has an indexed score of that time. Scores are indexed from when "
     "`index.scores` was set, or from `index.scores_since`; a host or service as a whole has none."
@@ -99,13 +102,14 @@ def choose(view: View) -> None:
 
 def part(view: View, identity: str) -> None:
     """Read and show."""
+    is_first = kept(view, identity) is None
     found = chrome.known(view, "incident", identity, lambda client: read(client, view.version, identity))
     if found is not None:
-        show(found, view)
+        show(found, view, BELOW_SECONDS if is_first else 0.0)
 
 
-def show(found: Found | Missing, view: View) -> None:
-    """All that was read."""
+def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
+    """All that was read; after `pause` seconds what is far below."""
     if not chrome.fresh(view, found.newest, found.read):
         return
     if isinstance(found, Missing):
@@ -120,10 +124,13 @@ def show(found: Found | Missing, view: View) -> None:
     if not found.points:
         text = NO_SCORES.format(version=view.version) if not found.has_scores else NO_POINTS
         st.info(text, icon=":material/info:")
-    evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
+    later = evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
     labelling.show(view, found.incident, found.labels.get(found.incident.id))
+    threading.Event().wait(pause)
+    for draw in later:
+        draw()
 
 
 def kept(view: View, identity: str) -> Found | None:

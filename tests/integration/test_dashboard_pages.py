@@ -280,6 +280,31 @@ def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version:
 
 
 @pytest.mark.usefixtures("served")
+def test_curves_that_are_drawn_later_stand_under_their_own_series(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    hosts = ["vm-1", "vm-2", "vm-3"]
+    for minute in range(30):
+        for number, host in enumerate(hosts):
+            documents.score(minute, f"gauge/{host}/web/cpu", value=float(10 * number))
+    documents.incident(hosts, "anomaly", "update", (30, 10), 30.0, "now")
+    documents.write()
+    test = opened("incident", incident="now")
+    place = {  # a curve stands in a place of its own, the series' name in a column
+        host: next(i for i, one in enumerate(shown_of(test)) if host in one and one.startswith("link"))
+        for host in hosts
+    }
+    curves = [i for i, one in enumerate(shown_of(test)) if one == "curve"]
+    assert len(curves) == 3
+    assert place["vm-1"] < curves[0] < place["vm-2"] < curves[1] < place["vm-3"] < curves[2]
+
+
+def shown_of(test: AppTest) -> list[str]:
+    """Links and charts of the page, from its top to its bottom."""
+    texts = {"page_link": lambda one: f"link {one.proto.label}", "vega_lite_chart": lambda _: "curve"}
+    return [texts[one.type](one) for one in test.main if one.type in texts]
+
+
+@pytest.mark.usefixtures("served")
 def test_incident_without_indexed_scores_says_how_to_have_curves(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, datetime.now(tz=UTC))
     documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now")
