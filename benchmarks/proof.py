@@ -110,7 +110,7 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
     hours = chosen.events / EVENTS_OF_A_HOST / chosen.hosts
     simulation = simulate(SimulatorSettings(chosen.hosts, hours, chosen.seed, late_share=LATE_SHARE))
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    sent = to_kafka(simulation, Target(topics.client_options(settings), names))
+    sent = to_kafka(simulation, Target(topics.client_options(settings), names), on_progress=tenths())
     client = topics.admin(settings)
     client.create_partitions({names["telemetry"]: TELEMETRY})
     client.close()
@@ -120,6 +120,19 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
             beat(outbox, names["telemetry"], TELEMETRY - 1, at)
     length = 1000 * WINDOW_SECONDS
     return sent.events, simulation.settings.start, last // length * length + length
+
+
+def tenths() -> Callable[[int, int], None]:
+    """Says each tenth that has been done, of about so many."""
+    said = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal said
+        if 10 * done // max(total, 1) > said:
+            said = 10 * done // max(total, 1)
+            say(f"{done:,} of about {total:,} events written")
+
+    return progress
 
 
 # --- the live jobs

@@ -29,7 +29,7 @@ def record(source: random.Random, offset: int) -> tuple[Any, ...]:
     value = source.choice((0.0, -0.0, 1, -0.1, 1e15, -1e15, source.gauss(0, 1e-9), source.gauss(0, 1e9)))
     document = {
         "@timestamp": event.isoformat(timespec=source.choice(("microseconds", "milliseconds"))).replace("+00:00", "Z"),
-        "host.name": source.choice(("a", "b/c", "d%")),
+        "host.name": source.choice(("a", "b/c", "d%", "0123456789ab/d%f"[: source.randint(1, 16)])),
         "metric.name": source.choice(("m", "n")),
         "metric.value": value,
     }
@@ -88,7 +88,7 @@ def changed(source: random.Random, text: str) -> bytes:
         return re.sub(r'(metric.value": )[^,}]*', lambda found: found[1] + source.choice(NUMBERS), text).encode()
     data = bytearray(text.encode())
     for _ in range(source.choice((1, 1, 2))):
-        at = source.randrange(1, len(data))
+        at = source.randrange(1, source.choice((len(data), 50)))  # the time is among the first fifty
         new = source.choice(
             (b'"', b"\\", b"{", b"}", b",", b":", b" ", b"\t", b"\x00", b"\x7f", b"\xc3\xa9", b"\xff", b"0", b"-", b"z")
         )
