@@ -128,7 +128,8 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
     labelling.show(view, found.incident, found.labels.get(found.incident.id))
-    threading.Event().wait(pause)
+    if later:
+        threading.Event().wait(pause)
     for draw in later:
         draw()
 
