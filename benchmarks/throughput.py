@@ -19,6 +19,7 @@ from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, s
 from models.detector import Parameters, ShardDetector
 from models.windows import Windows
 from pipelines import extract
+from pipelines.parts import joined
 from pipelines.runner import Input, Job, Kafka, Runner
 
 RUNS = 3
@@ -152,19 +153,22 @@ def detection(spark: SparkSession, settings: Settings, series: int, windows: int
     return {"detect_rows_per_second": rate, "state_bytes_per_gauge": state_bytes()}
 
 
-def state_bytes(series: int = 8_000) -> float:
-    """Bytes of state a gauge, names included, as they are written."""
-    rng = np.random.default_rng(1)
+def state_bytes(series: int = 2_000, days: int = 9) -> float:
+    """Bytes of state a gauge, its name included, as they are written: series of all sizes, days old, some whole numbers."""
+    rng, seconds = np.random.default_rng(1), 600
     names = np.array(
         sorted(f"gauge/host-{i % 160}/app/metric.{i // 160:04d}.with.a.name" for i in range(series)), dtype=object
     )
-    detector = ShardDetector(Parameters())
+    detector = ShardDetector(Parameters(window_seconds=seconds))
+    level, spread = 10 ** rng.uniform(0, 6, series), 10 ** rng.uniform(-2, 3, series)
     nothing = np.full(series, None, dtype=object)
-    for w in range(30):
-        x = 50 + rng.standard_normal(series)
-        rows = Windows(names, np.ones(series, np.int64), x, np.zeros(series), x, x, x, nothing, nothing)
-        detector.step(1_800_000_000_000 + 10_000 * w, rows)
-    return sum(len(part) for part in detector.dump().values()) / series
+    for w in range(days * 86_400 // seconds):
+        x = level + spread * rng.standard_normal(series)
+        x[::4] = np.round(x[::4])
+        m2 = spread**2 * rng.chisquare(9, series)
+        rows = Windows(names, np.full(series, 10), x, m2, x - 1, x + 1, x, nothing, nothing)
+        detector.step(1_800_000_000_000 + 1000 * seconds * w, rows)
+    return sum(len(part) for part in joined(detector.dump()).values()) / series
 
 
 def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:

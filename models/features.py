@@ -4,7 +4,8 @@ With x the window's mean, dt the seconds since the last row, and EW_h a mean wit
 
     log level   sign(x) ln(|x| + EW|x| / 50)              step        x - x'; after a gap, over the rows that are missing
     fast mean   EW_20min x                                roughness   ln(EW_1h |step| + EW_days |step| / 1000)
-    rhythm      EW_1h of x minus the hour of day's mean   local       asinh((x - fast mean before) / recent roughness)
+    rhythm      EW_1h of x minus the mean of the hour of the day, and what the week adds (`week`)
+    local       asinh((x - fast mean before) / recent roughness)
     spread within   ln of the standard deviation in the window, NaN where it holds one point
 
 Recent roughness is that of the rows before. `local` finds a small move in a calm hour; a logarithm keeps bursts from
@@ -67,12 +68,19 @@ def least_rough(s: Hot) -> Floats:
 
 
 def measure(
-    s: Hot, x: Floats, w: Floats, origin: Floats, within: tuple[Floats, Floats], now: Floats, p: UnivariateParameters
+    s: Hot,
+    x: Floats,
+    w: Floats,
+    about: tuple[Floats, Floats],
+    within: tuple[Floats, Floats],
+    now: Floats,
+    p: UnivariateParameters,
 ) -> tuple[Floats, Floats, Floats]:
     """Features and their least spreads `(members, n)`, seconds since the last row `(n,)`; learns the sums behind in place.
 
     `s` holds the hot columns of these series, `(n,)` or `(length, n)`; `w` is what rows count in the level of an hour;
-    `within` has the sums of squares and the numbers of points of the windows; `now` is in milliseconds.
+    `about` has what the levels of hours are relative to, and what they differ by in this hour of the week; `within` has the sums of
+    squares and the numbers of points of the windows; `now` is in milliseconds.
     """
     new = s["rows"] == 0
     seconds = np.where(new, 0.0, np.maximum(now - s["time"], 0.0) / MS)
@@ -86,7 +94,7 @@ def measure(
     size = np.abs(step)
     before = np.where(new, x, s["fast"])
     rough_before = np.where(new, 0.0, s["rough"] / np.maximum(s["rough_weight"], LEAST))
-    residual = _rhythm(s, x, w, origin, seconds, p)
+    residual = _rhythm(s, x, w, about, seconds, p)
     keep = kept(seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
     _weigh(s, "fast_weight", keep)
     s["fast"] = before + (x - before) / s["fast_weight"]
@@ -150,12 +158,15 @@ def _least(quantum: Floats, least: Floats, level: Floats, rough: tuple[Floats, F
     return out
 
 
-def _rhythm(s: Hot, x: Floats, w: Floats, origin: Floats, seconds: Floats, p: UnivariateParameters) -> Floats:
-    """The value minus what is usual at this hour of the day, before it is learnt."""
+def _rhythm(
+    s: Hot, x: Floats, w: Floats, about: tuple[Floats, Floats], seconds: Floats, p: UnivariateParameters
+) -> Floats:
+    """The value minus what is usual at this hour of the day and of the week, before it is learnt."""
+    origin, of_week = about
     weight = s["hour_weight"].astype(np.float64)
     moved = x - origin
     usual = (weight * s["hour_mean"] + p.rhythm_prior * (s["overall"] - origin)) / (weight + p.rhythm_prior)
-    residual = np.where(s["overall_weight"] == 0, 0.0, moved - usual)
+    residual = np.where(s["overall_weight"] == 0, 0.0, moved - usual - of_week)
     keep = kept(seconds, 0.6 * DAY * p.level_half_life_days, 0.6 * p.level_rows)
     total = s["overall_weight"] * keep + w
     s["overall"] = s["overall"] + w * (x - s["overall"]) / total

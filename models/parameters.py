@@ -66,7 +66,7 @@ class Parameters:
     warm_up_minutes: float = 30.0
     grace_minutes: float = 30.0
     outlier_share: float = 1e-3
-    alarm_chance: float = 0.005
+    alarm_chance: float = 0.01
     confirm_seconds: float = 40.0
     confirm_nats: float = 6.0
     calm_hours: float = 4.0

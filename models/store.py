@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.windows import Floats
 
-FORMAT = 6
+FORMAT = 7
 Ints = NDArray[np.int64]
 
 

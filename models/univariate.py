@@ -128,7 +128,8 @@ class Univariate:
             state.cold_changed = True
         trust = self._trust(s, mean)
         within = m2, n.astype(np.float64)
-        seen, least, seconds = features.measure(s, mean, trust, state.cold["origin"][0, index], within, now, p)
+        usual = state.cold["origin"][0, index], self._tables.of_week[index]
+        seen, least, seconds = features.measure(s, mean, trust, usual, within, now, p)
         keep = features.kept(seconds, DAY * self._of("level_half_life_days", index), p.level_rows)
         keep_well = features.kept(seconds, DAY * self._of("well_half_life_days", index), p.level_rows)
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from models import model_off, own_law, predictive, rarity
+from models import model_off, own_law, predictive, rarity, week
 from models.store import part, read_part
 
 MEMBERS = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
@@ -69,6 +69,9 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "ring": ("u1", (rarity.HOURS, TABLES, rarity.DAYS)),
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),
+    "week": ("u2", (week.SLOTS,)),  # what slots of the week differ by from hours of the day: see `week`
+    "week_fit": ("f4", (3,)),
+    "week_now": ("f4", (2,)),
 }
 COUNTS = {"counts": TABLES, "well_counts": WELL}
 MOST = {"block_most": TABLES, "hour_most": TABLES, "well_most": WELL}  # bins, of which a dump has two in a byte
@@ -106,6 +109,7 @@ class UnivariateState:
         self.hot: dict[str, Array] = {k: np.zeros((size, series), kind) for k, (kind, size) in HOT.items()}
         self.cold: dict[str, Array] = {k: np.zeros((*shape, series), kind) for k, (kind, shape) in COLD.items()}
         self.cold["ring"].fill(rarity.EMPTY)
+        self.cold["week"].fill(week.UNSEEN)
 
     def grow(self, series: int) -> None:
         """Room for so many series; new ones know nothing."""
@@ -213,6 +217,7 @@ class UnivariateState:
         found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
         healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
         checked = self.cold["checked"][:, [row]]
+        found["weekly_share"] = float(week.share(self.cold["week_fit"][:, [row]])[0])
         found["model_off"] = bool(model_off.is_off(checked)[0])
         found["too_sure_nats"], found["too_wary_nats"] = checked[: model_off.VARIANCE, 0].tolist()
         for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import rarity
+from models import rarity, week
 from models.features import DAY, HOUR, MS
 from models.rarity import Bins, Ints
 from models.univariate_parameters import UnivariateParameters
@@ -15,6 +15,7 @@ from models.univariate_state import DIRECTED, EVER, TABLES, WELL, UnivariateStat
 from models.windows import Floats
 
 Hot = dict[str, NDArray[Any]]
+LEAST_LEARNT = 0.2  # rows of an hour, by what they count, whose mean says something
 
 
 def hours(ms: Floats) -> Ints:
@@ -30,6 +31,9 @@ class Tables:
         self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
         self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
         self._layout = -1
+        self.of_week: Floats = np.zeros(
+            0
+        )  # what the level of each series differs by now, as it is this hour of the week
 
     def turn(self, s: Hot, index: Ints, now: Floats) -> Ints:
         """End the hours that are over; answers the places of their series in `index`."""
@@ -39,12 +43,14 @@ class Tables:
             everything = np.arange(state.series)
             self._table, self._prior = self._read(everything, hours(state.hot["time"][0]))
             self._well, self._well_prior = self._read_well(everything)
+            self.of_week = week.offsets(state.cold, everything, hours(state.hot["time"][0]))
         hour, before = hours(now), hours(s["time"])
         turned = np.flatnonzero((hour != before) | (s["rows"] == 0))
         if len(turned):
             self._end_hours(s, index, turned, (before, hour))
             rows = index[turned]
             self._table[:, :, rows], self._prior[rows] = self._read(rows, hour[turned])
+            self.of_week[rows] = week.offsets(state.cold, rows, hour[turned])
             state.cold_changed = True
         return turned
 
@@ -53,6 +59,7 @@ class Tables:
         if self._layout == self._state.layout:  # else everything is read with the next window
             self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
             self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+            self.of_week[rows] = week.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
 
     def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> Ints:
         """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
@@ -84,6 +91,7 @@ class Tables:
         old = turned[s["rows"][turned] > 0]
         if len(old):
             at, was = index[old], before[old] % rarity.HOURS
+            week.learn(cold, at, self._residual(s, at, old, was), before[old], begun[old])
             rarity.add_visit(cold["ring"], s["hour_most"][:, old], at, was)
             cold["rhythm"][was, at] = s["hour_mean"][old]
             cold["rhythm_weight"][was, at] = s["hour_weight"][old].astype(np.float16)
@@ -92,6 +100,19 @@ class Tables:
         keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
         s["hour_mean"][turned] = cold["rhythm"][phase, rows]
         s["hour_weight"][turned] = cold["rhythm_weight"][phase, rows].astype(np.float32) * keep
+
+    def _residual(self, s: Hot, rows: Ints, old: Ints, hour: Ints) -> Floats:
+        """The mean of the hour that is over minus what was usual at this hour of the day, `(old,)`; NaN where it is not known."""
+        p, cold = self._p, self._state.cold
+        before = cold["rhythm"][hour, rows].astype(np.float64)
+        keep = np.float32(2 ** (-1 / p.rhythm_half_life_days))
+        weight = (cold["rhythm_weight"][hour, rows].astype(np.float32) * keep).astype(np.float64)
+        overall = s["overall"][old] - cold["origin"][0, rows]
+        usual = (weight * before + p.rhythm_prior * overall) / (weight + p.rhythm_prior)
+        after, learnt = s["hour_mean"][old].astype(np.float64), s["hour_weight"][old] - weight
+        known = (learnt > LEAST_LEARNT) & (s["rows"][old] * s["interval"][old].astype(np.float64) >= DAY * p.trust_days)
+        mean = before + (after - before) * (weight + learnt) / np.where(known, learnt, 1.0)
+        return np.where(known, mean - usual, np.nan)
 
     def _read(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
         p, cold = self._p, self._state.cold
