@@ -168,7 +168,7 @@ class GaugeWatch:
         self._rules.unlearn(lesson, part)
         s[:, known] = part
         score, speaker = np.maximum(said.score, stuck), said.speaker.astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             stays = (values - said.typical) / (before - said.typical)
         doubt = said.base - said.score
         found = (score, values, said.typical, lower, said.upper, said.base, doubt, stuck, speaker, said.health, stays)

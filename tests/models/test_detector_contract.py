@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_story import START, WINDOW, Row, Teller, windows, words
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.detector import Parameters, ShardDetector
@@ -268,6 +268,7 @@ def test_statements_are_sorted_by_series() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=12), st.sampled_from([0, 1, 1e9]))
+@example([2.2250738585072014e-308], 0)
 def test_no_value_makes_a_model_blind(strange: list[float], base: float) -> None:
     """Whatever comes, once: afterwards the series is scored again, and no arithmetic fails."""
     name, rng = "gauge/h-1//x", np.random.default_rng(0)
