@@ -158,6 +158,12 @@ def _least(quantum: Floats, least: Floats, level: Floats, rough: tuple[Floats, F
     return out
 
 
+def usual_at_hour(mean: Floats, weight: Floats, overall: Floats, p: UnivariateParameters) -> Floats:
+    """What is usual at an hour of the day whose level has this mean and weight, `(n,)`; all levels relative to one origin."""
+    out: Floats = (weight * mean + p.rhythm_prior * overall) / (weight + p.rhythm_prior)
+    return out
+
+
 def _rhythm(
     s: Hot, x: Floats, w: Floats, about: tuple[Floats, Floats], seconds: Floats, p: UnivariateParameters
 ) -> Floats:
@@ -165,7 +171,7 @@ def _rhythm(
     origin, of_week = about
     weight = s["hour_weight"].astype(np.float64)
     moved = x - origin
-    usual = (weight * s["hour_mean"] + p.rhythm_prior * (s["overall"] - origin)) / (weight + p.rhythm_prior)
+    usual = usual_at_hour(s["hour_mean"], weight, s["overall"] - origin, p)
     residual = np.where(s["overall_weight"] == 0, 0.0, moved - usual - of_week)
     keep = kept(seconds, 0.6 * DAY * p.level_half_life_days, 0.6 * p.level_rows)
     total = s["overall_weight"] * keep + w

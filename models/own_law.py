@@ -27,9 +27,8 @@ from models.windows import Floats
 
 CHANCES = np.array([0.9, 0.75, 0.6, 0.45, 0.3, 0.18, 0.08, 0.02])
 NATS = -np.log(CHANCES)
-BODY = np.concatenate(
-    [[0.0], NATS]
-)  # nats at the level below an answer, and how much more at the one above; the tail is apart
+# Nats at the level below an answer, and how much more at the one above; the tail is apart.
+BODY = np.concatenate([[0.0], NATS])
 RISE = np.append(np.diff(BODY), 0.0)
 UP = ((1 - CHANCES) / CHANCES).astype(np.float32)  # steps up in steps down
 PRIOR_ROWS = 50.0  # rows that the law at large is worth, for the levels

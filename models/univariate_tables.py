@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import rarity, week
+from models import features, rarity, week
 from models.features import DAY, HOUR, MS
 from models.rarity import Bins, Ints
 from models.univariate_parameters import UnivariateParameters
@@ -31,9 +31,8 @@ class Tables:
         self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
         self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
         self._layout = -1
-        self.of_week: Floats = np.zeros(
-            0
-        )  # what the level of each series differs by now, as it is this hour of the week
+        # what the level of each series differs by now, as it is this hour of the week
+        self.of_week: Floats = np.zeros(0)
 
     def turn(self, s: Hot, index: Ints, now: Floats) -> Ints:
         """End the hours that are over; answers the places of their series in `index`."""
@@ -97,18 +96,20 @@ class Tables:
             cold["rhythm_weight"][was, at] = s["hour_weight"][old].astype(np.float16)
         s["hour_most"][:, turned] = 0
         phase = begun[turned] % rarity.HOURS
+        s["hour_mean"][turned], s["hour_weight"][turned] = self._level(rows, phase)
+
+    def _level(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+        """The mean and the weight that an hour of the day begins with, `(rows,)`: a day has passed since its last row."""
         keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
-        s["hour_mean"][turned] = cold["rhythm"][phase, rows]
-        s["hour_weight"][turned] = cold["rhythm_weight"][phase, rows].astype(np.float32) * keep
+        cold = self._state.cold
+        return cold["rhythm"][hour, rows], cold["rhythm_weight"][hour, rows].astype(np.float32) * keep
 
     def _residual(self, s: Hot, rows: Ints, old: Ints, hour: Ints) -> Floats:
         """The mean of the hour that is over minus what was usual at this hour of the day, `(old,)`; NaN where it is not known."""
-        p, cold = self._p, self._state.cold
-        before = cold["rhythm"][hour, rows].astype(np.float64)
-        keep = np.float32(2 ** (-1 / p.rhythm_half_life_days))
-        weight = (cold["rhythm_weight"][hour, rows].astype(np.float32) * keep).astype(np.float64)
-        overall = s["overall"][old] - cold["origin"][0, rows]
-        usual = (weight * before + p.rhythm_prior * overall) / (weight + p.rhythm_prior)
+        p = self._p
+        before, weight = (column.astype(np.float64) for column in self._level(rows, hour))
+        overall = s["overall"][old] - self._state.cold["origin"][0, rows]
+        usual = features.usual_at_hour(before, weight, overall, p)
         after, learnt = s["hour_mean"][old].astype(np.float64), s["hour_weight"][old] - weight
         known = (learnt > LEAST_LEARNT) & (s["rows"][old] * s["interval"][old].astype(np.float64) >= DAY * p.trust_days)
         mean = before + (after - before) * (weight + learnt) / np.where(known, learnt, 1.0)
