@@ -2,7 +2,10 @@
 
 Its body are the levels q_j, nats, that an answer b exceeds with the probabilities p_j of `CHANCES` (Robbins and Monro 1951):
 
-    q_j += g_j ([b > q_j] - p_j) / p_j          g_j = min(max(2 / (rows + 2 r), least gain), step p_j)
+    q_j += g_j ([b > q_j] - p_j) / p_j          g_j = min(max(2 / (rows + 2 r), least gain f_j), step p_j)
+
+f_j = min(1, sqrt(p_j / 0.3)): a rarer level has fewer rows above it to learn from. With a gain that does not vanish the share of answers
+above q_j is p_j in the long run whatever the series does (Gibbs and Candes 2021, "Adaptive Conformal Inference Under Distribution Shift").
 
 -ln P(B > b) is -ln p_j at q_j and linear in between. Its tail are the excesses e = b - q beyond the last level, peaks over a threshold,
 taken as exponential with a rate that has a conjugate prior, Gamma(a, a / h): the law of normal data at large, where a nat of `base` is
@@ -12,8 +15,10 @@ worth h. The predictive tail is a generalised Pareto's (Lomax),
 
 (Coles 2001, "An Introduction to Statistical Modeling of Extreme Values", section 4). A young series is unsure of its tail, so the tail is
 heavy; with evidence it becomes the exponential that fits. What is further out than `STRANGE` is only known to be so: it counts in S, and
-not in A (a censored observation). Neighbours are not independent: an excess counts 1 / (1 + c), c being those of its hour and half of
-those of the hours before. So an hour of outage is about as much evidence as three excesses.
+not in A (a censored observation). Neighbours are not independent: an excess counts 1 / sqrt(1 + c), c being those of its hour and half of
+those of the hours before: an hour of outage in rows of ten seconds is as much evidence as some 40 excesses. What they
+count is a choice between two ends: as 3, series with long wild hours stay four times too sure of their tails; by each row, or with what is further
+out than `STRANGE` known, an outage of hours makes the next one hardly a surprise (docs/accuracy.md).
 
 It fails where the tail is another than exponential beyond `STRANGE`: there it is extrapolated. State: 41 bytes a series.
 """
@@ -31,13 +36,14 @@ NATS = -np.log(CHANCES)
 BODY = np.concatenate([[0.0], NATS])
 RISE = np.append(np.diff(BODY), 0.0)
 UP = ((1 - CHANCES) / CHANCES).astype(np.float32)  # steps up in steps down
+SLOWER = np.minimum(np.sqrt(CHANCES / 0.3), 1.0)
 PRIOR_ROWS = 50.0  # rows that the law at large is worth, for the levels
-PRIOR_EXCESSES = 30.0  # excesses that it is worth, for the tail
+PRIOR_EXCESSES = 60.0  # excesses that it is worth, for the tail
 PRIOR_RATE = 0.6  # nats of a series in a nat of `base`, far out: simulated series have 1, measured ones 0.5 to 1
 STEP_NATS = 0.5  # the most that a level moves at once
 GAIN = 2.0  # of a level: more than 1 forgets sooner what was learnt of a younger model
 OFF_GAIN = 5e-3  # while the model is off: what has been learnt of it is worth little
-LONGER = 10.0  # times the memory of the levels is that of the tail, whose rows are few
+LONGER = 75.0  # times the memory of the levels is that of the tail, whose rows are few
 LEAST_GAP = 5e-4  # between two levels, nats
 STEEPEST = 2.0  # the largest rate of a tail
 STRANGE = 5.0  # so many nats above the last level an answer is no normal one, and teaches levels nothing
@@ -74,11 +80,11 @@ def learn(
     """
     excess = base - levels[-1]
     beyond = excess > 0  # false for NaN
-    gain = np.maximum(GAIN / (rows + GAIN * PRIOR_ROWS), least_gain)
+    gain = np.maximum(GAIN / (rows + GAIN * PRIOR_ROWS), least_gain * SLOWER[:, None])
     down = np.minimum(gain, STEP_NATS * CHANCES[:, None]).astype(np.float32)
     step = np.where(base > levels, down * UP[:, None], -down)
     moved = np.maximum(levels + np.where(excess < STRANGE, step, np.float32(0.0)), np.float32(0.0))
-    weight = beyond / (1.0 + counted)
+    weight = beyond / np.sqrt(1.0 + counted)
     seen = np.stack([weight * (excess <= STRANGE), weight * np.minimum(np.where(beyond, excess, 0.0), STRANGE)])
     tails = tail * (1 - least_gain / LONGER) + seen
     more = np.minimum(counted, MOST_COUNTED - 1) + beyond

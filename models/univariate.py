@@ -39,7 +39,7 @@ from models.univariate_tables import Tables
 from models.windows import Floats
 
 NEARLY = 0.8
-OWN_LAW_DAYS, OWN_LAW_ROWS = 3.0, 700.0  # half-life of the law of a series' own answers, and the least one
+OWN_LAW_DAYS, OWN_LAW_ROWS = 0.4, 100.0  # half-life of the law of a series' own answers, and the least one
 ONE_YESTERDAY = 2**0.5  # a residual against a single day is so much wider: that day was as far off
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
 MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
@@ -162,7 +162,8 @@ class Univariate:
         blocks = self.state.cold["blocks"][0, index]
         rows = s["rows"] * (blocks / (blocks + 1.0)) ** 2  # answers are others before the first blocks have ended
         forgotten = 1 - features.kept(seconds, DAY * OWN_LAW_DAYS, OWN_LAW_ROWS)
-        least = np.where(model_off.is_off(checked[:, index]), own_law.OFF_GAIN, forgotten)
+        off = model_off.is_off(checked[:, index])
+        least = np.where(off, np.maximum(own_law.OFF_GAIN, forgotten), forgotten)
         s["levels"], s["tail"], s["excesses"] = own_law.learn(s["levels"], s["tail"], s["excesses"], base, rows, least)
         chance = np.where(np.isnan(score), 0.5, np.exp(-score))
         s["block_chance"] = (s["block_chance"] + chance).astype(np.float32)
