@@ -7,7 +7,8 @@ Normal rows are those of a simulated fleet without faults, and the rows of the c
 a day old. `base` is by the law of normal data at large, `score` by that of each series.
 
 Rows depend on one another, so a plain test of all of them refuses what is right. The body passes where the distance of Kolmogorov
-and Smirnov from the uniform law is below 0.05 in the middle series (`ks`). Beside it, `refused` is the share of series that
+and Smirnov from the uniform law is below 0.05 in the middle series (`ks`), or below what a right law would have in the middle series
+with rows as dependent as these (`right`). Beside it, `refused` is the share of series that
 the test refuses at 1 % on rows six hours apart, which hardly depend on one another. Both are of series whose answers have a density: where
 one answer makes more than 5 % of all (a metric that stands still most of the time, few counts), probabilities are atoms, and
 what is asked is that none is too small: `too small` is how far P(p <= x) is above x at the most, in the middle one of those. The tail passes
@@ -46,6 +47,7 @@ DAY_MS = 86_400_000
 APART_MS = DAY_MS / 4  # rows so far apart hardly depend on one another
 ATOM = 0.05
 LEAST_ROWS = 500
+EDGES, RESAMPLES = 200, 200  # of the bootstrap
 Bools = NDArray[np.bool_]
 
 
@@ -131,6 +133,18 @@ def distance(chances: Floats) -> float:
     return float(stats.kstest(chances, "uniform").statistic)
 
 
+def distance_if_right(chances: Floats, times: Floats) -> float:
+    """The median distance that a right law would have with rows as dependent as these: by a bootstrap of days (Kuensch 1989)."""
+    day = np.unique(times // DAY_MS, return_inverse=True)[1]
+    edge = np.minimum((chances * EDGES).astype(np.int64), EDGES - 1)
+    counts = np.zeros((day[-1] + 1, EDGES))
+    np.add.at(counts, (day, edge), 1)
+    days = np.random.default_rng(0).integers(len(counts), size=(RESAMPLES, len(counts)))
+    shares = np.cumsum(np.array([counts[chosen].sum(axis=0) for chosen in days]), axis=1)
+    below = np.cumsum(counts.sum(axis=0)) / len(chances)
+    return float(np.median(np.abs(shares / shares[:, -1:] - below).max(axis=1)))
+
+
 def too_small(chances: Floats) -> float:
     """How far the share of probabilities up to x is above x, at the most."""
     return float(stats.kstest(chances, "uniform", alternative="greater").statistic)
@@ -161,6 +175,7 @@ def figures(scores: Floats, bases: Floats, times: Floats) -> dict[str, float]:
         "discrete": float(len(others)),
     }
     found["ks"] = float(np.median([distance(p) for p, _ in dense])) if dense else np.nan
+    found["right"] = float(np.median([distance_if_right(p, t) for p, t in dense])) if dense else np.nan
     found["refused"] = float(np.mean([refused(p, t) for p, t in dense])) if dense else np.nan
     found["too small"] = float(np.median([too_small(p) for p, _ in others])) if others else np.nan
     for chance in CHANCES:

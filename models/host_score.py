@@ -1,16 +1,18 @@
-"""How strange is a host? Its series' scores joined, with a memory of the last hour, and what each contributes.
+"""How strange is a host? Its series' scores, each with a memory of the last hour, joined, and what each contributes.
 
-    H = (sum_i r_i^p)^(1/p)            held:  h = max(H, h 2^(-time / half-life))            share_i = r_i^p / sum_j r_j^p
+    held:  h_i = max(r_i, h_i 2^(-time / half-life))            H = (sum_i h_i^p)^(1/p)            share_i = h_i^p / sum_j h_j^p
 
 A p of 1 would add up what correlated metrics say as if each were evidence of its own, a large p would hear only the
-loudest: 3 lies between and was better than either. The hold keeps a host strange while a fault flickers.
+loudest: 3 lies between and was better than either. The hold keeps a host strange while a fault flickers, and joins what metrics say of it
+one after the other: held after joining, as it was, both collections of hosts had less.
 
 As a probability: powers r^p of normal series have tails so heavy that a sum of m of them is large because one of them is,
 
     P(H > h) = 1 - exp(-m S(x)),    x^p = h^2p / (h^p + m E r^p)    (which tends to h^p - m E r^p)
 
 with S the law of `calibration`. One series being enough, it does not matter much how they depend on each other; where all
-move as one, it says that H is rarer than it is. A held score is that of the worst window of late.
+move as one, it says that H is rarer than it is. It is the law of one window: what is held is the worst of an hour or so, of each series, and
+is that much less rare.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class HostParameters:
 
 
 def join(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floats, Floats]:
-    """The joined score of each host `(hosts,)` and the share of each series `(n,)`; `score` and `host` are `(n,)`.
+    """The joined score of each host `(hosts,)` and the share of each series `(n,)`; held scores and `host` are `(n,)`.
 
     A score that is not known (NaN) has no share; a host that has none that is known is not known.
     """
@@ -58,10 +60,10 @@ def join(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floa
     return np.where(some, total ** (1 / p.norm), np.nan), np.where(known, share, np.nan)
 
 
-def hold(before: Floats, joined: Floats, seconds: Floats, p: HostParameters) -> Floats:
-    """The held score `(hosts,)`: `before` is the last one, NaN if there was none, `seconds` since then."""
+def hold(before: Floats, score: Floats, seconds: Floats, p: HostParameters) -> Floats:
+    """The held scores `(n,)`: `before` are the last ones, NaN if there were none, `seconds` since then."""
     faded = before * np.exp2(-seconds / (60 * p.hold_minutes))
-    out: Floats = np.fmax(joined, faded)
+    out: Floats = np.fmax(score, faded)
     return out
 
 

@@ -5,13 +5,13 @@ and beside it a score to raise alarms by, which says each event once:
 
     of a series     the surprise of the row that opens an episode; none while it lasts, as nobody is surprised by what has been
                     said; of other rows their surprise, which is below the threshold
-    of a host       the joined surprise of its metrics, held for a while (`host_score`)
+    of a host       the joined surprise of its metrics, each held for a while (`host_score`)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from models.host_score import HostParameters
 from models.novelty import Novelty
 from models.parameters import Parameters
 from models.series import Series, build
+from models.store import Ints
 from models.windows import Floats, Scores, Texts, Windows
 
 HOST = "table"
@@ -28,6 +29,7 @@ UNKNOWN = float("nan")
 UNCONFIRMED = 0.999  # share of the threshold that a row has at most that is loud and opens nothing yet
 MOST_TOP, LEAST_SHARE = 5, 0.05
 QUIET = ("normal", "warming", "missing")
+SEEN = ("value", "typical", "lower", "upper")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class TableScorer:
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
         self._p, self._detector = parameters, ShardDetector(replace(parameters, quiet_changes=not host))
         self._since: dict[str, int] = {}
-        self._host = _Host(joined or HostParameters(), parameters.window_seconds) if host else None
+        self._host = _Host(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
 
     def step(self, at_ms: int, values: Floats) -> RowAnswer:
         """Score a row, then learn it. `values` are `(metrics,)`, NaN where there is none; `at_ms` is later than the last."""
@@ -80,7 +82,7 @@ class TableScorer:
         for statement in own:
             self._since[statement.series] = statement.start
         if self._host is not None:
-            return self._host.answer(at_ms, scores, self._metrics[there], own)
+            return self._host.answer(at_ms, scores, there, own)
         return self._of_series(scores, own)
 
     def _of_series(self, scores: Scores, own: tuple[Novelty, ...]) -> RowAnswer:
@@ -104,61 +106,59 @@ class TableScorer:
         )
 
 
-@dataclass
 class _Host:
-    """The joined score of a host's metrics, and what held it up."""
+    """What the metrics of a host have said of late, joined. `metrics` are their names, `(metrics,)`."""
 
-    p: HostParameters
-    seconds: float
-    held: float = UNKNOWN
-    since: int = 0
-    at: int = 0
-    loudest: RowAnswer = field(default_factory=RowAnswer)
+    def __init__(self, metrics: Texts, p: HostParameters, seconds: float) -> None:
+        self._metrics, self._p, self._seconds = metrics, p, seconds
+        self._held = np.full(len(metrics), np.nan)
+        self._seen = np.full((len(SEEN), len(metrics)), np.nan)  # in the window in which each said what is held
+        self._since = self._at = 0
 
-    def answer(self, at_ms: int, scores: Scores, metrics: Texts, own: tuple[Novelty, ...]) -> RowAnswer:
-        zero, one = np.zeros(len(metrics), np.int64), np.ones(1)
-        joined, share = host_score.join(scores.health, zero, 1, self.p)
-        passed = (at_ms - self.at) / 1000 if self.at else self.seconds
-        before, self.at = self.held, at_ms
-        self.held = float(host_score.hold(one * before, joined, one * passed, self.p)[0])
-        if not self.held > joined[0]:  # otherwise what has been louder lately still is what it is about
-            self.loudest = _contributors(scores, metrics, share)
-        nats = float(host_score.nats(one * self.held, np.array([int(np.isfinite(share).sum())]), self.p)[0])
-        strange = nats >= self.p.alarm_nats
-        begins = strange and not self.since
+    def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[Novelty, ...]) -> RowAnswer:
+        """Of a row in which the metrics at `there` have values."""
+        held, share = self._hold(at_ms, scores, there)
+        nats = float(host_score.nats(held, np.array([int(np.isfinite(share).sum())]), self._p)[0])
+        strange = nats >= self._p.alarm_nats
+        begins = strange and not self._since
         if not strange:
-            self.since = 0
+            self._since = 0
         elif begins:
-            self.since = at_ms - int(1000 * self.seconds)
-        kind = "warming" if np.isnan(nats) else self._kind(scores, metrics) if strange else "normal"
-        return replace(
-            self.loudest, anomaly_score=nats, novelty=begins, kind=kind, since=self.since, score=nats, said=own
+            self._since = at_ms - int(1000 * self._seconds)
+        top = self._most(share)
+        kind = "warming" if np.isnan(nats) else _kind(scores, there, top) if strange else "normal"
+        value, typical, lower, upper = self._seen[:, top[0]].tolist() if top else [UNKNOWN] * len(SEEN)
+        names, shares = tuple(self._metrics[top].tolist()), tuple(share[top].tolist())
+        return RowAnswer(
+            nats, begins, kind, self._since, nats, value, typical, lower, upper, top=names, share=shares, said=own
         )
 
-    def _kind(self, scores: Scores, metrics: Texts) -> str:
-        """What is said of the metric that contributes most, where anything is."""
-        names = metrics.tolist()
-        there = bool(self.loudest.top) and self.loudest.top[0] in names
-        found = str(scores.kind[names.index(self.loudest.top[0])]) if there else "anomaly"
-        return "anomaly" if found in QUIET else found
+    def _hold(self, at_ms: int, scores: Scores, there: Ints) -> tuple[Floats, Floats]:
+        """The joined score of what is held `(1,)`, and the share of each metric in it."""
+        passed = (at_ms - self._at) / 1000 if self._at else self._seconds
+        said, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
+        said[there] = scores.health
+        self._held, self._at = host_score.hold(self._held, said, np.full(len(said), passed), self._p), at_ms
+        louder = ~(self._held[there] > said[there])  # others have been louder lately, and are about that
+        self._seen[:, there[louder]] = [getattr(scores, name)[louder] for name in SEEN]
+        return host_score.join(self._held, zero, 1, self._p)
+
+    def _most(self, share: Floats) -> list[int]:
+        """The metrics with the largest shares."""
+        known = np.nan_to_num(share)
+        order = np.lexsort((self._metrics.astype(str), -known))[:MOST_TOP]
+        return [int(at) for at in order if known[at] >= LEAST_SHARE]
 
 
-def _contributors(scores: Scores, metrics: Texts, share: Floats) -> RowAnswer:
-    """The metrics with the largest shares, and the numbers of the first."""
-    known = np.nan_to_num(share)
-    order = np.lexsort((metrics.astype(str), -known))[:MOST_TOP]
-    chosen = [int(i) for i in order if known[i] >= LEAST_SHARE]
-    if not chosen:
-        return RowAnswer()
-    top, shares = tuple(str(metrics[i]) for i in chosen), tuple(float(known[i]) for i in chosen)
-    return replace(seen(scores, chosen[0]), top=top, share=shares)
+def _kind(scores: Scores, there: Ints, top: list[int]) -> str:
+    """What is said of the metric that contributes most, where anything is."""
+    found = scores.kind[there == top[0]].tolist() if top else []
+    return "anomaly" if not found or found[0] in QUIET else str(found[0])
 
 
 def seen(scores: Scores, at: int) -> RowAnswer:
     """What was seen and expected of the metric at a place."""
-    value, typical, lower, upper = (
-        float(column[at]) for column in (scores.value, scores.typical, scores.lower, scores.upper)
-    )
+    value, typical, lower, upper = (float(getattr(scores, name)[at]) for name in SEEN)
     return RowAnswer(value=value, typical=typical, lower=lower, upper=upper)
 
 

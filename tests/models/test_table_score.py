@@ -62,6 +62,28 @@ def test_a_host_without_any_value_says_nothing_and_learns_nothing() -> None:
     assert scorer.step(later, values[0]) == twin.step(later, values[0])
 
 
+def test_metrics_that_are_strange_one_after_the_other_are_strange_together() -> None:
+    values = np.random.default_rng(7).normal(20, 1, (700, 3))
+    p = Parameters(window_seconds=300)
+    apart, alone = values.copy(), values.copy()
+    for metric, row in enumerate((690, 692, 694)):
+        apart[row, metric] += 12
+    alone[694, 2] += 12
+    found, one = (told(TableScorer(["a", "b", "c"], p, host=True), rows) for rows in (apart, alone))
+    assert found[694].anomaly_score > one[694].anomaly_score + 0.5
+    assert set(found[694].top) == {"a", "b", "c"}
+    assert sum(found[694].share) == pytest.approx(1)
+
+
+def test_what_a_host_is_about_is_what_its_metric_showed_when_it_was_loudest() -> None:
+    values = np.random.default_rng(8).normal(20, 1, (700, 2))
+    values[690, 1] += 30
+    later = told(TableScorer(["a", "b"], Parameters(window_seconds=300), host=True), values)[692]
+    assert later.top[0] == "b"
+    assert later.value == pytest.approx(values[690, 1], abs=1e-3)
+    assert later.lower < later.typical < later.upper < later.value
+
+
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=60))
 def test_times_that_rise_are_left_and_others_made_to(times: list[int]) -> None:
     found = rising(np.array(times, dtype=np.float64))
