@@ -7,8 +7,8 @@ Normal rows are those of a simulated fleet without faults, and the rows of the c
 a day old. `base` is by the law of normal data at large, `score` by that of each series.
 
 Rows depend on one another, so a plain test of all of them refuses what is right. The body passes where the distance of Kolmogorov
-and Smirnov from the uniform law is below 0.05 in the middle series (`ks`), or below what a right law would have in the middle series
-with rows as dependent as these (`right`). Beside it, `refused` is the share of series that
+and Smirnov from the uniform law is below 0.05 in the middle series (`ks`). Beside it, `right` is what a right law would have in the middle series
+with rows as dependent as these, and `refused` the share of series that
 the test refuses at 1 % on rows six hours apart, which hardly depend on one another. Both are of series whose answers have a density: where
 one answer makes more than 5 % of all (a metric that stands still most of the time, few counts), probabilities are atoms, and
 what is asked is that none is too small: `too small` is how far P(p <= x) is above x at the most, in the middle one of those. The tail passes
@@ -133,9 +133,14 @@ def distance(chances: Floats) -> float:
     return float(stats.kstest(chances, "uniform").statistic)
 
 
+def days_of(times: Floats) -> NDArray[np.int64]:
+    """The day of each row, counted from 0 without those that have none."""
+    return np.asarray(np.unique(times // DAY_MS, return_inverse=True)[1], dtype=np.int64)
+
+
 def distance_if_right(chances: Floats, times: Floats) -> float:
     """The median distance that a right law would have with rows as dependent as these: by a bootstrap of days (Kuensch 1989)."""
-    day = np.unique(times // DAY_MS, return_inverse=True)[1]
+    day = days_of(times)
     edge = np.minimum((chances * EDGES).astype(np.int64), EDGES - 1)
     counts = np.zeros((day[-1] + 1, EDGES))
     np.add.at(counts, (day, edge), 1)
@@ -187,7 +192,7 @@ def rate(columns: Iterable[tuple[Floats, Floats]], chance: float) -> tuple[float
     """How often probabilities are below `chance`, as a multiple of it, and the standard error over days of series."""
     below, rows = [], []
     for chances, times in columns:
-        day = np.unique(times // DAY_MS, return_inverse=True)[1]
+        day = days_of(times)
         below.append(np.bincount(day, weights=chances < chance))
         rows.append(np.bincount(day))
     found, all_rows = np.concatenate(below), np.concatenate(rows)

@@ -5,7 +5,8 @@ Its body are the levels q_j, nats, that an answer b exceeds with the probabiliti
     q_j += g_j ([b > q_j] - p_j) / p_j          g_j = min(max(2 / (rows + 2 r), least gain f_j), step p_j)
 
 f_j = min(1, sqrt(p_j / 0.3)): a rarer level has fewer rows above it to learn from. With a gain that does not vanish the share of answers
-above q_j is p_j in the long run whatever the series does (Gibbs and Candes 2021, "Adaptive Conformal Inference Under Distribution Shift").
+above q_j is p_j in the long run whatever the series does (Gibbs and Candes 2021, "Adaptive Conformal Inference Under Distribution Shift"), but for
+answers that are `STRANGE` and where levels meet each other or 0.
 
 -ln P(B > b) is -ln p_j at q_j and linear in between. Its tail are the excesses e = b - q beyond the last level, peaks over a threshold,
 taken as exponential with a rate that has a conjugate prior, Gamma(a, a / h): the law of normal data at large, where a nat of `base` is
@@ -42,7 +43,9 @@ PRIOR_EXCESSES = 60.0  # excesses that it is worth, for the tail
 PRIOR_RATE = 0.6  # nats of a series in a nat of `base`, far out: simulated series have 1, measured ones 0.5 to 1
 STEP_NATS = 0.5  # the most that a level moves at once
 GAIN = 2.0  # of a level: more than 1 forgets sooner what was learnt of a younger model
-OFF_GAIN = 5e-3  # while the model is off: what has been learnt of it is worth little
+OFF_GAIN = (
+    5e-3  # at least, while the model is off: more than the usual gain where rows are less than four minutes apart
+)
 LONGER = 75.0  # times the memory of the levels is that of the tail, whose rows are few
 LEAST_GAP = 5e-4  # between two levels, nats
 STEEPEST = 2.0  # the largest rate of a tail

@@ -95,15 +95,8 @@ class TableScorer:
         else:
             alarm = 0.0 if goes_on else min(score, UNCONFIRMED * self._p.loud_nats)
         since = self._since.get(scores.series[0], 0) if goes_on else 0
-        return replace(
-            seen(scores, 0),
-            anomaly_score=alarm,
-            novelty=opens or changes,
-            kind=kind,
-            since=since,
-            score=score,
-            said=own,
-        )
+        value, typical, lower, upper = (float(getattr(scores, name)[0]) for name in SEEN)
+        return RowAnswer(alarm, opens or changes, kind, since, score, value, typical, lower, upper, said=own)
 
 
 class _Host:
@@ -154,12 +147,6 @@ def _kind(scores: Scores, there: Ints, top: list[int]) -> str:
     """What is said of the metric that contributes most, where anything is."""
     found = scores.kind[there == top[0]].tolist() if top else []
     return "anomaly" if not found or found[0] in QUIET else str(found[0])
-
-
-def seen(scores: Scores, at: int) -> RowAnswer:
-    """What was seen and expected of the metric at a place."""
-    value, typical, lower, upper = (float(getattr(scores, name)[at]) for name in SEEN)
-    return RowAnswer(value=value, typical=typical, lower=lower, upper=upper)
 
 
 def window(names: Texts, values: Floats) -> Windows:

@@ -162,8 +162,7 @@ class Univariate:
         blocks = self.state.cold["blocks"][0, index]
         rows = s["rows"] * (blocks / (blocks + 1.0)) ** 2  # answers are others before the first blocks have ended
         forgotten = 1 - features.kept(seconds, DAY * OWN_LAW_DAYS, OWN_LAW_ROWS)
-        off = model_off.is_off(checked[:, index])
-        least = np.where(off, np.maximum(own_law.OFF_GAIN, forgotten), forgotten)
+        least = np.maximum(forgotten, own_law.OFF_GAIN * model_off.is_off(checked[:, index]))
         s["levels"], s["tail"], s["excesses"] = own_law.learn(s["levels"], s["tail"], s["excesses"], base, rows, least)
         chance = np.where(np.isnan(score), 0.5, np.exp(-score))
         s["block_chance"] = (s["block_chance"] + chance).astype(np.float32)
