@@ -25,11 +25,11 @@ RUN pip install --no-deps --no-build-isolation -e .
 # A layer keeps times to the second, and what was verified is known by size and time: so times are set to whole seconds, and
 # the second call notes them.
 RUN --mount=type=cache,target=/var/cache/kappa-jars \
-    python -m app.jars /var/cache/kappa-jars \
+    python -m app.embedded.jars /var/cache/kappa-jars \
     && mkdir -p /opt/jars && cp -r /var/cache/kappa-jars/. /opt/jars/ \
     && find /opt/jars -name .lock -delete \
     && find /opt/jars -type f -exec touch --date=2026-01-01T00:00:00Z {} + \
-    && python -m app.jars /opt/jars
+    && python -m app.embedded.jars /opt/jars
 
 FROM python:3.11.13-slim-bookworm
 LABEL org.opencontainers.image.title=kappa org.opencontainers.image.licenses=Apache-2.0

@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/kappa-setup
 # By content, not by time: a fresh checkout gives every file a new time.
-INPUTS := pyproject.toml constraints.txt app/jars.toml app/ivy.xml
+INPUTS := pyproject.toml constraints.txt app/embedded/jars.toml app/embedded/ivy.xml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-browser bench accuracy lint format clean
@@ -24,7 +24,7 @@ help:
 setup:
 	@wanted=$$(cat $(INPUTS) | cksum); \
 	if [ "$$(cat $(STAMP) 2>/dev/null)" = "$$wanted" ] && [ -x $(BIN)/python ]; then \
-		$(BIN)/python -m app.jars; \
+		$(BIN)/python -m app.embedded.jars; \
 	else \
 		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 			echo "setup: $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing), wanted Python 3.11 or newer:" \
@@ -34,7 +34,7 @@ setup:
 		echo "setup: installing Python packages into $(VENV) (1.5 GB on disk, some minutes)" && \
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' && \
-		$(BIN)/python -m app.jars && \
+		$(BIN)/python -m app.embedded.jars && \
 		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
 	fi
 

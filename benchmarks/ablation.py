@@ -24,11 +24,10 @@ from rich.table import Table
 from benchmarks import collections, judges
 from benchmarks.accuracy import DATA
 from benchmarks.collections import Series
-from models import univariate
-from models.univariate import Univariate
-from models.univariate_parameters import UnivariateParameters
-from models.univariate_state import MEMBERS
-from models.windows import Floats
+from models.core.windows import Floats
+from models.univariate.model import Univariate, join
+from models.univariate.parameters import UnivariateParameters
+from models.univariate.univariate_state import MEMBERS
 
 RATES = (3.2e-2, 2.7e-2, 2.4e-2, 2.1e-2, 1.9e-2, 1.6e-2, 1.3e-2)  # share of rows that are loud, outages among them
 BEST = 3  # rates of which a figure is the mean
@@ -50,13 +49,13 @@ def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[V
     """Variants by the parameters that they share, as one pass serves all that only join otherwise."""
 
     def all_of(rare: Floats, surprise: Floats) -> Floats:
-        return univariate.join(rare, surprise, p.norm)
+        return join(rare, surprise, p.norm)
 
     def without(member: int) -> Join:
         return lambda rare, surprise: all_of(np.delete(rare, member, 0), np.delete(surprise, member, 0))
 
     def normed(norm: float) -> Join:
-        return lambda rare, surprise: univariate.join(rare, surprise, norm)
+        return lambda rare, surprise: join(rare, surprise, norm)
 
     joined = [Variant("the model", p, all_of)]
     joined += [Variant(f"without {MEMBERS[m]}", p, without(m)) for m in range(6)]

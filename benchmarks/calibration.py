@@ -38,9 +38,9 @@ from app.simulator import SimulatorSettings, simulate
 from benchmarks import collections
 from benchmarks.accuracy import DATA
 from benchmarks.offline import rows_of
-from models.univariate import Univariate
-from models.univariate_parameters import UnivariateParameters
-from models.windows import Floats
+from models.core.windows import Floats
+from models.univariate.model import Univariate
+from models.univariate.parameters import UnivariateParameters
 
 CHANCES = (1e-2, 1e-3, 1e-4)
 DAY_MS = 86_400_000

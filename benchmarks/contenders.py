@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.collections import Host, Series
-from models.detector import Parameters
-from models.host_score import HostParameters
-from models.table_score import TableScorer, rising
-from models.windows import Floats
+from models.core.windows import Floats
+from models.detection.detector import Parameters
+from models.detection.host_score import HostParameters
+from models.detection.table_score import TableScorer, rising
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from app import topics
-from app.elasticsearch_schema import ensure_templates
-from app.jobs import elastic_of, kafka_of
-from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
-from app.settings import Settings, load
-from app.spark import session
-from app.stack import Stack, running_stack
+from app.core.settings import Settings, load
+from app.embedded.stack import Stack, running_stack
+from app.kafka import topics
+from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.runtime.jobs import elastic_of, kafka_of
+from app.runtime.spark import session
+from app.search.mappings import ensure_templates
 from pipelines.runner import PRODUCER
 
 PARTITIONS = 4
@@ -48,7 +48,7 @@ def deployment() -> Iterator[tuple[Settings, SparkSession]]:
                 "home": home,
                 "jar_folder": base.jars,
                 # Everything is written within minutes and read as it comes: nothing of it is late.
-                "law": dataclasses.replace(base.law, lateness_seconds=LATENESS, skew_seconds=LATENESS),
+                "windowing": dataclasses.replace(base.windowing, lateness_seconds=LATENESS, skew_seconds=LATENESS),
                 "topics": base.topics.model_copy(
                     update={
                         "timestamps": "create",

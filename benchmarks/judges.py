@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from models.templates import template_id, template_of
-from models.windows import Floats
+from models.core.windows import Floats
+from models.templates.extraction import template_id, template_of
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
 WINDOWS = "combined_windows.json"

@@ -16,10 +16,11 @@ import numpy as np
 from elasticsearch import ApiError
 from pyspark.sql import SparkSession
 
-from app import jobs, topics
-from app.collector import Heartbeats
-from app.run import running
-from app.settings import Settings
+from app.collector.collector import Heartbeats
+from app.core.settings import Settings
+from app.kafka import topics
+from app.runtime import jobs
+from app.runtime.run import running
 from benchmarks.deployment import HOSTS, say
 from pipelines.jvm import java_array
 from pipelines.runner import PRODUCER
@@ -45,8 +46,8 @@ def chosen(settings: Settings, *, scores: bool) -> Settings:
             "home": settings.home / name,
             "jar_folder": settings.jars,
             # Latency counts from when the law closes a window, whatever the law waits.
-            "law": dataclasses.replace(
-                settings.law, lateness_seconds=10, skew_seconds=5, disorder_seconds=2, shards=16
+            "windowing": dataclasses.replace(
+                settings.windowing, lateness_seconds=10, skew_seconds=5, disorder_seconds=2, shards=16
             ),
             "detection": dataclasses.replace(
                 settings.detection, warm_up_minutes=1.0, alarm_chance=0.01, confirm_seconds=10
@@ -82,7 +83,7 @@ def live(
         finally:
             load.end()
         dropped = runner.dropped_by_watermark
-    return summarise(seen, own.law.watermark_delay_seconds, time.time() - seconds) | {"dropped": dropped}
+    return summarise(seen, own.windowing.watermark_delay_seconds, time.time() - seconds) | {"dropped": dropped}
 
 
 def generate(spark: SparkSession, settings: Settings, rate: int, series: int) -> Any:
@@ -94,7 +95,7 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int) ->
     options = jvm.java.util.HashMap()
     for name, value in (jobs.kafka_of(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "5"}).items():
         options.put(name.removeprefix("kafka."), value)
-    arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, 1000 * settings.law.window_seconds)
+    arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, 1000 * settings.windowing.window_seconds)
     load = kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))
     load.start()
     return load

@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from app.demo import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
-from app.errors import InputError
+from app.cli.demo import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
 from app.simulator import Planned, Simulation, SimulatorSettings, Table, match, simulate
 from app.simulator.settings import DEFAULT_START
-from models.detector import Parameters, ShardDetector
-from models.incidents import CorrelationParameters, Correlator, Statement
-from models.series import Series, build, parse
-from models.watched import together
-from models.windows import Windows
+from models.core.series import Series, build, parse
+from models.core.windows import Windows
+from models.detection.detector import Parameters, ShardDetector
+from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.records.watched import together
+from pipelines.errors import InputError
 
 WINDOW_MS = 10_000
 LATENESS_MS, SKEW_MS = 15_000, 60_000

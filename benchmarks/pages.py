@@ -20,11 +20,11 @@ from typing import Any
 from elasticsearch import Elasticsearch
 from elasticsearch.helpers import parallel_bulk
 
-from app import dashboard
-from app.elasticsearch_schema import ensure_templates
-from app.ports import port_is_free
-from app.settings import Settings, load
-from app.stack import Stack, running_stack
+from app.core.ports import port_is_free
+from app.core.settings import Settings, load
+from app.embedded.stack import Stack, running_stack
+from app.runtime import dashboard
+from app.search.mappings import ensure_templates
 from benchmarks.deployment import say
 
 HOSTS, DAYS, DOCUMENTS = 1_000, 30, 1_000_000

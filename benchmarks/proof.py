@@ -28,15 +28,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from app import topics
-from app.producer import Outbox
-from app.settings import PROJECT, Settings, load
+from app.core.settings import PROJECT, Settings, load
+from app.embedded.stack import Addresses, Stack, running_stack
+from app.kafka import log_extents, topics
+from app.kafka.producer import Outbox
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
-from app.stack import Addresses, Stack, running_stack
 from benchmarks.deployment import beat, close_windows, machine, say
-from benchmarks.reached import share_read, ticked
-from pipelines import retention
+from benchmarks.reached import announced, share_read
 
 RESULTS = Path(__file__).parent / "results"
 WINDOW_SECONDS = 60
@@ -79,7 +78,7 @@ def settings_file(home: Path, jars: Path, servers: Addresses, chosen: Chosen) ->
         f"""
 home = "{home}"
 jar_folder = "{jars}"
-[law]
+[windowing]
 window_seconds = {WINDOW_SECONDS}
 shards = 8
 [topics]
@@ -170,7 +169,7 @@ def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, middle:
                 more = committed(settings) + chance.randint(1, MOST_BATCHES)
                 wait_for(lambda n=more: committed(settings) >= n, process, MOST_WAIT, None)
                 pause(chance.uniform(0.0, 4.0))
-            if ticked(settings) >= middle.at:
+            if announced(settings) >= middle.at:
                 with suppress(RuntimeError):  # there is another occasion, at the latest when they finish
                     middle.take(file)
             if process.poll() is not None:
@@ -188,9 +187,9 @@ def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, middle:
 def finish(file: Path, settings: Settings, last: int, middle: Middle) -> None:
     """Let the jobs come to the end: all windows, all statements, all documents; then stop them as one does."""
     with live_jobs(file) as process:
-        wait_for(lambda: ticked(settings) >= middle.at, process, 1800, "half of the windows")
+        wait_for(lambda: announced(settings) >= middle.at, process, 1800, "half of the windows")
         middle.take(file)
-        wait_for(lambda: ticked(settings) >= last, process, 1800, "the last window")
+        wait_for(lambda: announced(settings) >= last, process, 1800, "the last window")
         for job in ("correlate", "index"):
             wait_for(lambda j=job: caught_up(settings, j), process, 600, f"{job} to read all")
         process.send_signal(signal.SIGTERM)
@@ -211,12 +210,12 @@ class Middle:
             made = kappa(file, "savepoint", "create", "middle")
             self._report["savepoint"] = {name: made[name] for name in ("tick", "correlated", "series", "hash")}
             keep(file, self._report)
-            say(f"savepoint of the running jobs at {made['tick']}: {made['series']:,} series")
+            say(f"savepoint of the running jobs at {made['watermark']}: {made['series']:,} series")
 
 
 def committed(settings: Settings) -> int:
     """The number of extract's last batch."""
-    number = retention.newest(settings.checkpoint("extract") / "commits")
+    number = log_extents.newest(settings.checkpoint("extract") / "commits")
     return -1 if number is None else number
 
 
@@ -313,7 +312,7 @@ def prove(file: Path, settings: Settings, chosen: Chosen, report: dict[str, Any]
         report["read_when_last_killed"] = round(share_read(settings, "extract", topics.INPUTS), 3)
         keep(file, report)
     # A job that starts again knows no watermark of a partition before a record of it comes.
-    close_windows(settings, last + 1000 * (settings.law.watermark_delay_seconds + 10 * WINDOW_SECONDS))
+    close_windows(settings, last + 1000 * (settings.windowing.watermark_delay_seconds + 10 * WINDOW_SECONDS))
     finish(file, settings, last, middle)
     report["live_seconds"] = round(time.monotonic() - began, 1)
     say(f"live: {report['live_seconds']} s with {chosen.kills} kills")

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 
 from kafka import TopicPartition
 
-from app import gaps
-from app.settings import Settings
-from pipelines import retention
-from pipelines.retention import Partition
-from replay.indexed import least_tick_before
+from app.core.settings import Settings
+from app.kafka import data_loss, log_extents
+from app.kafka.log_extents import Partition
+from replay.indexed import least_watermark_before
 
 
 def ends_of(settings: Settings, kinds: Iterable[str]) -> dict[Partition, int]:
     """Where topics end now, by partition."""
-    with gaps.consumer_of(settings) as consumer:
+    with data_loss.consumer_of(settings) as consumer:
         names = [settings.topic(kind) for kind in kinds]
         parts = [TopicPartition(name, p) for name in names for p in consumer.partitions_for_topic(name) or ()]
         return {(part.topic, part.partition): end for part, end in consumer.end_offsets(parts).items()}
@@ -23,15 +22,15 @@ def ends_of(settings: Settings, kinds: Iterable[str]) -> dict[Partition, int]:
 
 def share_read(settings: Settings, job: str, kinds: Iterable[str]) -> float:
     """How much of its topics a job has done with: 1 for all of it."""
-    progress, ends = retention.progress_of(settings.checkpoint(job)), ends_of(settings, kinds)
+    progress, ends = log_extents.progress_of(settings.checkpoint(job)), ends_of(settings, kinds)
     if progress is None:
         return 0.0
     return sum(progress.offsets.get(key, 0) for key in ends) / max(1, sum(ends.values()))
 
 
-def ticked(settings: Settings) -> int:
+def announced(settings: Settings) -> int:
     """The last window end that every shard of detect has spoken for, ms; -1 where some shard has said nothing."""
     ends = ends_of(settings, ("novelties",))
-    with gaps.consumer_of(settings) as consumer:
-        found = least_tick_before(settings, consumer, "novelties", ends)
+    with data_loss.consumer_of(settings) as consumer:
+        found = least_watermark_before(settings, consumer, "novelties", ends)
     return -1 if found is None else found

@@ -9,14 +9,15 @@ import time
 
 from pyspark.sql import SparkSession
 
-from app import jobs, topics
-from app.settings import Settings
+from app.core.settings import Settings
+from app.kafka import topics
+from app.runtime import jobs
 from benchmarks.deployment import close_windows, far_ahead, say, telemetry
-from benchmarks.reached import share_read, ticked
+from benchmarks.reached import announced, share_read
 from benchmarks.throughput import RUNS, apart, plain
 from pipelines.runner import Runner
 from replay import run
-from replay.span import Asked
+from replay.slices import Asked
 
 MOST_SECONDS = 1_200.0
 
@@ -45,12 +46,12 @@ def replayed(spark: SparkSession, settings: Settings) -> float:
 
 def chained(spark: SparkSession, settings: Settings, last: int) -> float:
     """Seconds until extract, detect and correlate, running side by side, have all said their last of a window (ms)."""
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law, settings.spark.trigger_seconds)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, settings.spark.trigger_seconds)
     began = time.monotonic()
     try:
         for job in (jobs.extract_job(settings), jobs.detect_job(settings), jobs.correlate_job(settings)):
             runner.start(job)
-        while ticked(settings) < last or share_read(settings, "correlate", ("novelties",)) < 1.0:
+        while announced(settings) < last or share_read(settings, "correlate", ("novelties",)) < 1.0:
             runner.check_all()
             if time.monotonic() - began > MOST_SECONDS:
                 msg = f"the live chain took more than {MOST_SECONDS:.0f} s for what a replay does in one go"
@@ -73,7 +74,7 @@ def measure(spark: SparkSession, settings: Settings, events: int, series: int) -
         read.append(plain(spark, own, events, number))
         again = named(own, f"again-{number}")
         bounded.append(events / replayed(spark, again))
-        chain.append(events / chained(spark, named(own, f"live-{number}"), ticked(again)))
+        chain.append(events / chained(spark, named(own, f"live-{number}"), announced(again)))
         say(
             f"plain reading {read[-1][0]:,.0f}/s, with our options {read[-1][1]:,.0f}/s, "
             f"replay {bounded[-1]:,.0f}/s, live chain {chain[-1]:,.0f}/s"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models.detector import Parameters, ShardDetector
-from models.windows import Windows
-from replay.savepoint import Origin, ShardParts, load_shard, verify, write
+from models.core.windows import Windows
+from models.detection.detector import Parameters, ShardDetector
+from replay.savepoints.savepoint import Provenance, ShardParts, load_shard, verify, write
 
 START, WINDOW, WINDOWS = 1_767_571_200_000, 10_000, 12
 PER_HOST = 50
@@ -40,11 +40,11 @@ def measure(series: int, shards: int = 64) -> dict[str, float]:
     """Seconds to write, verify, load, and make detectors again; bytes of the files and of the state."""
     each = series // shards
     states = [shard_of(shard, each) for shard in range(shards)]
-    origin = Origin("bench", {}, {"telemetry": "telemetry", "logs": "logs"}, shards, "bench")
+    provenance = Provenance("bench", {}, {"telemetry": "telemetry", "logs": "logs"}, shards, "bench")
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home) / "savepoint"
         began = time.perf_counter()
-        manifest = write(folder, origin, iter(states), None)
+        manifest = write(folder, provenance, iter(states), None)
         written = time.perf_counter()
         problems = verify(folder)
         verified = time.perf_counter()

@@ -21,11 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.settings import PROJECT
+from app.core.settings import PROJECT
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
-from models.masks import MASKS
-from models.templates import masked, template_of
+from models.templates.extraction import masked, template_of
+from models.templates.masks import MASKS
 
 SHARED = PROJECT.parent / "shared"
 

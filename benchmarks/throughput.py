@@ -12,15 +12,15 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from app import jobs
-from app.settings import Settings
-from app.topics import create
+from app.core.settings import Settings
+from app.kafka.topics import create
+from app.runtime import jobs
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
-from models.detector import Parameters, ShardDetector
-from models.windows import Windows
-from pipelines import extract
-from pipelines.parts import joined
+from models.core.windows import Windows
+from models.detection.detector import Parameters, ShardDetector
+from pipelines.jobs import extract
 from pipelines.runner import Input, Job, Kafka, Runner
+from pipelines.state.state_packing import joined
 
 RUNS = 3
 # What Kafka's consumer does where nothing is said: reading plainly is measured with it, and with the jobs' own options.
@@ -29,11 +29,11 @@ LEARNING = 2  # batches, of a window each, in which all series are new or the ma
 
 
 def batches(spark: SparkSession, settings: Settings, job: Job, kafka: Kafka | None = None) -> list[tuple[int, float]]:
-    """Records and seconds of each batch that a job takes over all that is in its inputs. Raises LawBroken for a dropped row.
+    """Records and seconds of each batch that a job takes over all that is in its inputs. Raises DeterminismViolation for a dropped row.
 
     Starting the job is left out: it happens once in the life of a deployment, and here it would be a tenth of the whole.
     """
-    runner = Runner(spark, kafka or jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, kafka or jobs.kafka_of(settings), settings.windowing)
     try:
         query = runner.run_to_end(job)
         return [(b["numInputRows"], b["durationMs"]["triggerExecution"] / 1000) for b in query.recentProgress]
@@ -77,7 +77,7 @@ def plain(spark: SparkSession, settings: Settings, events: int, number: int) -> 
 
 def plain_job(settings: Settings, name: str) -> Job:
     """Read telemetry without looking at it, partition by partition as `extract` does."""
-    source = Input((settings.topic("telemetry"),), tuple(range(PARTITIONS)), settings.law.watermark_delay_seconds)
+    source = Input((settings.topic("telemetry"),), tuple(range(PARTITIONS)), settings.windowing.watermark_delay_seconds)
     return Job(
         name=f"plain-{name}",
         inputs=(source,),
@@ -142,7 +142,7 @@ def detection(spark: SparkSession, settings: Settings, series: int, windows: int
     def produce(start: int, count: int) -> None:
         for w in range(start, start + count):
             end = first + w * 10_000
-            write(own, extract.records(closed(spark, series, end), [end], own.law, topics, PARTITIONS))
+            write(own, extract.records(closed(spark, series, end), [end], own.windowing, topics, PARTITIONS))
 
     say(f"detect: {LEARNING} windows to learn {series:,} series, {windows} more")
     produce(0, LEARNING + windows)
@@ -178,7 +178,7 @@ def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:
     first = 1_800_000_000_000
     for w in range(windows):
         end = first + w * 10_000
-        write(own, extract.records(closed(spark, series, end), [end], own.law, topics, PARTITIONS))
+        write(own, extract.records(closed(spark, series, end), [end], own.windowing, topics, PARTITIONS))
     timed(spark, own, jobs.detect_job(own))
     job = jobs.index_job(own, threading.Event().wait)
     seconds = timed(spark, own, job)

@@ -13,7 +13,7 @@ from dashboards.commands import CommandError
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import Label
 from dashboards.words import clock, plain
-from models.labels import EXPECTED, FALSE_ALARM, MOST_AUTHOR, MOST_COMMENT, TRUE
+from models.detection.labels import EXPECTED, FALSE_ALARM, MOST_AUTHOR, MOST_COMMENT, TRUE
 
 SAYS = {
     TRUE: "True: this was worth knowing",

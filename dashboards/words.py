@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from models.reasons import number as short
-from models.series import parse
+from models.core.series import parse
+from models.detection.reasons import number as short
 
 # A row of a frame, or anything else that is read by column names.
 Row = Mapping[str, Any] | pd.Series

@@ -3,7 +3,7 @@
 A script of its own, because Python puts the script's folder in front of its path: from `app/` its modules would have two names.
 """
 
-from app.cli import main
+from app.cli.main import main
 
 if __name__ == "__main__":
     main()

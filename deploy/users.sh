@@ -1,6 +1,6 @@
 #!/bin/bash
 # One shot, in the image of Elasticsearch: sets the password of Kibana's own user, and makes the user `kappa` with a role that
-# may do what `app/elasticsearch_schema.py` and `app/aliases.py` do, and read. Doing it again changes nothing.
+# may do what `app/search/mappings.py` and `app/search/aliases.py` do, and read. Doing it again changes nothing.
 set -euo pipefail
 
 ask() { # METHOD PATH BODY: exit code 22 where Elasticsearch refuses. The password is not on the command line, which others see.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from app import errors
-from app.errors import KappaError
+from pipelines import errors
+from pipelines.errors import KappaError
 
 # A traceback ends in the exception's name and message. Spark indents traces that it quotes in others.
-RAISED = re.compile(r"^\s*(?:\w+: )*app\.errors\.(\w+): (.+)$", re.M)
+RAISED = re.compile(r"^\s*(?:\w+: )*pipelines\.errors\.(\w+): (.+)$", re.M)
 DELETED = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
 
 

@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
-from app.errors import LawBroken
 from pipelines import failures
-from pipelines.law import Law
+from pipelines.errors import DeterminismViolation
+from pipelines.windowing import WindowingConfig
 
 log = structlog.get_logger()
 
@@ -220,12 +220,12 @@ class Runner:
         self,
         spark: SparkSession,
         kafka: Kafka,
-        law: Law,
+        windowing: WindowingConfig,
         trigger_seconds: float = 1.0,
         on_progress: Callable[[str, Progress], None] | None = None,
         on_idle: Callable[[str], None] | None = None,
     ) -> None:
-        self._spark, self._kafka, self._law = spark, kafka, law
+        self._spark, self._kafka, self._law = spark, kafka, windowing
         self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
         self._watch = Watch(on_progress, on_idle)
         self._queries: dict[str, StreamingQuery] = {}
@@ -265,13 +265,13 @@ class Runner:
     def wait(
         self, stopping: threading.Event, poll_seconds: float = 0.5, also: Callable[[], None] = lambda: None
     ) -> None:
-        """Watch over the jobs until told to stop; call `also` now and then. Raises LawBroken, or what ended a job."""
+        """Watch over the jobs until told to stop; call `also` now and then. Raises DeterminismViolation, or what ended a job."""
         while not stopping.wait(poll_seconds):
             also()
             self.check_all()
 
     def check_all(self) -> None:
-        """Raise LawBroken, or what ended a job. One that a busy machine has kept from beginning is started again."""
+        """Raise DeterminismViolation, or what ended a job. One that a busy machine has kept from beginning is started again."""
         for name, query in self.queries.items():
             error = query.exception()
             late = error is not None and failures.is_of_a_late_worker(error)
@@ -288,7 +288,7 @@ class Runner:
                 f"{query.name}: {self.dropped_by_watermark} rows were dropped by the watermark, wanted 0: the topic's "
                 "append times go back by more than disorder_seconds; raise it and replay"
             )
-            raise LawBroken(msg)
+            raise DeterminismViolation(msg)
         error = query.exception()
         if error is not None:
             ours = failures.of_ours(error)

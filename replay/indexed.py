@@ -14,15 +14,15 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, TopicPartition
 
-from app import gaps, serving
-from app.settings import Settings
-from pipelines import retention
-from pipelines.retention import Partition
-from replay.span import down
+from app.core.settings import Settings
+from app.kafka import data_loss, log_extents
+from app.kafka.log_extents import Partition
+from app.versions import serving
+from replay.slices import down
 
 FIRST_LOOK = 500  # records before an offset; four times as many each time that a tick is missing
 SILENT_POLLS = 10
-TICK = b'{"tick"'
+WATERMARK = b'{"tick"'
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Indexed:
     def left(self) -> int:
         """How many records up to the next tick `index` has not committed."""
         wanted = self._ahead[1] if self._ahead is not None else self.ends()
-        read = retention.progress_of(self.settings.checkpoint("index"))
+        read = log_extents.progress_of(self.settings.checkpoint("index"))
         offsets = {} if read is None else read.offsets
         return sum(max(0, end - offsets.get(part, 0)) for part, end in wanted.items())
 
@@ -70,46 +70,48 @@ class Indexed:
 
 def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
     """The last tick up to which every job has written its results, and knows that it has; None before there is one."""
-    marks = [retention.watermark_of(path) for path in extract_checkpoints(settings)]
-    marks.append(least_tick(settings, consumer, "novelties", "correlate"))
+    marks = [log_extents.watermark_of(path) for path in extract_checkpoints(settings)]
+    marks.append(least_watermark(settings, consumer, "novelties", "correlate"))
     if settings.index.scores:
-        marks.append(least_tick(settings, consumer, "statistics", "detect"))
+        marks.append(least_watermark(settings, consumer, "statistics", "detect"))
     found = [mark for mark in marks if mark is not None]
-    return down(settings.law, min(found)) if len(found) == len(marks) else None
+    return down(settings.windowing, min(found)) if len(found) == len(marks) else None
 
 
 def extract_checkpoints(settings: Settings) -> list[Path]:
     """Where the version's extract jobs keep how far they are."""
     kept = serving.pinned(settings, settings.version) or {}
-    origins = int(kept.get("extract", {}).get("origins", 1))
+    instances = int(kept.get("extract", {}).get("instances", 1))
     return [
-        path for origin in range(origins) for path in gaps.checkpoints(settings, ["extract"], origin, origins).values()
+        path
+        for instance in range(instances)
+        for path in data_loss.checkpoints(settings, ["extract"], instance, instances).values()
     ]
 
 
-def least_tick(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
+def least_watermark(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
     """The last tick that a job has read of every shard and origin in a topic; None while one is missing."""
-    read = retention.progress_of(settings.checkpoint(job))
-    return None if read is None else least_tick_before(settings, consumer, kind, read.offsets)
+    read = log_extents.progress_of(settings.checkpoint(job))
+    return None if read is None else least_watermark_before(settings, consumer, kind, read.offsets)
 
 
-def least_tick_before(
+def least_watermark_before(
     settings: Settings, consumer: KafkaConsumer, kind: str, offsets: Mapping[Partition, int]
 ) -> int | None:
     """The last tick of every shard and origin that stands before these offsets of a topic; None while one is missing."""
-    topic, shards, partitions = settings.topic(kind), settings.law.shards, settings.topics.partitions
-    ticks: dict[tuple[int, int], int] = {}
+    topic, shards, partitions = settings.topic(kind), settings.windowing.shards, settings.topics.partitions
+    watermarks: dict[tuple[int, int], int] = {}
     for partition in range(partitions):
         offset = offsets.get((topic, partition), 0)
         own = len(range(partition, shards, partitions))
-        found = last_ticks(settings, consumer, TopicPartition(topic, partition), offset, own)
+        found = last_watermarks(settings, consumer, TopicPartition(topic, partition), offset, own)
         if found is None:
             return None
-        ticks |= found
-    return min(ticks.values(), default=None)
+        watermarks |= found
+    return min(watermarks.values(), default=None)
 
 
-def last_ticks(
+def last_watermarks(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, offset: int, shards: int
 ) -> dict[tuple[int, int], int] | None:
     """The last tick before an offset of each of a partition's shards and their origins; None where one has none."""
@@ -118,18 +120,18 @@ def last_ticks(
     while shards and first > begin:
         first = max(begin, offset - look)
         found: dict[tuple[int, int], int] = {}
-        origins = 1
-        for tick in ticks_between(settings, consumer, at, first, offset):
-            key = tick["shard"], tick.get("origin", 0)
-            found[key] = max(tick["tick"], found.get(key, -1))
-            origins = max(origins, tick.get("origins", 1))
-        if len(found) == shards * origins:
+        instances = 1
+        for watermark in watermarks_between(settings, consumer, at, first, offset):
+            key = watermark["shard"], watermark.get("origin", 0)
+            found[key] = max(watermark["tick"], found.get(key, -1))
+            instances = max(instances, watermark.get("origins", 1))
+        if len(found) == shards * instances:
             return found
         look *= 4
     return None if shards else {}
 
 
-def ticks_between(
+def watermarks_between(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, first: int, end: int
 ) -> Iterator[Mapping[str, int]]:
     """The ticks of a partition from an offset up to another one."""
@@ -140,7 +142,7 @@ def ticks_between(
         polled = [record for batch in consumer.poll(timeout_ms=1000, max_records=5000).values() for record in batch]
         silent = 0 if polled else silent + 1
         if silent >= SILENT_POLLS:
-            raise gaps.unavailable(settings, TimeoutError())
+            raise data_loss.unavailable(settings, TimeoutError())
         for record in polled:
-            if record.offset < end and record.value is not None and record.value.startswith(TICK):
+            if record.offset < end and record.value is not None and record.value.startswith(WATERMARK):
                 yield json.loads(record.value)

@@ -2,7 +2,7 @@
 
     1. the candidate's jobs run here, from where they ended, unless another process runs them
     2. the tick: everything up to it is indexed of the version that serves, and of the candidate as well
-    3. the term is written (`app.serving`): from here on the promotion has happened, and live jobs go over
+    3. the term is written (`app.versions.serving`): from here on the promotion has happened, and live jobs go over
     4. the aliases follow; whoever finds that they do not yet, does it: this again, or the live jobs' `index`
 
 Up to 3 nothing has changed for anybody, so a promotion that was broken off is simply begun again, and goes on from the
@@ -18,25 +18,28 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from app import aliases, beginning, gaps, jobs, serving, version_locks
-from app import run as live
-from app.errors import InputError
-from app.file_lock import file_lock
-from app.health import Health
-from app.serving import Serving
-from app.settings import Settings
-from app.spark import session
-from pipelines.law import MILLIS
-from pipelines.retention import moment
+from app.core.file_lock import file_lock
+from app.core.settings import Settings
+from app.kafka import data_loss
+from app.kafka.log_extents import moment
+from app.runtime import jobs
+from app.runtime import run as live
+from app.runtime.health import Health
+from app.runtime.spark import session
+from app.search import aliases
+from app.versions import locks, serving, start_position
+from app.versions.serving import Serving
+from pipelines.errors import InputError
+from pipelines.windowing import MILLIS
 from replay import run as replays
-from replay import savepoint
 from replay.indexed import Indexed, extract_checkpoints
+from replay.savepoints import savepoint
 
 CLOSE_SECONDS = 60  # of event time: as near as this, the candidate goes for the tick where the other one is now
 POLL_SECONDS = 1.0
 TAKEN_OVER_SECONDS = 60.0
 LOOK_SECONDS = 20.0
-SAME = ("law", "topics", "extract")  # of the configuration: what both versions must have in common
+SAME = ("windowing", "topics", "extract")  # of the configuration: what both versions must have in common
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Plan:
     @property
     def least(self) -> int | None:
         """The tick before which no term may begin; None where any will do."""
-        known = [tick for tick in (self.covers_from, self.terms.terms[-1].after) if tick is not None]
+        known = [watermark for watermark in (self.covers_from, self.terms.terms[-1].after) if watermark is not None]
         return max(known, default=None)
 
 
@@ -85,7 +88,7 @@ def plan(settings: Settings, version: str, report: Report = nothing) -> Plan:
     """Look whether a version can take over. Changes nothing.
 
     Raises InputError for one that is not known, has an unfinished replay, or has another law, other topics or shards;
-    LawBroken where the log no longer reaches back to where it ended.
+    DeterminismViolation where the log no longer reaches back to where it ended.
     """
     terms = serving.read(settings.home)
     old = serving.as_pinned(settings, terms.version)
@@ -116,7 +119,7 @@ def plan_back(settings: Settings, to: str | None, report: Report = nothing) -> P
     if version not in terms.versions:
         msg = f"version {version} has never served; wanted {others(terms)}, or `kappa replay promote {version}`"
         raise InputError(msg)
-    if not beginning.kept_jobs(settings.model_copy(update={"version": version})):
+    if not start_position.kept_jobs(settings.model_copy(update={"version": version})):
         msg = f"the checkpoints of version {version} are gone; replay under another name, and promote that"
         raise InputError(msg)
     return plan(settings, version, report)
@@ -131,7 +134,7 @@ def check_known(new: Settings) -> None:
     """Raise InputError for a version that was neither replayed to the end nor ever run."""
     if replays.read_manifest(replays.folder_of(new)) is not None:
         replays.end_of(new)
-    elif not beginning.kept_jobs(new) or serving.pinned(new, new.version) is None:
+    elif not start_position.kept_jobs(new) or serving.pinned(new, new.version) is None:
         known = sorted({p.parent.name for p in (new.home / "replays").glob("*/manifest.json")} | {*serving.begun(new)})
         msg = f"no version {new.version!r}: it was neither replayed nor run; there are {', '.join(known) or 'none'}"
         raise InputError(msg)
@@ -141,7 +144,7 @@ def check_same(old: Settings, new: Settings) -> None:
     """Raise InputError where a version cannot go on in the place of the other one, or under these settings."""
     own = serving.pinned(new, new.version)
     if own is not None:
-        live.pin_configuration(new, int(own.get("extract", {}).get("origins", 1)))
+        live.pin_configuration(new, int(own.get("extract", {}).get("instances", 1)))
     other = serving.pinned(old, old.version)
     if own is None or other is None:
         return
@@ -157,29 +160,29 @@ def check_same(old: Settings, new: Settings) -> None:
 
 
 def check_reach(new: Settings) -> None:
-    """Raise InputError or LawBroken where the log no longer reaches back to where a version ended."""
-    if beginning.kept_jobs(new):
-        gaps.before_start(new, gaps.checkpoints(new, jobs.NAMES))
-    elif beginning.beginning(new) is None:
+    """Raise InputError or DeterminismViolation where the log no longer reaches back to where a version ended."""
+    if start_position.kept_jobs(new):
+        data_loss.before_start(new, data_loss.checkpoints(new, jobs.NAMES))
+    elif start_position.beginning(new) is None:
         folder = replays.end_of(new)
         replays.check_savepoint(new, folder)
-        beginning.first_of(new, int(savepoint.read_manifest(folder)["tick"]))
+        start_position.first_of(new, int(savepoint.read_manifest(folder)["tick"]))
 
 
 def covers_from(new: Settings) -> int | None:
     """The tick after which a version has results, epoch ms; None where it has them from the beginning."""
-    begun, kept = beginning.beginning(new), replays.read_manifest(replays.folder_of(new))
+    begun, kept = start_position.beginning(new), replays.read_manifest(replays.folder_of(new))
     if kept is None:
-        return None if begun is None else begun.tick
-    if begun is not None and begun.tick > int(kept["whole"]["until"]):
-        return begun.tick  # begun anew later: between the two there is nothing
+        return None if begun is None else begun.watermark
+    if begun is not None and begun.watermark > int(kept["whole"]["until"]):
+        return begun.watermark  # begun anew later: between the two there is nothing
     after = kept["whole"]["after"]
     return None if after is None else int(after)
 
 
 def is_first(old: Settings, terms: Serving) -> bool:
     """Whether the version that should serve has never run."""
-    return terms == Serving() and not beginning.kept_jobs(old) and serving.pinned(old, old.version) is None
+    return terms == Serving() and not start_position.kept_jobs(old) and serving.pinned(old, old.version) is None
 
 
 def shown(what: Plan) -> dict[str, Any]:
@@ -196,15 +199,15 @@ def shown(what: Plan) -> dict[str, Any]:
         "reached_time": moment(reached, "no tick yet"),
         "previous_reached": other,
         "previous_reached_time": moment(other, "no tick yet"),
-        "previous_running": bool(version_locks.busy(what.old, names_of(what.old))),
+        "previous_running": bool(locks.busy(what.old, names_of(what.old))),
     }
 
 
 def reached_by(settings: Settings) -> int | None:
     """The last tick of a version that is indexed; while its jobs run, `index` is always a batch behind: waits for it."""
-    with gaps.consumer_of(settings) as consumer:
+    with data_loss.consumer_of(settings) as consumer:
         look, deadline = Indexed(settings, consumer), time.monotonic() + LOOK_SECONDS
-        while look.look() is None and version_locks.busy(settings, ["index"]) and time.monotonic() < deadline:
+        while look.look() is None and locks.busy(settings, ["index"]) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return look.done
 
@@ -234,7 +237,7 @@ def take_over(
             msg = "the terms have changed meanwhile, by another promotion; look with `kappa replay list`, and try again"
             raise InputError(msg)
         began = time.monotonic()
-        followed = bool(version_locks.busy(what.old, names_of(what.old)))
+        followed = bool(locks.busy(what.old, names_of(what.old)))
         if what.first:
             after = None
             switch(what, after)
@@ -250,7 +253,7 @@ def again(new: Settings, terms: Serving, report: Report) -> dict[str, Any]:
     report(f"version {new.version} serves already" + ("" if terms.aliased else "; the aliases follow now"))
     follow(new)
     after = terms.terms[-1].after
-    return made(new, terms.previous, after, 0.0, bool(version_locks.busy(new, names_of(new)))) | {"already": True}
+    return made(new, terms.previous, after, 0.0, bool(locks.busy(new, names_of(new)))) | {"already": True}
 
 
 def made(new: Settings, previous: str | None, after: int | None, seconds: float, running: bool) -> dict[str, Any]:
@@ -276,7 +279,7 @@ def caught_up(what: Plan, stopping: threading.Event, watching: Watching, report:
     with ExitStack() as stack:
         finish_index(what.old, report)
         check = stack.enter_context(candidate(what.new, report))
-        consumer = stack.enter_context(gaps.consumer_of(what.old))
+        consumer = stack.enter_context(data_loss.consumer_of(what.old))
         follower = Meeting(what, Indexed(what.old, consumer), Indexed(what.new, consumer))
         while not stopping.wait(POLL_SECONDS):
             check()
@@ -303,13 +306,13 @@ class Meeting:
         old, new = self.old.look(), self.new.look()
         if self.agreed is None and self.may_be(old) and old is not None and new is not None:
             self.agreed = old if old - new <= CLOSE_SECONDS * MILLIS else None
-        if not self.may_be(old) and not version_locks.busy(self.what.old, names_of(self.what.old)):
+        if not self.may_be(old) and not locks.busy(self.what.old, names_of(self.what.old)):
             self.refuse(old)
         return Step(old, new, self.agreed)
 
-    def may_be(self, tick: int | None) -> bool:
+    def may_be(self, watermark: int | None) -> bool:
         """Whether the term may begin after a tick."""
-        return tick is not None and (self.what.least is None or tick >= self.what.least)
+        return watermark is not None and (self.what.least is None or watermark >= self.what.least)
 
     def refuse(self, old: int | None) -> None:
         """Raise InputError: the version that serves will never reach the windows that the candidate has."""
@@ -318,7 +321,7 @@ class Meeting:
             msg = f"the jobs of version {one} were stopped meanwhile, before all was indexed; nothing has changed: run it again"
             raise InputError(msg)
         msg = (
-            f"version {one} stopped at {moment(old, 'no tick')}, version {other} may serve after "
+            f"version {one} stopped at {moment(old, 'no watermark')}, version {other} may serve after "
             f"{moment(self.what.least, 'the beginning')}: windows between would be missing; start `kappa run all --version "
             f"{one}`, or replay from earlier"
         )
@@ -327,17 +330,17 @@ class Meeting:
 
 def finish_index(old: Settings, report: Report) -> None:
     """Index what a version has written whose `index` nobody runs. Raises InputError where its other jobs are run."""
-    with version_locks.taken(old, ["index"]) as busy:
+    with locks.taken(old, ["index"]) as busy:
         if busy:
             return
-        others = version_locks.busy(old, [name for name in names_of(old) if name != "index"])
+        others = locks.busy(old, [name for name in names_of(old) if name != "index"])
         if others:
             msg = (
                 f"version {old.version}: {', '.join(others)} run, index does not, so Elasticsearch falls behind; start "
                 f"`kappa run index`, then try again"
             )
             raise InputError(msg)
-        with gaps.consumer_of(old) as consumer:
+        with data_loss.consumer_of(old) as consumer:
             left = Indexed(old, consumer).left()
         if left:
             report(f"nobody indexes version {old.version}: indexing the {left:,} records that it has written")
@@ -351,10 +354,10 @@ def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
     Where another process runs all of them, it is left alone. Raises InputError where it runs some of them.
     """
     names = names_of(new)
-    with version_locks.taken(new, names) as busy:
+    with locks.taken(new, names) as busy:
         if not busy and len(names) == len(jobs.NAMES):
             report(f"running the jobs of version {new.version} until it has caught up")
-            beginning.go_on_after_replay(new, report)
+            start_position.go_on_after_replay(new, report)
             session(new, "kappa-promote", report)
             health = Health(new.health.stale_seconds)
             with live.started_jobs(new, jobs.NAMES, health, report=report) as runner:
@@ -368,7 +371,7 @@ def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
 def check_run_elsewhere(new: Settings) -> None:
     """Raise InputError where not all jobs of a version run."""
     names = names_of(new)
-    missing = sorted(set(names) - set(version_locks.busy(new, names)))
+    missing = sorted(set(names) - set(locks.busy(new, names)))
     if missing:
         msg = (
             f"nobody runs {', '.join(missing)} of version {new.version}, and not all of its jobs can be run here: start them "
@@ -397,7 +400,7 @@ def follow(new: Settings) -> None:
 def is_run(new: Settings, stopping: threading.Event, wait_seconds: float) -> bool:
     """Whether some process runs a version. One that ran the version of before takes a moment to take it over."""
     deadline = time.monotonic() + wait_seconds
-    while not version_locks.busy(new, names_of(new)):
+    while not locks.busy(new, names_of(new)):
         if time.monotonic() >= deadline or stopping.wait(POLL_SECONDS):
             return False
     return True

@@ -21,16 +21,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from app import run as live
-from app import topics
-from app.errors import InputError, LawBroken
-from app.serving import read_object
-from app.settings import Settings
-from app.whole_files import keep_json
-from replay import savepoint
-from replay.bounded import Work, run_slice
-from replay.savepoint import Origin
-from replay.span import Asked, Slice, resolve, slices
+from app.core.atomic_files import keep_json
+from app.core.settings import Settings
+from app.kafka import topics
+from app.runtime import run as live
+from app.versions.serving import read_object
+from pipelines.errors import DeterminismViolation, InputError
+from replay.savepoints import savepoint
+from replay.savepoints.savepoint import Provenance
+from replay.slice_run import Work, run_slice
+from replay.slices import Asked, Slice, resolve, slices
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -91,10 +91,10 @@ def plan(settings: Settings, asked: Asked, begin: Path | None, slice_records: in
         raise InputError(msg)
     if begin is not None:
         check_savepoint(settings, begin)
-        tick = int(savepoint.read_manifest(begin)["tick"])
-        asked = Asked(from_ms=tick, to_ms=asked.to_ms, to_offsets=asked.to_offsets)
-    whole = resolve(settings, settings.law, asked)
-    return Plan(settings, whole, slices(settings, settings.law, whole, slice_records), begin)
+        watermark = int(savepoint.read_manifest(begin)["tick"])
+        asked = Asked(from_ms=watermark, to_ms=asked.to_ms, to_offsets=asked.to_offsets)
+    whole = resolve(settings, settings.windowing, asked)
+    return Plan(settings, whole, slices(settings, settings.windowing, whole, slice_records), begin)
 
 
 def check_savepoint(settings: Settings, folder: Path) -> None:
@@ -108,12 +108,13 @@ def check_savepoint(settings: Settings, folder: Path) -> None:
     if manifest["topics"] != own:
         msg = f"savepoint {folder.name} is of topics {manifest['topics']}, the settings say {own}; wanted the same log"
         raise InputError(msg)
-    if manifest["shards"] != settings.law.shards:
-        msg = f"savepoint {folder.name} has {manifest['shards']} shards, the settings say {settings.law.shards}; set law.shards"
+    if manifest["shards"] != settings.windowing.shards:
+        msg = f"savepoint {folder.name} has {manifest['shards']} shards, the settings say {settings.windowing.shards}; set windowing.shards"
         raise InputError(msg)
-    length = manifest["configuration"]["law"]["window_seconds"]
-    if length != settings.law.window_seconds:
-        msg = f"savepoint {folder.name} has windows of {length} s, the settings say {settings.law.window_seconds} s; set law.window_seconds"
+    length = manifest["configuration"]["windowing"]["window_seconds"]
+    if length != settings.windowing.window_seconds:
+        own_length = settings.windowing.window_seconds
+        msg = f"savepoint {folder.name} has windows of {length} s, the settings say {own_length} s; set windowing.window_seconds"
         raise InputError(msg)
 
 
@@ -206,14 +207,14 @@ def replay(
 
 def working(spark: SparkSession, what: Plan, partitions: int | None, *, write: bool) -> Work:
     own = what.settings
-    origin = Origin(
+    provenance = Provenance(
         version=own.version,
         configuration=live.depended_on(own),
         topics={kind: own.topic(kind) for kind in topics.INPUTS},
-        shards=own.law.shards,
+        shards=own.windowing.shards,
         code_version=metadata.version("kappa-novelty"),
     )
-    return Work(spark, own, own.law, origin, partitions or spark.sparkContext.defaultParallelism, write)
+    return Work(spark, own, own.windowing, provenance, partitions or spark.sparkContext.defaultParallelism, write)
 
 
 def with_report(work: Work, manifest: Mapping[str, Any], watching: Watching) -> Work:
@@ -221,8 +222,8 @@ def with_report(work: Work, manifest: Mapping[str, Any], watching: Watching) -> 
     return Work(
         work.spark,
         work.settings,
-        work.law,
-        work.origin,
+        work.windowing,
+        work.provenance,
         work.partitions,
         work.write,
         lambda doing: watching(step_of(manifest, doing)),
@@ -264,7 +265,7 @@ def totals(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def check_again(
     spark: SparkSession, what: Plan, manifest: dict[str, Any], partitions: int | None, watching: Watching
 ) -> dict[str, Any]:
-    """Run a complete manifest once more, writing nothing but scratch state. Raises LawBroken where something differs."""
+    """Run a complete manifest once more, writing nothing but scratch state. Raises DeterminismViolation where something differs."""
     folder = folder_of(what.settings)
     scratch = folder / "again"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -281,7 +282,7 @@ def check_again(
                         f"version {manifest['version']}, slice {number}: {kind} came to {found['digests'][kind]}, the "
                         f"first run to {digest}; wanted the same bytes: was the log changed, or the code?"
                     )
-                    raise LawBroken(msg)
+                    raise DeterminismViolation(msg)
             again["slices"][number]["done"] = True
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 
-from app import serving, topics
-from app.elasticsearch_schema import drop_version, holders
-from app.errors import InputError
-from app.jobs import elastic_of
-from app.settings import Settings
+from app.core.settings import Settings
+from app.kafka import topics
+from app.runtime.jobs import elastic_of
+from app.search.mappings import drop_version, holders
+from app.versions import serving
+from pipelines.errors import InputError
 from replay.run import folder_of
 
 KINDS = ("scores", "novelties", "incidents", "pipeline")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from app.settings import PROJECT
+from app.core.settings import PROJECT
 
 TEXT = (PROJECT / "docker-compose.yml").read_text()
 COMPOSE: dict[str, Any] = YAML(typ="safe").load(TEXT)

@@ -10,7 +10,7 @@ import structlog
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from app.settings import PROJECT, Settings, load
+from app.core.settings import PROJECT, Settings, load
 
 # Times belong in `make bench`: a busy machine must not fail a property.
 settings.register_profile("kappa", deadline=None)
@@ -38,7 +38,7 @@ def own_process_state() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The product's own session, with the Kafka connector, in a folder of its own."""
-    from app.spark import session
+    from app.runtime.spark import session
 
     started = session(Settings(home=tmp_path_factory.mktemp("home"), jar_folder=JARS))
     yield started

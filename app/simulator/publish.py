@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from app.errors import ServiceUnavailable
-from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
 from app.simulator.simulation import Batch, Block, Simulation
+from pipelines.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -250,7 +250,7 @@ def live(
 ) -> Sent:
     """Send what arrives from `begin` on (None: the start of the simulation), each record at its time of arrival.
 
-    Returns when the simulation is over or `stop` is set. Heartbeats are left to `app.collector.Heartbeats` unless asked
+    Returns when the simulation is over or `stop` is set. Heartbeats are left to `app.collector.collector.Heartbeats` unless asked
     for. Raises ServiceUnavailable when Kafka does not take the records.
     """
     first = simulation.settings.start if begin is None else begin

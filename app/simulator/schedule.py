@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from app.errors import InputError
 from app.simulator.fleet import Fleet, Vm, build_fleet
 from app.simulator.rhythm import generator
 from app.simulator.settings import CHANGES, FAULTS, SLOW, Planned, SimulatorSettings
+from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

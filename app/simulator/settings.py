@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.errors import SettingsError
+from app.core.errors import SettingsError
 
 GENERATOR_VERSION = 1
 DEFAULT_START = 1_767_571_200_000  # Monday 2026-01-05T00:00:00Z

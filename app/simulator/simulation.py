@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.errors import StackError
+from app.core.errors import StackError
 from app.simulator import logs, telemetry
 from app.simulator.disorder import LATE_MOST_MS, LATENESS_MS
 from app.simulator.faults import CLOCK_ERROR_MS, effects_of

@@ -13,7 +13,7 @@ from app.simulator.fleet import profile
 from app.simulator.logs import Lines
 from app.simulator.metrics import PHYSICAL_METRICS, SERVICE_METRICS, VM_METRICS, Metric
 from app.simulator.rhythm import generator
-from models.series import Series, build
+from models.core.series import Series, build
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

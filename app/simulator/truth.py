@@ -12,7 +12,7 @@ from app.simulator.faults import stuck_metric
 from app.simulator.metrics import PHYSICAL_METRICS, SERVICE_METRICS, VM_METRICS, Metric
 from app.simulator.telemetry import series_name
 from app.simulator.vocabulary import TEMPLATES, Template, extra_templates, released_templates
-from models.series import Series, build
+from models.core.series import Series, build
 
 if TYPE_CHECKING:
     from app.simulator.fleet import Fleet

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from app.errors import InputError
 from app.simulator.settings import GENERATOR_VERSION
 from app.simulator.simulation import TOPICS, Simulation
 from app.simulator.truth import header
+from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,10 +19,10 @@ import pyarrow as pa
 from models.challengers.classes import Kind
 from models.challengers.judges import Judge, judge_of
 from models.challengers.tail import nats
-from models.parameters import LEAST_ROWS
-from models.rarity import Ints
-from models.store import part, read_part
-from models.windows import Floats
+from models.core.parameters import LEAST_ROWS
+from models.core.store import part, read_part
+from models.core.windows import Floats
+from models.stats.rarity import Ints
 
 PART = "challengers"
 ADOPTED_ROWS = 60  # what is kept of the values when a new level is adopted

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import calibration
 from models.challengers.classes import resolve
 from models.challengers.memory import ADOPTED_ROWS, Memories, Memory
-from models.parameters import Parameters
-from models.rarity import Ints
-from models.univariate import LARGEST, Univariate, UnivariateAnswers
-from models.univariate_parameters import UnivariateParameters
-from models.univariate_state import UnivariateState
-from models.windows import Floats
+from models.core.parameters import Parameters
+from models.core.windows import Floats
+from models.stats import reference_distribution
+from models.stats.rarity import Ints
+from models.univariate.model import LARGEST, Univariate, UnivariateAnswers
+from models.univariate.parameters import UnivariateParameters
+from models.univariate.univariate_state import UnivariateState
 
 
 class ChallengedUnivariate(Univariate):
@@ -56,7 +56,7 @@ class ChallengedUnivariate(Univariate):
             dtype=np.float64,
         )
         found[np.isnan(answers.base)] = np.nan  # both warm up
-        return replace(answers, base=found, score=found, health=calibration.joined(found))
+        return replace(answers, base=found, score=found, health=reference_distribution.joined(found))
 
     def copied(self, rows: Ints) -> dict[str, NDArray[Any]]:
         """As the model's; what the challenger knows of them is kept here until the next call."""

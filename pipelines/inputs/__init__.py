@@ -26,7 +26,7 @@ from pipelines.inputs.fields import (
     unquoted,
 )
 from pipelines.inputs.labels import label_lines
-from pipelines.masking import template_of
+from pipelines.inputs.masking import template_of
 
 __all__ = ["label_lines", "log_lines", "telemetry_points"]
 

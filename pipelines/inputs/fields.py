@@ -98,7 +98,7 @@ def number(text: Column) -> Column:
 
 
 def quoted(part: Column) -> Column:
-    """A part of a series' name as `models.series.quote` writes it."""
+    """A part of a series' name as `models.core.series.quote` writes it."""
     return F.replace(F.replace(part, F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F"))
 
 

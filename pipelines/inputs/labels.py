@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from models.labels import FIRST, LABELS
+from models.detection.labels import FIRST, LABELS
 from pipelines.inputs.fields import HEARTBEAT, known
 
 MEMBERS = "label string, series array<string>, heartbeat string"

@@ -86,7 +86,7 @@ abstract class FlatRecord implements UDF1 {
     return text != null && text.length() > 0 && text.length() <= MAX_NAME && clean(text);
   }
 
-  /** A part of a series' name, as models.series.quote writes it. */
+  /** A part of a series' name, as models.core.series.quote writes it. */
   static void quote(StringBuilder name, String part) {
     if (part.indexOf('/') < 0 && part.indexOf('%') < 0) {
       name.append(part);

@@ -17,7 +17,7 @@ import org.apache.spark.sql.RowFactory;
  * each window and series, and every other record as it is.
  *
  * <p>Sums and records have the same columns, and null where they have nothing to say. Sums are of longs, so it does not
- * matter which records they are of: pipelines/extract.py adds them up, with its own of the records that were left. Only what
+ * matter which records they are of: pipelines/jobs/extract.py adds them up, with its own of the records that were left. Only what
  * that would admit is summed here; the rest it looks at itself, and says why.
  */
 public class FlatSums implements MapPartitionsFunction {

@@ -115,7 +115,7 @@ final class PlainPoint {
     return size > 0 && size <= FlatRecord.MAX_NAME;
   }
 
-  /** The series' name, as models.series.quote writes its parts. */
+  /** The series' name, as models.core.series.quote writes its parts. */
   private void named() {
     int most = COUNTERS.length + PARTS + 3 * (text.length + Math.max(labels, 0));
     if (name.length < most) {

@@ -1,7 +1,7 @@
 """Code of our own in Spark's JVM: where it is, and what it answers. Why: docs/decisions/0010-flat-records-in-java.md.
 
 Functions read or write the bytes of one record each, so that no record of the usual forms costs a parser or a writer of its
-own; `app.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
+own; `app.runtime.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
 """
 
 import threading
@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from models.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, NEEDS
+from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, NEEDS
 
 SOURCES = Path(__file__).parent
 

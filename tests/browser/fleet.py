@@ -18,14 +18,15 @@ from pathlib import Path
 from elasticsearch import Elasticsearch
 from pyspark.sql import SparkSession
 
-from app import dashboard, jobs, topics
-from app.health import Health, HealthServer
-from app.ports import port_is_free
-from app.run import prepare
-from app.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
+from app.core.ports import port_is_free
+from app.core.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
+from app.embedded.stack import Stack, running_stack
+from app.kafka import topics
+from app.runtime import dashboard, jobs
+from app.runtime.health import Health, HealthServer
+from app.runtime.run import prepare
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
-from app.stack import Stack, running_stack
 from pipelines.runner import Runner
 
 JARS = PROJECT / ".kappa" / "jars"
@@ -70,7 +71,7 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[Fleet]:
         )
         own = own.model_copy(
             update={
-                "law": dataclasses.replace(own.law, shards=4),
+                "windowing": dataclasses.replace(own.windowing, shards=4),
                 "topics": own.topics.model_copy(update={"timestamps": "create", "partitions": 2}),
                 "elasticsearch": own.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
             }
@@ -121,7 +122,7 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
     """All jobs of a version over what the log holds, and all that they found searchable."""
     topics.create(settings)
     prepare(settings, jobs.NAMES)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law, on_progress=health.on_progress)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, on_progress=health.on_progress)
     try:
         for job in (
             jobs.extract_job(settings),

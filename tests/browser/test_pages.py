@@ -18,7 +18,7 @@ from kafka import KafkaConsumer
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 from pyspark.sql import SparkSession
 
-from app.run import index_to_end
+from app.runtime.run import index_to_end
 from dashboards.navigation import PAGES
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1800)]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.settings import PROJECT
-from app.stack import Addresses, Stack, running_stack
+from app.core.settings import PROJECT
+from app.embedded.stack import Addresses, Stack, running_stack
 
 JARS = PROJECT / ".kappa" / "jars"
 

@@ -18,14 +18,15 @@ from urllib.request import urlopen
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from test_law import MINUTES, feed, records, settings_file, ticks
+from test_law import MINUTES, feed, records, settings_file, watermarks
 
-from app import jobs, topics
-from app.java import spark_java_home
-from app.ports import LOOPBACK, free_port
-from app.run import prepare
-from app.settings import PROJECT, Settings, load
-from app.stack import Addresses
+from app.core.ports import LOOPBACK, free_port
+from app.core.settings import PROJECT, Settings, load
+from app.embedded.java import spark_java_home
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.runtime import jobs
+from app.runtime.run import prepare
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -115,7 +116,7 @@ def on_the_cluster(file: Path, address: str) -> Settings:
 def in_one_process(spark: SparkSession, settings: Settings) -> None:
     """Both jobs, one after the other, over what the log holds."""
     prepare(settings, JOBS)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))
@@ -161,9 +162,9 @@ def test_cluster_gives_the_same_scores(
     own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
     # One job after the other, each a process of its own and started in its own way; the last tick says that it is done.
     for job, written, start in (("extract", "statistics", by_submit), ("detect", "novelties", by_kappa)):
-        log, last = tmp_path / f"{job}.log", ticks(alone, written)
+        log, last = tmp_path / f"{job}.log", watermarks(alone, written)
         with process(start(file, "run", job, "--no-heartbeats"), log, own) as driver:
-            wait_for(lambda kind=written, all_=last: ticks(settings, kind) >= all_, driver, 300, log)  # type: ignore[misc]
+            wait_for(lambda kind=written, all_=last: watermarks(settings, kind) >= all_, driver, 300, log)  # type: ignore[misc]
     assert set(records(settings, "scores")) == expected
     used = workers_used(tmp_path)
     assert len(used) == 2  # applications: one for each job

@@ -18,11 +18,11 @@ import pytest
 from compose_file import COMMANDS, environment_of
 from kafka.admin import KafkaAdminClient
 
-from app.jobs import NAMES
-from app.ports import LOOPBACK, free_port
-from app.settings import PROJECT
-from app.stack import Addresses
-from app.topics import INPUTS, OUTPUTS
+from app.core.ports import LOOPBACK, free_port
+from app.core.settings import PROJECT
+from app.embedded.stack import Addresses
+from app.kafka.topics import INPUTS, OUTPUTS
+from app.runtime.jobs import NAMES
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.timeout(900)]
 

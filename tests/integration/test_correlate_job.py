@@ -15,11 +15,11 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from app.stack import Addresses
-from models.incidents import CorrelationParameters
-from pipelines.correlate import correlate
-from pipelines.law import Law
+from app.embedded.stack import Addresses
+from models.incidents.correlator import CorrelationParameters
+from pipelines.jobs.correlate import correlate
 from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
+from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -130,7 +130,7 @@ def test_a_job_whose_python_takes_too_long_to_start_is_started_again(
     slow.write_text(f'#!/bin/sh\n{waits}exec "{sys.executable}" "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow))
-    runner, stopping = Runner(spark, Kafka(kafka), Law()), threading.Event()
+    runner, stopping = Runner(spark, Kafka(kafka), WindowingConfig()), threading.Event()
     runner.start(correlating(novelties, incidents, tmp_path))
 
     def look() -> None:

@@ -13,11 +13,11 @@ from elasticsearch.helpers import bulk
 from kafka import KafkaConsumer
 from streamlit.testing.v1 import AppTest
 
-from app import topics
-from app.dashboard import environment
-from app.elasticsearch_schema import drop_version, ensure_templates
-from app.settings import KafkaSettings, Settings
-from app.stack import Addresses
+from app.core.settings import KafkaSettings, Settings
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.runtime.dashboard import environment
+from app.search.mappings import drop_version, ensure_templates
 from dashboards import chrome
 from dashboards.queries import Connection, QueryError, Span, newest_event, overview, search, series, versions
 from dashboards.queries.overview import Overview

@@ -18,16 +18,17 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
 
-from app import aliases, serving
-from app.elasticsearch_schema import KINDS, PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
-from app.errors import ServiceUnavailable
-from app.ports import free_port
-from app.serving import Serving, Term
-from app.settings import Settings
-from app.stack import Addresses
-from pipelines.bulk import BulkParameters, Elastic, Outcome, write_all
-from pipelines.documents import documents
-from pipelines.index import sink
+from app.core.ports import free_port
+from app.core.settings import Settings
+from app.embedded.stack import Addresses
+from app.search import aliases
+from app.search.mappings import KINDS, PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
+from app.versions import serving
+from app.versions.serving import Serving, Term
+from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, write_all
+from pipelines.elasticsearch.documents import documents
+from pipelines.errors import ServiceUnavailable
+from pipelines.jobs.index import sink
 from pipelines.runner import Input, Job, Kafka, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -279,8 +280,8 @@ def test_the_job_indexes_the_log_and_a_refused_document_becomes_a_dead_letter(
     deployment: Deployment, client: Elasticsearch, tmp_path: Path
 ) -> None:
     year_10000 = 253_402_300_800_000  # no date that Elasticsearch reads
-    tick = {"tick": NIGHT, "shard": 0, "shards": 8}
-    values = [novelty(0), novelty(1, start=year_10000), tick, novelty(2), novelty(0, status="close")]
+    watermark = {"tick": NIGHT, "shard": 0, "shards": 8}
+    values = [novelty(0), novelty(1, start=year_10000), watermark, novelty(2), novelty(0, status="close")]
     deployment.publish("novelties", [json.dumps(v).encode() for v in values])
     deployment.publish("incidents", [b"junk"])
     deployment.publish("late", [b"{}"], [("kappa.topic", b"telemetry"), ("kappa.offset", b"42")])

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from app import topics
-from app.settings import Settings
-from app.stack import Addresses
-from pipelines.law import Law
+from app.core.settings import Settings
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from pipelines.windowing import WindowingConfig
 from replay import indexed
 from replay.indexed import Indexed
 
@@ -38,7 +38,7 @@ class Version:
         self.producer.send(topic, json.dumps(record).encode(), partition=partition).get(timeout=30)
         self.written[topic, partition] = self.written.get((topic, partition), 0) + 1
 
-    def tick(self, at: int, shards: range = range(SHARDS)) -> None:
+    def watermark(self, at: int, shards: range = range(SHARDS)) -> None:
         """`detect` has spoken for a window."""
         for shard in shards:
             self.append("novelties", shard % PARTITIONS, {"tick": at, "shard": shard, "shards": SHARDS})
@@ -65,7 +65,7 @@ class Version:
 
 @pytest.fixture
 def version(stack: Addresses, tmp_path: Path, unique: str) -> Iterator[Version]:
-    own = Settings(home=tmp_path, law=Law(window_seconds=1, shards=SHARDS))
+    own = Settings(home=tmp_path, windowing=WindowingConfig(window_seconds=1, shards=SHARDS))
     settings = own.model_copy(
         update={
             "kafka": own.kafka.model_copy(update={"bootstrap_servers": stack.kafka}),
@@ -88,7 +88,7 @@ def consumer(version: Version) -> Iterator[KafkaConsumer]:
 def test_a_tick_counts_when_every_job_has_committed_it(version: Version, consumer: KafkaConsumer) -> None:
     look = Indexed(version.settings, consumer)
     assert look.look() is None
-    version.tick(10 * SECOND)
+    version.watermark(10 * SECOND)
     version.commit("correlate", "novelties")
     assert look.look() is None, "extract has committed nothing"
     version.commit("extract", watermark=10 * SECOND + 400)
@@ -101,13 +101,13 @@ def test_a_tick_counts_when_every_job_has_committed_it(version: Version, consume
 
 def test_a_tick_waits_for_the_last_shard_and_for_extract(version: Version, consumer: KafkaConsumer) -> None:
     look = Indexed(version.settings, consumer)
-    version.tick(10 * SECOND)
-    version.tick(20 * SECOND, range(3))
+    version.watermark(10 * SECOND)
+    version.watermark(20 * SECOND, range(3))
     version.commit("correlate", "novelties")
     version.commit("extract", watermark=15 * SECOND)
     version.index()
     assert look.look() == 10 * SECOND, "a shard has not spoken for the second window"
-    version.tick(20 * SECOND, range(3, SHARDS))
+    version.watermark(20 * SECOND, range(3, SHARDS))
     version.index()
     assert look.look() == 10 * SECOND, "correlate has not read the last shard's tick"
     version.commit("correlate", "novelties")
@@ -118,7 +118,7 @@ def test_a_tick_waits_for_the_last_shard_and_for_extract(version: Version, consu
 
 def test_what_was_written_until_then_must_be_indexed(version: Version, consumer: KafkaConsumer) -> None:
     look = Indexed(version.settings, consumer)
-    version.tick(10 * SECOND)
+    version.watermark(10 * SECOND)
     version.commit("correlate", "novelties")
     version.commit("extract", watermark=10 * SECOND)
     version.append("late", 0, {"any": 1})
@@ -134,24 +134,24 @@ def test_ticks_are_found_behind_any_number_of_statements(
     version: Version, consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexed, "FIRST_LOOK", 2)
-    version.tick(10 * SECOND)
+    version.watermark(10 * SECOND)
     for n in range(30):
         version.append("novelties", n % PARTITIONS, {"id": str(n), "window_end": 20 * SECOND})
-    version.tick(20 * SECOND, range(2))
+    version.watermark(20 * SECOND, range(2))
     version.commit("correlate", "novelties")
-    assert indexed.least_tick(version.settings, consumer, "novelties", "correlate") == 10 * SECOND
+    assert indexed.least_watermark(version.settings, consumer, "novelties", "correlate") == 10 * SECOND
 
 
 def test_scores_wait_for_detect_and_for_every_origin(version: Version, consumer: KafkaConsumer) -> None:
     settings = version.settings.model_copy(update={"index": version.settings.index.model_copy(update={"scores": True})})
-    version.tick(20 * SECOND)
+    version.watermark(20 * SECOND)
     version.commit("correlate", "novelties")
     version.commit("extract", watermark=20 * SECOND)
     assert indexed.written_until(settings, consumer) is None
-    for origin, at in ((0, 20 * SECOND), (1, 10 * SECOND)):
+    for instance, at in ((0, 20 * SECOND), (1, 10 * SECOND)):
         for shard in range(SHARDS):
-            tick = {"tick": at, "shard": shard, "origin": origin, "origins": 2}
-            version.append("statistics", shard % PARTITIONS, tick)
+            watermark = {"tick": at, "shard": shard, "origin": instance, "origins": 2}
+            version.append("statistics", shard % PARTITIONS, watermark)
     version.commit("detect", "statistics")
     assert indexed.written_until(settings, consumer) == 10 * SECOND
     assert indexed.written_until(version.settings, consumer) == 20 * SECOND

@@ -13,8 +13,8 @@ import pytest
 from elasticsearch import Elasticsearch
 from elasticsearch.helpers import bulk
 
-from app.elasticsearch_schema import PROPERTIES, drop_version, ensure_templates
-from app.stack import Addresses
+from app.embedded.stack import Addresses
+from app.search.mappings import PROPERTIES, drop_version, ensure_templates
 from dashboards.kibana import contents
 from dashboards.kibana.fields import fields_of
 from dashboards.kibana.panels import OverTime, Panel, Search

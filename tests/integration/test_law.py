@@ -19,14 +19,15 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from app import jobs, topics
-from app.producer import Outbox, heartbeat
-from app.run import prepare
-from app.settings import PROJECT, Settings, load
+from app.core.settings import PROJECT, Settings, load
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.kafka.producer import Outbox, heartbeat
+from app.runtime import jobs
+from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
-from app.stack import Addresses
-from models import series as names
+from models.core import series as names
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -43,7 +44,7 @@ def settings_file(folder: Path, stack: Addresses, prefix: str, version: str, bat
 home = "{folder / version}"
 jar_folder = "{JARS}"
 version = "{version}"
-[law]
+[windowing]
 shards = 4
 [topics]
 prefix = "{prefix}-"
@@ -111,7 +112,7 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """All jobs, one after the other, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, jobs.NAMES)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
     try:
         for job in (
             jobs.extract_job(settings),
@@ -139,7 +140,7 @@ def records(settings: Settings, kind: str) -> list[tuple[bytes | None, bytes, tu
     return found
 
 
-def ticks(settings: Settings, kind: str) -> set[tuple[int, int]]:
+def watermarks(settings: Settings, kind: str) -> set[tuple[int, int]]:
     found = (json.loads(value) for _, value, _ in records(settings, kind))
     return {(record["tick"], record["shard"]) for record in found if "tick" in record}
 
@@ -213,7 +214,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
     assert feed(whole, MINUTES) > 8_000
     assert run_to_end(spark, whole) == 0
     expected = {kind: set(records(whole, kind)) for kind in ("scores", "late", "dead-letters")}
-    last = ticks(whole, "novelties")
+    last = watermarks(whole, "novelties")
     assert len(expected["scores"]) > 5_000
     assert expected["late"] and expected["dead-letters"]
 
@@ -236,7 +237,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
     beat(again)
     process = start(file, "all")
     try:
-        wait_for(lambda: ticks(again, "novelties") >= last, 300, "the last tick")
+        wait_for(lambda: watermarks(again, "novelties") >= last, 300, "the last tick")
         wait_for(lambda: documents(again).total() >= documents(whole).total(), 120, "all documents")
     finally:
         process.send_signal(signal.SIGTERM)

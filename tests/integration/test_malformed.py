@@ -16,12 +16,13 @@ from malformed import KINDS, MEGABYTE, Kind, iso
 from pyspark.sql import SparkSession
 from test_law import records, settings_file
 
-from app import jobs, topics
-from app.producer import heartbeat
-from app.run import prepare
-from app.settings import Settings, load
-from app.stack import Addresses
-from models import series as names
+from app.core.settings import Settings, load
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.kafka.producer import heartbeat
+from app.runtime import jobs
+from app.runtime.run import prepare
+from models.core import series as names
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -112,7 +113,7 @@ def send(settings: Settings, plan: list[Sent]) -> dict[tuple[str, int, int], Sen
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """extract, then detect, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, ("extract", "detect"))
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

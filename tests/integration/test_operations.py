@@ -23,11 +23,11 @@ from malformed import iso
 from prometheus_client.parser import text_string_to_metric_families
 from test_law import records, settings_file, wait_for
 
-from app import topics
-from app.ports import free_port
-from app.producer import heartbeat
-from app.settings import PROJECT, Settings, load
-from app.stack import Addresses
+from app.core.ports import free_port
+from app.core.settings import PROJECT, Settings, load
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.kafka.producer import heartbeat
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -113,13 +113,13 @@ def test_settings_are_shown_as_json_and_secrets_are_masked(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "bad.toml").write_text("[law]\nwindows = 1\n")
+    (tmp_path / "bad.toml").write_text("[windowing]\nwindows = 1\n")
     gone = kappa("config", "show", "--config", str(tmp_path / "gone.toml"))
     unknown = kappa("config", "show", "--config", str(tmp_path / "bad.toml"))
     no_job = kappa("run", "extrakt", KAPPA_HOME=str(tmp_path))
     no_stack = kappa("run", "extract", KAPPA_HOME=str(tmp_path))
     assert_one_line(gone, "gone.toml")
-    assert_one_line(unknown, "law.windows", "unknown setting")
+    assert_one_line(unknown, "windowing.windows", "unknown setting")
     assert_one_line(no_job, "no job 'extrakt'", "correlate")
     assert_one_line(no_stack, "kappa up")
 
@@ -252,8 +252,8 @@ def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> It
     with file.open("a") as more:
         more.write('[spark.extra]\n"spark.sql.streaming.noDataProgressEventInterval" = "500"\n')
     environment = {
-        "KAPPA_LAW__WINDOW_SECONDS": "1",
-        "KAPPA_LAW__LATENESS_SECONDS": "1",
+        "KAPPA_WINDOWING__WINDOW_SECONDS": "1",
+        "KAPPA_WINDOWING__LATENESS_SECONDS": "1",
         "KAPPA_TOPICS__TIMESTAMPS": "append",
         "KAPPA_HEALTH__PORT": "0",
     }
@@ -341,7 +341,7 @@ def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts
     kept = deployment.settings.checkpoint("extract").parent
     before = sorted(kept.rglob("*"))
     again = deployment.command("topics", "create", "--json")
-    other_law = deployment.command("run", "extract", KAPPA_LAW__LATENESS_SECONDS="2")
+    other_law = deployment.command("run", "extract", KAPPA_WINDOWING__LATENESS_SECONDS="2")
     other_partitions = deployment.command(
         "run", "extract", KAPPA_TOPICS__TELEMETRY_PARTITIONS="4", KAPPA_VERSION="other"
     )
@@ -349,7 +349,7 @@ def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts
     status, out, _ = answer(again)
     assert status == 0
     assert set(json.loads(out).values()) == {"there already"}
-    assert_one_line(other_law, "version live", "law.lateness_seconds = 1", "2")
+    assert_one_line(other_law, "version live", "windowing.lateness_seconds = 1", "2")
     telemetry, statistics = deployment.settings.topic("telemetry"), deployment.settings.topic("statistics")
     assert_one_line(other_partitions, f"topic {telemetry} has 3 partitions, wanted 4")
     assert_one_line(create, f"topic {statistics} has 2 partitions, wanted 3")

@@ -21,11 +21,13 @@ from malformed import iso
 from test_law import records
 from test_operations import Running, answer, assert_one_line, healthz, kappa
 
-from app import jobs, serving, topics
-from app.producer import heartbeat
-from app.serving import Serving, Span
-from app.settings import PROJECT, Settings, load
-from app.stack import Addresses, Stack, running_stack
+from app.core.settings import PROJECT, Settings, load
+from app.embedded.stack import Addresses, Stack, running_stack
+from app.kafka import topics
+from app.kafka.producer import heartbeat
+from app.runtime import jobs
+from app.versions import serving
+from app.versions.serving import Serving, Span
 from replay import promote
 from replay.indexed import Indexed
 
@@ -51,7 +53,7 @@ def settings_file(folder: Path, servers: Addresses, name: str, detection: str) -
         f"""
 home = "{folder / "home"}"
 jar_folder = "{JARS}"
-[law]
+[windowing]
 window_seconds = 1
 lateness_seconds = 1
 shards = 2
@@ -161,8 +163,8 @@ class Deployment:
             self.seen[name] = Indexed(self.version(name), self.consumer)
         return self.seen[name].look() or -1
 
-    def reaches(self, name: str, tick: int) -> Callable[[], bool]:
-        return lambda: self.indexed(name) >= tick
+    def reaches(self, name: str, watermark: int) -> Callable[[], bool]:
+        return lambda: self.indexed(name) >= watermark
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 from test_law import feed, records, run_to_end, settings_file
 
-from app import beginning, topics
-from app.errors import InputError
-from app.settings import Settings, load
-from app.stack import Addresses
-from replay import run, savepoint
+from app.core.settings import Settings, load
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.versions import start_position
+from pipelines.errors import InputError
+from replay import run
 from replay.run import Step
-from replay.span import Asked
+from replay.savepoints import savepoint
+from replay.slices import Asked
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -91,7 +93,7 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     # and the live jobs go on from there as well, with other partitions of Spark
     more = first.model_copy(update={"spark": first.spark.model_copy(update={"shuffle_partitions": 3})})
     spark.conf.set("spark.sql.shuffle.partitions", "3")
-    beginning.begin_from(more, state)
+    start_position.begin_from(more, state)
     assert run_to_end(spark, more) == 0
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert same(live, first)
@@ -130,12 +132,12 @@ def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: Spa
 
 @pytest.mark.long
 def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: SparkSession, live: Settings) -> None:
-    from replay import late
+    from replay import input_lateness
 
     patient = named(live, "patient")
-    seconds = late.largest(spark, patient, run.plan(patient, WHOLE, None).whole)
-    assert seconds > patient.law.lateness_seconds
-    patient = patient.model_copy(update={"law": dataclasses.replace(patient.law, lateness_seconds=seconds)})
+    seconds = input_lateness.largest(spark, patient, run.plan(patient, WHOLE, None).whole)
+    assert seconds > patient.windowing.lateness_seconds
+    patient = patient.model_copy(update={"windowing": dataclasses.replace(patient.windowing, lateness_seconds=seconds)})
     made = run.replay(spark, run.plan(patient, WHOLE, None))
     before = [json.loads(v) for _, v, _ in records(live, "statistics")]
     assert before

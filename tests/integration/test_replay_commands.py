@@ -16,15 +16,17 @@ from pyspark.sql import SparkSession
 from test_law import feed, records, run_to_end, settings_file
 from test_replay import named, same, values
 
-from app import cli, run, topics
-from app.moments import iso
-from app.settings import PROJECT, Settings, load
-from app.stack import Addresses
-from models.detector import ShardDetector
+from app.cli import main
+from app.core.settings import PROJECT, Settings, load
+from app.core.timestamps import iso
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.runtime import run
+from models.detection.detector import ShardDetector
 from replay import run as replays
-from replay import savepoint, savepoint_folder
-from replay.savepoint import Origin, ShardParts
-from replay.span import Asked
+from replay.savepoints import savepoint, savepoint_folder
+from replay.savepoints.savepoint import Provenance, ShardParts
+from replay.slices import Asked
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -54,7 +56,7 @@ def kappa(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["kappa", *arguments, "--config", str(file)])
         with pytest.raises(SystemExit) as left:
-            cli.main()
+            main.main()
         said = capsys.readouterr()
         return int(left.value.code or 0), said.out, said.err
 
@@ -79,10 +81,10 @@ def everything(settings: Settings) -> tuple[list[str], list[str]]:
     return names, sorted(str(p) for part in ("replays", "checkpoints", "savepoints") for p in (home / part).rglob("*"))
 
 
-def kept_savepoint(settings: Settings, name: str, **origin: Any) -> Path:
+def kept_savepoint(settings: Settings, name: str, **instance: Any) -> Path:
     """A savepoint as some run has left it: of other topics, of other shards, ..."""
-    own = Origin("live", run.depended_on(settings), {k: settings.topic(k) for k in topics.INPUTS}, 4, "0.0.1")
-    own = dataclasses.replace(own, **origin)
+    own = Provenance("live", run.depended_on(settings), {k: settings.topic(k) for k in topics.INPUTS}, 4, "0.0.1")
+    own = dataclasses.replace(own, **instance)
     parts = ShardDetector(settings.detector).dump()
     folder = savepoint_folder.home_of(settings.home) / name
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +129,7 @@ REFUSED = [
     ("replay --version x --to-time 2025-01-01T00:00:00Z", "no window|no record"),
     ("replay --version x --savepoint nobody", "no savepoint nobody in .*; there are: damaged, foreign, wider"),
     ("replay --version x --savepoint foreign", "savepoint foreign is of topics .*elsewhere.*; wanted the same log"),
-    ("replay --version x --savepoint wider", "has 8 shards, the settings say 4; set law.shards"),
+    ("replay --version x --savepoint wider", "has 8 shards, the settings say 4; set windowing.shards"),
     ("replay --version x --savepoint damaged", "savepoint damaged is damaged: shards.parquet"),
     ("replay --version x --savepoint wider --from-time 2h", "--from-time and --savepoint cannot be given together"),
     ("replay --version x --manifest nowhere.json", "no file 'nowhere.json'"),
@@ -210,16 +212,18 @@ def test_late_records_count_as_where_the_lateness_was_larger_from_the_start(
     spark: SparkSession, settings: Settings, file: Path
 ) -> None:
     made = in_a_process(file, "replay", "--version", "late-too", "--include-late", "--no-index")
-    law = dataclasses.replace(settings.law, lateness_seconds=made["configuration"]["law"]["lateness_seconds"])
-    assert law.lateness_seconds > settings.law.lateness_seconds
-    patient = named(settings, "patient").model_copy(update={"law": law})
+    windowing = dataclasses.replace(
+        settings.windowing, lateness_seconds=made["configuration"]["windowing"]["lateness_seconds"]
+    )
+    assert windowing.lateness_seconds > settings.windowing.lateness_seconds
+    patient = named(settings, "patient").model_copy(update={"windowing": windowing})
     assert run_to_end(spark, patient) == 0
     assert len(values(patient, "scores")) > 10_000
     assert same(patient, named(settings, "late-too"))
     assert made["counts"]["late"] == len(set(records(patient, "late")))
     # and not as with the lateness of before
     strict = in_a_process(file, "replay", "--version", "strict", "--no-index")
-    until = strict["whole"]["until"] - MINUTE * (1 + law.lateness_seconds // 60)
+    until = strict["whole"]["until"] - MINUTE * (1 + windowing.lateness_seconds // 60)
     assert strict["counts"]["late"] > made["counts"]["late"]
     assert {v for v in values(named(settings, "strict"), "scores") if json.loads(v)["window_end"] < until} != {
         v for v in values(patient, "scores") if json.loads(v)["window_end"] < until

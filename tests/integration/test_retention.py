@@ -14,15 +14,16 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
-from app import gaps, jobs, topics
-from app.errors import LawBroken
-from app.producer import heartbeat
-from app.run import prepare, running
-from app.settings import PROJECT, Settings
-from app.stack import Addresses
-from pipelines.law import Law
-from pipelines.retention import Extent, Gap, moment, progress_of
+from app.core.settings import PROJECT, Settings
+from app.embedded.stack import Addresses
+from app.kafka import data_loss, topics
+from app.kafka.log_extents import Extent, Gap, moment, progress_of
+from app.kafka.producer import heartbeat
+from app.runtime import jobs
+from app.runtime.run import prepare, running
+from pipelines.errors import DeterminismViolation
 from pipelines.runner import Progress, Runner
+from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -31,7 +32,9 @@ START, WINDOW = 1_767_614_400_000, 10_000
 
 @pytest.fixture
 def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
-    made = Settings(home=folder, jar_folder=PROJECT / ".kappa" / "jars", law=Law(shards=2), version=f"v{unique}")
+    made = Settings(
+        home=folder, jar_folder=PROJECT / ".kappa" / "jars", windowing=WindowingConfig(shards=2), version=f"v{unique}"
+    )
     own = {"prefix": f"{unique}-", "timestamps": "create", "partitions": 2, "logs_partitions": 1}
     return made.model_copy(
         update={
@@ -102,7 +105,7 @@ def windows_of(settings: Settings, kind: str) -> set[int]:
 
 
 def run_to_end(spark: SparkSession, settings: Settings, *names: str) -> None:
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
     made = {
         "extract": lambda: jobs.extract_job(settings),
         "detect": lambda: jobs.detect_job(settings),
@@ -125,20 +128,20 @@ def read_so_far(settings: Settings, job: str) -> dict[tuple[str, int], int]:
 def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     spark: SparkSession, settings: Settings, producer: KafkaProducer
 ) -> None:
-    checkpoints = gaps.checkpoints(settings, ["extract", "detect"])
-    assert gaps.before_start(settings, checkpoints) == set(), "a version that has not begun has no gap"
+    checkpoints = data_loss.checkpoints(settings, ["extract", "detect"])
+    assert data_loss.before_start(settings, checkpoints) == set(), "a version that has not begun has no gap"
     prepare(settings, ("extract", "detect"))
     write(settings, producer, 0, 20)
     run_to_end(spark, settings, "extract", "detect")
     where = (settings.topic("telemetry"), 0)
     assert read_so_far(settings, "extract")[where] == 20
-    assert gaps.before_start(settings, checkpoints, accept=True) == set()
+    assert data_loss.before_start(settings, checkpoints, accept=True) == set()
     assert letters(settings) == []
 
     write(settings, producer, 20, 40)
     delete(settings, "telemetry", 0, 45)
-    with pytest.raises(LawBroken) as before:
-        gaps.before_start(settings, checkpoints)
+    with pytest.raises(DeterminismViolation) as before:
+        data_loss.before_start(settings, checkpoints)
     sentence = str(before.value)
     for word in ("extract: ", f"{where[0]}/0 begins at offset 45", "offsets 20 to 44", "--accept-gap"):
         assert word in sentence
@@ -148,15 +151,15 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     assert "\n" not in sentence
 
     # Without looking first, the job fails, and the reason is the same sentence.
-    with pytest.raises(LawBroken) as after, gaps.explained(settings, checkpoints):
+    with pytest.raises(DeterminismViolation) as after, data_loss.explained(settings, checkpoints):
         run_to_end(spark, settings, "extract")
     assert str(after.value) == sentence
     assert after.value.__cause__ is not None
     assert letters(settings) == []
 
     said: list[str] = []
-    assert gaps.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
-    assert gaps.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
+    assert data_loss.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
+    assert data_loss.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
     assert len(said) == 1
     go_on(settings, until=57, report=said.append)
     assert windows_of(settings, "statistics") >= {*range(20), *range(45, 58)}
@@ -164,7 +167,7 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     assert {*range(45, 58)} <= windows_of(settings, "scores")
     assert len(said) == 1
 
-    assert gaps.before_start(settings, checkpoints) == set(), "the job is past the gap"
+    assert data_loss.before_start(settings, checkpoints) == set(), "the job is past the gap"
     [(value, headers)] = letters(settings)
     assert value == b""
     assert headers["kappa.reason"].startswith(
@@ -188,16 +191,16 @@ def assert_written_once_through_a_crash(settings: Settings, where: tuple[str, in
     assert entry == {"last": 44}
     place = crash(settings, reason)
     note.write_text(json.dumps({f"{where[0]}/0": {"last": -1, "next": 44, **place}}))
-    with gaps.consumer_of(settings) as consumer:
-        gaps.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 44), said.append)
+    with data_loss.consumer_of(settings) as consumer:
+        data_loss.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 44), said.append)
         assert len(letters(settings)) == 1
-        gaps.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 50), said.append)
+        data_loss.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 50), said.append)
     assert [found["kappa.offset"] for _, found in letters(settings)] == ["20", "45"], (
         "only what is new of a gap that grew"
     )
 
 
-def go_on(settings: Settings, until: int, report: gaps.Report) -> None:
+def go_on(settings: Settings, until: int, report: data_loss.Report) -> None:
     """`kappa run extract detect --accept-gap` until a window has been scored, or for two minutes."""
     stopping = threading.Event()
     deadline = threading.Timer(120, stopping.set)
@@ -240,7 +243,7 @@ def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
 
 
 def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
-    with gaps.PartitionWatch(settings, every_seconds=0.2) as watch:
+    with data_loss.PartitionWatch(settings, every_seconds=0.2) as watch:
         watch.check()
         client = topics.admin(settings)
         client.create_partitions({settings.topic("logs"): NewPartitions(2)})
@@ -249,16 +252,16 @@ def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[st
         for _ in range(100):
             try:
                 watch.check()
-            except LawBroken as error:
+            except DeterminismViolation as error:
                 found = error
                 break
             threading.Event().wait(0.2)
     assert found is not None
     assert "has 2 partitions, the version began with 1" in str(found)
-    with pytest.raises(LawBroken) as start:
-        gaps.before_start(settings, checkpoints)
+    with pytest.raises(DeterminismViolation) as start:
+        data_loss.before_start(settings, checkpoints)
     assert str(start.value) == str(found)
-    gaps.before_start(settings, {"detect": checkpoints["detect"]})  # which reads none of it
+    data_loss.before_start(settings, {"detect": checkpoints["detect"]})  # which reads none of it
 
 
 def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
@@ -267,8 +270,8 @@ def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str,
     client.close()
     own = {"detect": checkpoints["detect"]}
     for _ in range(2):
-        with pytest.raises(LawBroken) as error:
-            gaps.before_start(settings, own, accept=True)
+        with pytest.raises(DeterminismViolation) as error:
+            data_loss.before_start(settings, own, accept=True)
         assert "ends at offset 0" in str(error.value)
         assert "made anew" in str(error.value)
         client = topics.admin(settings)
@@ -282,7 +285,7 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
     topics.create(settings)
     # More than a consumer fetches at once: what it has already, it reads although the log has it no longer.
     write(settings, producer, 0, 30, each=100, more_bytes=4000)
-    checkpoints = gaps.checkpoints(settings, ["extract"])
+    checkpoints = data_loss.checkpoints(settings, ["extract"])
     deleted = threading.Event()
 
     def behind(job: str, progress: Progress) -> None:
@@ -294,8 +297,8 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
     deadline = threading.Timer(180, stopping.set)
     deadline.start()
     with (
-        pytest.raises(LawBroken) as error,
-        gaps.explained(settings, checkpoints),
+        pytest.raises(DeterminismViolation) as error,
+        data_loss.explained(settings, checkpoints),
         running(settings, ["extract"], on_progress=behind) as (runner, _),
     ):
         runner.wait(stopping, poll_seconds=0.1)
@@ -312,7 +315,9 @@ def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
     topics.create(settings)
     producer.send(settings.topic("novelties"), b'{"neither": "statement nor tick"}', partition=0)
     producer.flush()
-    with pytest.raises(LawBroken, match=r"^novelties: .* is neither a statement nor a tick [^\n]*$") as error:
+    with pytest.raises(
+        DeterminismViolation, match=r"^novelties: .* is neither a statement nor a tick [^\n]*$"
+    ) as error:
         run_to_end(spark, settings, "correlate")
     assert "Traceback" in str(error.value.__cause__)
 
@@ -323,13 +328,13 @@ def test_a_replay_learns_what_the_log_no_longer_has(settings: Settings, producer
     topic = settings.topic("telemetry")
     delete(settings, "telemetry", 0, 10)
     at = START + 10 * WINDOW + 5000
-    assert gaps.reach(settings, {(topic, 0): 4, (topic, 1): 0}) == [Gap(topic, 0, 4, 9, None, at)]
-    assert gaps.reach(settings, {(topic, 0): 10, (topic, 1): 0}) == []
+    assert data_loss.reach(settings, {(topic, 0): 4, (topic, 1): 0}) == [Gap(topic, 0, 4, 9, None, at)]
+    assert data_loss.reach(settings, {(topic, 0): 10, (topic, 1): 0}) == []
     parts = [(topic, 0), (topic, 1), (settings.topic("logs"), 0)]
-    assert gaps.reach_time(settings, parts, at) == []
-    assert gaps.reach_time(settings, parts, at - 1) == [Gap(topic, 0, None, 9, at - 1, at)]
+    assert data_loss.reach_time(settings, parts, at) == []
+    assert data_loss.reach_time(settings, parts, at - 1) == [Gap(topic, 0, None, 9, at - 1, at)]
     delete(settings, "telemetry", 1, 30)
-    with gaps.consumer_of(settings) as consumer:
-        held = gaps.extents(consumer, [(topic, 1), (topic, 7), ("no-such-topic", 0)])
+    with data_loss.consumer_of(settings) as consumer:
+        held = data_loss.extents(consumer, [(topic, 1), (topic, 7), ("no-such-topic", 0)])
     assert held == {(topic, 1): Extent(30, 30)}
-    assert "nothing is left" in gaps.explain(gaps.reach(settings, {(topic, 1): 0}), [])
+    assert "nothing is left" in data_loss.explain(data_loss.reach(settings, {(topic, 1): 0}), [])

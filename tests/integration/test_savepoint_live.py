@@ -15,22 +15,23 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from app import jobs, topics
-from app.errors import InputError
-from app.run import pin_configuration
-from app.settings import PROJECT, Settings
+from app.core.settings import PROJECT, Settings
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.runtime import jobs
+from app.runtime.run import pin_configuration
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
-from app.stack import Addresses
-from models.detector import ShardDetector
-from models.incidents import Correlator
-from models.shard_state import host_of
-from pipelines.correlate import BEGINNING, StatementBuffer, loaded, value_of
-from pipelines.correlate import advance as correlate_on
-from pipelines.law import Law
+from models.detection.detector import ShardDetector
+from models.detection.shard_state import host_of
+from models.incidents.correlator import Correlator
+from pipelines.errors import InputError
+from pipelines.jobs.correlate import BEGINNING, StatementBuffer, loaded, value_of
+from pipelines.jobs.correlate import advance as correlate_on
 from pipelines.runner import Runner
-from replay import savepoint, savepoint_folder, take
-from replay.savepoint import CorrelatorState
+from pipelines.windowing import WindowingConfig
+from replay.savepoints import create_savepoint, savepoint, savepoint_folder
+from replay.savepoints.savepoint import CorrelatorState
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -39,7 +40,7 @@ SHARDS = 3
 
 @pytest.fixture
 def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
-    made = Settings(home=folder, jar_folder=PROJECT / ".kappa" / "jars", law=Law(shards=SHARDS))
+    made = Settings(home=folder, jar_folder=PROJECT / ".kappa" / "jars", windowing=WindowingConfig(shards=SHARDS))
     return made.model_copy(
         update={
             "kafka": made.kafka.model_copy(update={"bootstrap_servers": stack.kafka}),
@@ -78,16 +79,16 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession, settings: Settings) -> None:
     with pytest.raises(InputError, match="version live has never run"):
-        take.take(spark, settings, "too-early")
+        create_savepoint.take(spark, settings, "too-early")
     topics.create(settings)
     pin_configuration(settings)
     feed(settings)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law, trigger_seconds=0.5)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, trigger_seconds=0.5)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))
         # correlate has never been started: all that detect has said waits for it.
-        before = savepoint.load_correlator(folder_of(settings, take.take(spark, settings, "lagging")))
+        before = savepoint.load_correlator(folder_of(settings, create_savepoint.take(spark, settings, "lagging")))
         assert before is not None
         assert before.done == BEGINNING
         waiting = {(key[2], key[0]) for key in StatementBuffer.load(before.waiting).waiting}
@@ -96,32 +97,34 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
         )
         correlating = runner.start(jobs.correlate_job(settings))
         detecting = runner.start(jobs.detect_job(settings))
-        ticks = ticks_of(settings)
+        watermarks = watermarks_of(settings)
 
         def caught_up() -> bool:
             runner.check(correlating)
-            return correlated(spark, settings) == min(ticks.values())
+            return correlated(spark, settings) == min(watermarks.values())
 
         wait_for(caught_up, "correlate to hear of every window")
-        while_running = take.take(spark, settings, "while-running")
+        while_running = create_savepoint.take(spark, settings, "while-running")
         assert correlating.isActive and detecting.isActive
         runner.check(correlating)
         runner.check(detecting)
     finally:
         runner.stop()
     afterwards = by_command(settings, "afterwards")
-    assert take.correlator_at(spark, settings.checkpoint("correlate"), -2) is None  # all that is kept is beyond
+    assert (
+        create_savepoint.correlator_at(spark, settings.checkpoint("correlate"), -2) is None
+    )  # all that is kept is beyond
 
     assert savepoint.verify(folder_of(settings, while_running)) == []
     assert while_running["hash"] == afterwards["hash"]
-    assert while_running["tick"] == min(ticks.values()) == while_running["correlated"]
+    assert while_running["tick"] == min(watermarks.values()) == while_running["correlated"]
     assert sorted(p.name for p in savepoint_folder.home_of(settings.home).iterdir()) == [
         "afterwards",
         "lagging",
         "while-running",
     ]
-    assert_shards_are_those_of_the_log(settings, while_running, ticks)
-    assert_correlator_can_lag(spark, settings, ticks)
+    assert_shards_are_those_of_the_log(settings, while_running, watermarks)
+    assert_correlator_can_lag(spark, settings, watermarks)
 
 
 def by_command(settings: Settings, name: str) -> dict[str, Any]:
@@ -131,7 +134,7 @@ def by_command(settings: Settings, name: str) -> dict[str, Any]:
         f"""
 home = "{settings.home}"
 jar_folder = "{settings.jar_folder}"
-[law]
+[windowing]
 shards = {SHARDS}
 [topics]
 prefix = "{settings.topics.prefix}"
@@ -150,7 +153,7 @@ def folder_of(settings: Settings, manifest: dict[str, Any]) -> Path:
     return savepoint_folder.find(settings.home, manifest["name"])
 
 
-def ticks_of(settings: Settings) -> dict[int, int]:
+def watermarks_of(settings: Settings) -> dict[int, int]:
     """The last tick of each shard in the log."""
     found: dict[int, int] = {}
     for record in values(settings, "novelties"):
@@ -161,34 +164,36 @@ def ticks_of(settings: Settings) -> dict[int, int]:
 
 def correlated(spark: SparkSession, settings: Settings) -> int:
     checkpoint = settings.checkpoint("correlate")
-    found = take.correlator_at(spark, checkpoint, 2**62)
+    found = create_savepoint.correlator_at(spark, checkpoint, 2**62)
     return found[0].done if found else -1
 
 
-def assert_shards_are_those_of_the_log(settings: Settings, manifest: dict[str, Any], ticks: dict[int, int]) -> None:
+def assert_shards_are_those_of_the_log(
+    settings: Settings, manifest: dict[str, Any], watermarks: dict[int, int]
+) -> None:
     """Each shard is loaded, stands at its last tick, and knows exactly the series that were scored."""
     known: set[str] = set()
     for shard in range(SHARDS):
         loaded = savepoint.load_shard(folder_of(settings, manifest), shard)
         assert loaded is not None
-        assert loaded.done == ticks[shard]
+        assert loaded.done == watermarks[shard]
         state = ShardDetector.load(loaded.parts, settings.detector)._state
-        assert state.last == ticks[shard]
+        assert state.last == watermarks[shard]
         known |= {*state.gauges.names, *state.counts.names}
     assert known == {record["series"] for record in values(settings, "scores")}
     assert manifest["series"] == len(known) > 100
 
 
-def assert_correlator_can_lag(spark: SparkSession, settings: Settings, ticks: dict[int, int]) -> None:
+def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermarks: dict[int, int]) -> None:
     """From a state that has read nothing yet, what waits at earlier ticks gives the same incidents as the log."""
-    origin = take.origin_of(settings)
-    earlier = {shard: tick - 20_000 * (1 + shard) for shard, tick in ticks.items()}
+    provenance = create_savepoint.provenance_of(settings)
+    earlier = {shard: watermark - 20_000 * (1 + shard) for shard, watermark in watermarks.items()}
     nothing = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
-    state = take.brought_to(spark, settings, origin, earlier, nothing, {})
+    state = create_savepoint.brought_to(spark, settings, provenance, earlier, nothing, {})
     buffer = StatementBuffer.load(state.waiting)
     assert buffer.latest == earlier
     said = [r for r in values(settings, "novelties") if "tick" not in r]
-    shards = take.shards_of(spark, {host_of(r["series"]) for r in said}, SHARDS)
+    shards = create_savepoint.shards_of(spark, {host_of(r["series"]) for r in said}, SHARDS)
     wanted = {(r["id"], r["window_end"]) for r in said if r["window_end"] <= earlier[shards[host_of(r["series"])]]}
     assert {(key[2], key[0]) for key in buffer.waiting} == wanted
     assert len(wanted) > 0

@@ -15,19 +15,23 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_law import settings_file, start, ticks, wait_for
+from test_law import settings_file, start, wait_for, watermarks
 from test_replay import named, same, values
 
-from app import beginning, cli, jobs, topics
-from app.producer import HEARTBEAT_KEY, Outbox, heartbeat
-from app.run import prepare
-from app.settings import Settings, load
+from app.cli import main
+from app.core.settings import Settings, load
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.runtime import jobs
+from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, live, to_kafka
-from app.stack import Addresses
+from app.versions import start_position
 from pipelines.runner import Runner
-from replay import run, savepoint, savepoint_folder, take
-from replay.span import Asked
+from replay import run
+from replay.savepoints import create_savepoint, savepoint, savepoint_folder
+from replay.slices import Asked
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -67,7 +71,7 @@ def second_half(settings: Settings) -> None:
 def run_chain(spark: SparkSession, settings: Settings) -> None:
     """extract, detect and correlate over what the log holds, one after the other, from where they stand."""
     prepare(settings, JOBS)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
     try:
         for job in (jobs.extract_job, jobs.detect_job, jobs.correlate_job):
             runner.run_to_end(job(settings))
@@ -84,7 +88,7 @@ class Deployment:
         topics.create(settings)
         first_half(settings)
         run_chain(spark, settings)
-        self.taken = take.take(spark, settings, "half-way")
+        self.taken = create_savepoint.take(spark, settings, "half-way")
         self.savepoint = savepoint_folder.find(settings.home, "half-way")
         self.history = run.plan(self.version("history"), Asked(), None).whole
         second_half(settings)
@@ -95,7 +99,7 @@ class Deployment:
         return named(self.settings, name)
 
     @property
-    def tick(self) -> int:
+    def watermark(self) -> int:
         return int(self.taken["tick"])
 
 
@@ -103,8 +107,8 @@ class Deployment:
 def deployment(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     folder = tmp_path_factory.mktemp("uses")
     made = Deployment(spark, load(settings_file(folder, stack, folder.name, "live", 20_000)))
-    assert values(made.unbroken, "novelties", made.tick)
-    assert values(made.unbroken, "incidents", made.tick)
+    assert values(made.unbroken, "novelties", made.watermark)
+    assert values(made.unbroken, "incidents", made.watermark)
     return made
 
 
@@ -120,7 +124,7 @@ def test_pause_and_resume(spark: SparkSession, deployment: Deployment) -> None:
     run_chain(spark, deployment.settings)  # from its checkpoints
     assert same(deployment.settings, deployment.unbroken)
     # and from the savepoint, where the checkpoints are set aside
-    beginning.begin_from(deployment.settings, deployment.savepoint, replace=True)
+    start_position.begin_from(deployment.settings, deployment.savepoint, replace=True)
     run_chain(spark, deployment.settings)
     assert same(deployment.settings, deployment.unbroken)
     kept = deployment.settings.home / "checkpoints" / "live.replaced-1"
@@ -131,26 +135,26 @@ def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
     spark: SparkSession, deployment: Deployment
 ) -> None:
     older = savepoint_folder.home_of(deployment.settings.home) / "older"
-    origin = dataclasses.replace(take.origin_of(deployment.settings), code_version="0.0.1")
-    shards = (savepoint.load_shard(deployment.savepoint, n) for n in range(origin.shards))
-    savepoint.write(older, origin, (s for s in shards if s), savepoint.load_correlator(deployment.savepoint))
+    provenance = dataclasses.replace(create_savepoint.provenance_of(deployment.settings), code_version="0.0.1")
+    shards = (savepoint.load_shard(deployment.savepoint, n) for n in range(provenance.shards))
+    savepoint.write(older, provenance, (s for s in shards if s), savepoint.load_correlator(deployment.savepoint))
     assert savepoint.read_manifest(older)["code_version"] == "0.0.1"
     upgraded = deployment.version("upgraded")
-    beginning.begin_from(upgraded, older)
+    start_position.begin_from(upgraded, older)
     run_chain(spark, upgraded)
     assert values(upgraded, "scores")
-    assert same(upgraded, deployment.unbroken, deployment.tick)
+    assert same(upgraded, deployment.unbroken, deployment.watermark)
 
 
 def test_change_of_spark_partitions(spark: SparkSession, deployment: Deployment) -> None:
     wider = deployment.version("wider")
     wider = wider.model_copy(update={"spark": wider.spark.model_copy(update={"shuffle_partitions": 3})})
-    beginning.begin_from(wider, deployment.savepoint)
+    start_position.begin_from(wider, deployment.savepoint)
     with shuffled(spark, 3):
         run_chain(spark, wider)
     state = wider.checkpoint("detect") / "state" / "0"
     assert len([p for p in state.iterdir() if p.name.isdigit()]) == 3
-    assert same(wider, deployment.unbroken, deployment.tick)
+    assert same(wider, deployment.unbroken, deployment.watermark)
 
 
 @contextmanager
@@ -165,7 +169,7 @@ def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: Deplo
     learnt = deployment.version("learnt")
     made = run.replay(spark, run.plan(learnt, Asked(to_offsets=deployment.history.ends), None))
     assert made["whole"]["until"] < values_until(deployment.unbroken)
-    cli.begin(learnt, None, replace=False)  # what `kappa run all --version learnt` does first
+    main.begin(learnt, None, replace=False)  # what `kappa run all --version learnt` does first
     run_chain(spark, learnt)
     assert same(learnt, deployment.unbroken)
 
@@ -176,10 +180,10 @@ def values_until(settings: Settings) -> int:
 
 def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSession, deployment: Deployment) -> None:
     then = deployment.version("then")
-    run.replay(spark, run.plan(then, Asked(to_ms=deployment.tick), None))
+    run.replay(spark, run.plan(then, Asked(to_ms=deployment.watermark), None))
     assert savepoint.read_manifest(run.end_of(then))["hash"] == deployment.taken["hash"]
     for kind in ("scores", "novelties", "incidents"):
-        late = values(deployment.unbroken, kind, deployment.tick)
+        late = values(deployment.unbroken, kind, deployment.watermark)
         assert values(then, kind) == values(deployment.unbroken, kind) - late
 
 
@@ -187,9 +191,9 @@ def test_what_if_another_configuration_goes_on_from_the_same_point(spark: SparkS
     as_it_was, what_if = deployment.version("as-it-was"), tuned(deployment.version("what-if"))
     for settings in (as_it_was, what_if):
         run.replay(spark, run.plan(settings, Asked(), deployment.savepoint))
-    assert same(as_it_was, deployment.unbroken, deployment.tick)
+    assert same(as_it_was, deployment.unbroken, deployment.watermark)
     after = min(json.loads(value)["window_end"] for value in values(what_if, "scores"))
-    assert after == deployment.tick + 1000 * deployment.settings.law.window_seconds
+    assert after == deployment.watermark + 1000 * deployment.settings.windowing.window_seconds
     assert values(what_if, "novelties") != values(as_it_was, "novelties")
 
 
@@ -198,14 +202,16 @@ def test_two_versions_side_by_side_on_the_same_events_are_what_each_is_alone(
 ) -> None:
     a = deployment.version("a")
     b = tuned(deployment.version("b"))
-    last = ticks(deployment.unbroken, "novelties")
+    last = watermarks(deployment.unbroken, "novelties")
     file = settings_file(tmp_path, stack, deployment.settings.topics.prefix[:-1], "b", 20_000)
     file.write_text(file.read_text().replace("[detection]\n", "[detection]\nsilence_nats = 6\nspike_nats = 9\n"))
     assert load(file).detection == b.detection
     with running(file) as process:
         run_chain(spark, a)
         wait_for(
-            lambda: process.poll() is not None or ticks(b, "novelties") >= last, 240, "version b to come to the end"
+            lambda: process.poll() is not None or watermarks(b, "novelties") >= last,
+            240,
+            "version b to come to the end",
         )
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=90) == 0, (tmp_path / "run.log").read_text()[-500:]
@@ -235,7 +241,7 @@ def test_adding_partitions_to_an_input_topic(
     topics.create(before)
     first_half(before)
     run_chain(spark, before)
-    taken = take.take(spark, before, "before")
+    taken = create_savepoint.take(spark, before, "before")
     client = topics.admin(before)
     client.create_partitions({before.topic("telemetry"): 5})
     client.close()
@@ -249,7 +255,7 @@ def test_adding_partitions_to_an_input_topic(
     second_half(before)
     after = before.model_copy(update={"topics": before.topics.model_copy(update={"telemetry_partitions": 5})})
     after = named(after, "live")
-    beginning.begin_from(after, savepoint_folder.find(after.home, "before"), replace=True)
+    start_position.begin_from(after, savepoint_folder.find(after.home, "before"), replace=True)
     run_chain(spark, after)
     again = named(after, "again")
     run.replay(spark, run.plan(again, Asked(), None))

@@ -18,11 +18,11 @@ from elasticsearch import Elasticsearch
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 
-from app.errors import StackError
-from app.jars import PROJECT
-from app.ports import LOOPBACK, free_port, port_is_free
-from app.stack import Addresses, Stack, addresses, down, running_stack, status, up
-from app.stack_state import ProcessId, StackState, read_state, write_state
+from app.core.errors import StackError
+from app.core.ports import LOOPBACK, free_port, port_is_free
+from app.embedded.jars import PROJECT
+from app.embedded.stack import Addresses, Stack, addresses, down, running_stack, status, up
+from app.embedded.stack_state import ProcessId, StackState, read_state, write_state
 
 pytestmark = pytest.mark.stack
 JARS = PROJECT / ".kappa" / "jars"
@@ -31,7 +31,7 @@ JARS = PROJECT / ".kappa" / "jars"
 OWNER = """
 import sys, signal
 from pathlib import Path
-from app.stack import Stack, running_stack
+from app.embedded.stack import Stack, running_stack
 with running_stack(Stack(Path(sys.argv[1]), jars=Path(sys.argv[2]))):
     print("ready", flush=True)
     signal.pause()

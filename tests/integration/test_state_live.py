@@ -13,19 +13,19 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.sql import SparkSession
 
-from app import jobs, state_commands, topics
-from app.errors import InputError
-from app.follow import run_until_stopped
-from app.moments import iso_millis
-from app.producer import heartbeat
-from app.settings import PROJECT, Settings
-from app.stack import Addresses
-from models.detector import Parameters, ShardDetector
-from pipelines.detect import take_in
-from pipelines.law import Law
-from pipelines.ordering import WindowBuffer
+from app.core.settings import PROJECT, Settings
+from app.core.timestamps import iso_millis
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.kafka.producer import heartbeat
+from app.runtime import jobs, state_query, state_server
+from app.runtime.supervise import run_until_stopped
+from models.detection.detector import Parameters, ShardDetector
+from pipelines.errors import InputError
+from pipelines.jobs.detect import take_in
 from pipelines.runner import Runner
-from replay import state
+from pipelines.state.window_buffer import WindowBuffer
+from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -40,7 +40,7 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
     made = Settings(
         home=folder,
         jar_folder=PROJECT / ".kappa" / "jars",
-        law=Law(shards=SHARDS),
+        windowing=WindowingConfig(shards=SHARDS),
         detection=Parameters(warm_up_minutes=2, grace_minutes=2),
     )
     own = {
@@ -111,10 +111,10 @@ def wait_for(condition: Callable[[], bool], running: threading.Thread, what: str
 
 def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession, settings: Settings) -> None:
     with pytest.raises(InputError, match="version live has no state"):
-        state.believes(spark, settings, GAUGE)
+        state_query.believes(spark, settings, GAUGE)
     topics.create(settings)
     write(settings, 0, 40)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.law)
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.extract_job(settings))
     finally:
@@ -126,37 +126,37 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
     run.start()
     try:
         last = max(row["tick"] for row in statistics(settings) if "tick" in row)
-        wait_for(lambda: state_commands.address_of(settings) is not None, run, "an address")
+        wait_for(lambda: state_server.address_of(settings) is not None, run, "an address")
 
         def learnt() -> bool:
             with contextlib.suppress(InputError):  # until the first batch has ended
-                return bool(state_commands.ask(settings, GAUGE)["as_of_ms"] == last)
+                return bool(state_server.ask(settings, GAUGE)["as_of_ms"] == last)
             return False
 
         wait_for(learnt, run, "the last window")
-        answers = {series: state_commands.ask(settings, series) for series in (GAUGE, LINES)}
+        answers = {series: state_server.ask(settings, series) for series in (GAUGE, LINES)}
         with pytest.raises(InputError) as error:
-            state_commands.ask(settings, "gauge/web-3/web/laod")
+            state_server.ask(settings, "gauge/web-3/web/laod")
         assert GAUGE in str(error.value), "the nearest name"
         with pytest.raises(InputError) as error:
-            state_commands.ask(settings, "gauge/web-33/web/load")
+            state_server.ask(settings, "gauge/web-33/web/load")
         assert "no host 'web-33'" in str(error.value) and "web-3" in str(error.value)
         with pytest.raises(InputError, match="not the name of a series"):
-            state_commands.ask(settings, "load of web-3")
+            state_server.ask(settings, "load of web-3")
         assert run.is_alive()
     finally:
         stopping.set()
         run.join()
-    assert state_commands.address_of(settings) is None
+    assert state_server.address_of(settings) is None
 
     for series, answer in answers.items():
         done, expected = believed(settings, answer["shard"], series)
         assert answer["as_of_ms"] == done == last
-        assert answer["numbers"] | {"episode": answer["episode"]} == state.known(expected)
-        assert state.believes(spark, settings, series) == answer, "a session of one's own reads the same"
+        assert answer["numbers"] | {"episode": answer["episode"]} == state_query.known(expected)
+        assert state_query.believes(spark, settings, series) == answer, "a session of one's own reads the same"
     assert answers[GAUGE]["windows"] == (last - START) // WINDOW
     assert answers[GAUGE]["episode"]["kind"] == "anomaly"
     assert 20 <= answers[GAUGE]["typical"] <= 100, "of 5,000 a fiftieth is believed at most"
     assert answers[LINES]["typical"] == pytest.approx(1, abs=0.2)
-    with pytest.raises(state.UnknownSeries):
-        state.believes(spark, settings, "gauge/web-3/web/laod")
+    with pytest.raises(state_query.UnknownSeries):
+        state_query.believes(spark, settings, "gauge/web-3/web/laod")

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from app import topics
-from app.errors import InputError, ServiceUnavailable
-from app.ports import free_port
-from app.settings import Settings
-from app.stack import Addresses
-from app.watch import Book, Pulse, watch
+from app.cli.watch import Book, Pulse, watch
+from app.core.ports import free_port
+from app.core.settings import Settings
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from pipelines.errors import InputError, ServiceUnavailable
 
 pytestmark = pytest.mark.stack
 
@@ -38,7 +38,7 @@ def incident(name: str, status: str, window: int) -> tuple[str, dict[str, Any]]:
     return "incidents", {"id": name, "status": status, "start": at, "window_end": at, **said}
 
 
-def tick(shard: int, seconds_ago: float) -> tuple[str, dict[str, Any]]:
+def watermark(shard: int, seconds_ago: float) -> tuple[str, dict[str, Any]]:
     """A shard of `detect` has judged everything up to then."""
     return "novelties", {"tick": int((time.time() - seconds_ago) * 1000), "shard": shard, "shards": SHARDS}
 
@@ -138,14 +138,21 @@ def test_watch_sees_who_is_silent_how_far_behind_the_windows_are_and_what_is_ref
         first = told.pulse_with()
         assert [words.split()[0] for words in first.silent] == ["nothing", "extract", "detect"]
         assert (first.behind_seconds, first.late, first.healthy) == (None, 0, False)
-        log.write(("telemetry", {}), ("statistics", {}), tick(0, 40), tick(1, 20), ("late", {}), ("dead-letters", {}))
+        log.write(
+            ("telemetry", {}),
+            ("statistics", {}),
+            watermark(0, 40),
+            watermark(1, 20),
+            ("late", {}),
+            ("dead-letters", {}),
+        )
         second = told.pulse_with(healthy=True, late=1, dead_letters=1)
         assert second.behind_seconds is not None
         assert 40 <= second.behind_seconds < 40 + WAIT_SECONDS
 
 
 def test_ticks_of_before_the_watch_count(settings: Settings, log: Log) -> None:
-    log.write(*(tick(shard, 30) for shard in range(SHARDS)))
+    log.write(*(watermark(shard, 30) for shard in range(SHARDS)))
     with watched(settings) as told:
         assert told.pulse_with().behind_seconds is not None
 

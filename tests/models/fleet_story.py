@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from models.detector import ShardDetector
-from models.novelty import Novelty
-from models.windows import Scores, Windows
+from models.core.windows import Scores, Windows
+from models.detection.detector import ShardDetector
+from models.records.novelty import Novelty
 
 START = 1_767_571_200_000
 WINDOW = 10_000

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from test_incidents import CPU, DISK, WINDOW, T, at, said, told
 
-from models.budget import bar, joint
-from models.incidents import CorrelationParameters, Correlator, Statement
-from models.watched import NOTHING, Watched
+from models.incidents.budget import bar, joint
+from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.records.watched import NOTHING, Watched
 
 FLEET = Watched(series=1_000, hosts=50, window_seconds=10, services={"web": 40})
 

@@ -12,11 +12,11 @@ import pytest
 import test_detector_contract as contract
 from fleet_story import START, Teller
 
-from models import calibration
 from models.challengers import tail
 from models.challengers.classes import check, resolve
 from models.challengers.memory import Memories
-from models.detector import Parameters, ShardDetector
+from models.detection.detector import Parameters, ShardDetector
+from models.stats import reference_distribution
 
 RIVER = dataclasses.replace(
     contract.QUICK,
@@ -208,4 +208,4 @@ def test_the_tail_rises_and_is_unknown_at_first() -> None:
 
 def test_nats_and_joined_scores_are_inverse() -> None:
     x = np.linspace(0, 30, 100)
-    np.testing.assert_allclose(calibration.nats(calibration.joined(x)), x, atol=1e-9)
+    np.testing.assert_allclose(reference_distribution.nats(reference_distribution.joined(x)), x, atol=1e-9)

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from models import change
-from models import regression as reg
-from models.change import EXPLANATIONS, ChangeParameters, Look, Verdict
-from models.dependence import worth
-from models.doubts import KINDS, Doubts, Table
-from models.store import read_part
-from models.univariate import Univariate
-from models.univariate_parameters import UnivariateParameters
+from models.core.store import read_part
+from models.detection import change_point
+from models.detection.change_candidates import KINDS, Doubts, Table
+from models.detection.change_point import EXPLANATIONS, ChangeParameters, Look, Verdict
+from models.stats import regression as reg
+from models.univariate.effective_sample import worth
+from models.univariate.model import Univariate
+from models.univariate.parameters import UnivariateParameters
 
 START, STEP = 1_767_571_200_000, 10_000
 P = ChangeParameters()
@@ -39,7 +39,7 @@ class Watch:
 
     def step(self, x: np.ndarray) -> Verdict:
         self.row += 1
-        return change.step(self.table, self.look(x), P)
+        return change_point.step(self.table, self.look(x), P)
 
     def tell(self, values: np.ndarray) -> list[tuple[int, str]]:
         """The rows after which changes began, and what they were, of one series."""
@@ -51,7 +51,7 @@ class Watch:
                 before = float(self.table["anchor"][0]), float(self.table["unit"][0])
                 self.level, self.spread = (v.after, v.spread) if found[-1][1] == "spread" else (v.after, self.spread)
                 self.loud = np.zeros(1, bool)  # its episode ends
-                change.settle(self.table, *before, START + STEP * self.row, P)
+                change_point.settle(self.table, *before, START + STEP * self.row, P)
         return found
 
 
@@ -88,7 +88,7 @@ def test_the_level_predicts_as_normal_gamma_does() -> None:
     table: Table = {name: np.zeros(1) for name in KINDS}
     table["level_rows"], table["level_mean"] = np.array([4.0]), np.array([x.mean()])
     table["level_sum"] = np.array([((x - x.mean()) ** 2).sum()])
-    place, scale, df = change.level_of(table, P)
+    place, scale, df = change_point.level_of(table, P)
     k, m, a, b = P.level_rows, 0.0, 1.0, 1.0
     for value in x:  # one by one, by the book
         b += k * (value - m) ** 2 / (2 * (k + 1))
@@ -174,7 +174,7 @@ def test_dependent_neighbours_are_less_evidence() -> None:
         for x in noise(12, (12, 1, 100)):
             watch.row += 1
             look = replace(watch.look(np.array([x])), worth=np.full(1, share))
-            verdicts.append(change.step(watch.table, look, P))
+            verdicts.append(change_point.step(watch.table, look, P))
         said.append(max(float(v.lead[0]) for v in verdicts))
     assert said[1] == pytest.approx(0.1 * said[0])
 
@@ -224,7 +224,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
             parts = Doubts.load(*read_part(parts.dump()))
         for doubts in (whole, parts):
             table = doubts.take(np.arange(3))
-            change.step(table, watch.look(row), P)
+            change_point.step(table, watch.look(row), P)
             doubts.put(np.arange(3), table)
     assert whole.dump() == parts.dump()
     assert whole.rows.tolist() == [2, 5, 7]

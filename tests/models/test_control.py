@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from fleet_story import START, WINDOW, Row, Teller, words
 
-from models.control import Controlled
-from models.control_rules import Rule
-from models.detector import ShardDetector
+from models.detection.control import Controlled
+from models.detection.detector import ShardDetector
+from models.rules.rule import Rule
 
 QUICK = Controlled(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10, calm_windows=6)
 CPU, SIZE, BYTES = "gauge/h-1/web/cpu", "gauge/h-1/db/size", "counter/h-1//bytes"

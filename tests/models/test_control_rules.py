@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.control_rules import Rule, rule_of
+from models.rules.rule import Rule, rule_of
 
 WINDOW = 10_000
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.counter_rate import rates
+from models.detection.counter_rate import rates
 
 
 @given(st.floats(0, 1e12), st.floats(0, 1e9), st.floats(1, 1e4))

@@ -10,9 +10,9 @@ from fleet_story import START, WINDOW, Row, Teller, windows, words
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from models.detector import Parameters, ShardDetector
-from models.store import FORMAT
-from models.windows import Scores
+from models.core.store import FORMAT
+from models.core.windows import Scores
+from models.detection.detector import Parameters, ShardDetector
 
 QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
 HOSTS = ("h-1", "h-2", "h-3")

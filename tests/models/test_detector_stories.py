@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from fleet_story import WINDOW, Row, Teller, words
 
-from models.detector import Parameters, ShardDetector
-from models.novelty import Novelty
-from models.series import Series, build
-from models.table_score import window
+from models.core.series import Series, build
+from models.detection.detector import Parameters, ShardDetector
+from models.detection.table_score import window
+from models.records.novelty import Novelty
 
 CPU, LINES, LEVEL = "gauge/vm-1//cpu", "template/vm-1/web/info/aa", "logs/vm-1/web/info"
 STORY = Callable[[int], dict[str, Row]]

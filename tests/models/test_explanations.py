@@ -7,10 +7,10 @@ import pytest
 from fleet_story import Row, Teller
 from test_detector_stories import CPU, LEVEL, Machine
 
-from models.certainty import certainty
-from models.detector import Parameters, ShardDetector
-from models.episodes import Episode
-from models.novelty import Novelty
+from models.detection.detector import Parameters, ShardDetector
+from models.detection.episodes import Episode
+from models.records.novelty import Novelty
+from models.stats.certainty import certainty
 
 
 @pytest.fixture

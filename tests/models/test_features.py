@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.univariate import Univariate, UnivariateAnswers
-from models.univariate_parameters import UnivariateParameters
+from models.univariate.model import Univariate, UnivariateAnswers
+from models.univariate.parameters import UnivariateParameters
 
 START, WINDOW = 1_767_571_200_000, 10_000
 POINTS = 3

@@ -2,9 +2,9 @@
 
 from test_incidents import at, brief, said, told
 
-from models.fleet import clusters
-from models.incidents import CorrelationParameters, Correlator
-from models.watched import Watched, together
+from models.incidents.correlator import CorrelationParameters, Correlator
+from models.incidents.fleet import clusters
+from models.records.watched import Watched, together
 
 WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
 STRONG = 60.0

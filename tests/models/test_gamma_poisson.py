@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from models import gamma_poisson as poisson
-from models.parameters import Parameters
+from models.core.parameters import Parameters
+from models.stats import gamma_poisson as poisson
 
 P = Parameters()
 START = 1_767_571_200_000

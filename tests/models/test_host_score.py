@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import host_score
-from models.host_score import HostParameters
+from models.detection import host_score
+from models.detection.host_score import HostParameters
 
 P = HostParameters()
 SCORES = st.lists(st.floats(0, 50), min_size=1, max_size=30)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.incidents import CorrelationParameters, Correlator, Incident, Statement
-from models.series import parse
-from models.watched import NOTHING, Watched
+from models.core.series import parse
+from models.incidents.correlator import CorrelationParameters, Correlator, Incident, Statement
+from models.records.watched import NOTHING, Watched
 
 T = 1_700_000_000_000
 WINDOW = 10_000

@@ -10,11 +10,11 @@ import pytest
 from fleet_story import START, WINDOW, Teller, windows, words
 from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns, when
 
-from models.control_rules import Rule
-from models.detector import ShardDetector
-from models.labels import EXPECTED, FALSE_ALARM, TRUE
-from models.parameters import Parameters
-from models.windows import Windows
+from models.core.parameters import Parameters
+from models.core.windows import Windows
+from models.detection.detector import ShardDetector
+from models.detection.labels import EXPECTED, FALSE_ALARM, TRUE
+from models.rules.rule import Rule
 
 Labels = dict[int, list[tuple[str, str]]]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models import metric_rows as of
-from models.store import Columns
+from models.core.store import Columns
+from models.detection import metric_rows as of
 
 
 def test_what_is_rounded_off_is_dumped_to_the_bit() -> None:

@@ -11,14 +11,14 @@ import pytest
 from fleet_story import Row, Teller, words
 from scipy import special, stats
 
-from models import mix
-from models.control import Controlled
-from models.control_rules import Rule
-from models.detector import Parameters, ShardDetector
-from models.incidents import CorrelationParameters, Correlator, Statement
-from models.novelty import Novelty
-from models.series import parse
-from models.windows import Floats
+from models.core.series import parse
+from models.core.windows import Floats
+from models.detection.control import Controlled
+from models.detection.detector import Parameters, ShardDetector
+from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.records.novelty import Novelty
+from models.rules.rule import Rule
+from models.stats import template_mixture
 
 P = Parameters()
 SERVICE = "service/vm-1/nginx"
@@ -32,7 +32,7 @@ def one(*numbers: float) -> list[Floats]:
 @pytest.mark.parametrize(("a", "b"), [(0.02, 9.0), (3.0, 7.0), (40.0, 400.0)])
 def test_the_probabilities_of_a_count_are_those_of_scipy_and_sum_to_one(n: int, a: float, b: float) -> None:
     x = np.arange(n + 1.0)
-    found = mix.log_pmf(x, np.full(n + 1, float(n)), np.full(n + 1, a), np.full(n + 1, b))
+    found = template_mixture.log_pmf(x, np.full(n + 1, float(n)), np.full(n + 1, a), np.full(n + 1, b))
     np.testing.assert_allclose(found, stats.betabinom.logpmf(x, n, a, b), rtol=1e-9, atol=1e-9)
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-9)
 
@@ -48,7 +48,9 @@ def test_a_count_is_a_marginal_of_the_dirichlet_multinomial() -> None:
     assert whole.sum() == pytest.approx(1.0)
     x = np.arange(n + 1.0)
     size = np.full(n + 1, float(n))
-    np.testing.assert_allclose(np.exp(mix.log_pmf(x, size, np.full(n + 1, 0.7), np.full(n + 1, 7.3))), whole, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.exp(template_mixture.log_pmf(x, size, np.full(n + 1, 0.7), np.full(n + 1, 7.3))), whole, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [60, 1000, 20_000])
@@ -57,11 +59,11 @@ def test_a_count_is_a_marginal_of_the_dirichlet_multinomial() -> None:
 def test_a_tail_is_the_sum_of_its_probabilities(n: int, share: float, strength: float) -> None:
     x = np.arange(n + 1.0)
     same = [np.full(n + 1, number) for number in (float(n), share, strength)]
-    pmf = np.exp(mix.log_pmf(x, same[0], share * same[2], (1 - share) * same[2]))
+    pmf = np.exp(template_mixture.log_pmf(x, same[0], share * same[2], (1 - share) * same[2]))
     exact = np.where(x >= n * share, np.cumsum(pmf[::-1])[::-1], np.cumsum(pmf))
     tail = (exact < 1e-2) & (exact > 1e-13)
     assert tail.any() or n * share < 3
-    found = np.exp(-mix.strangeness(x, *same))
+    found = np.exp(-template_mixture.strangeness(x, *same))
     factor = 1.5 if share * strength >= 1 else 2.5  # a power law's is harder to close
     assert np.all(found[tail] < factor * exact[tail])
     assert np.all(found[tail] > exact[tail] / factor)
@@ -72,7 +74,7 @@ def test_a_tail_is_what_simulation_says() -> None:
     theta = rng.beta(0.02 * 150, 0.98 * 150, 400_000)
     x = rng.binomial(200, theta)
     for many in (11, 15, 19):
-        found = float(np.exp(-mix.tail(*one(many, 200, 3, 147)))[0])
+        found = float(np.exp(-template_mixture.tail(*one(many, 200, 3, 147)))[0])
         assert found == pytest.approx((x >= many).mean(), rel=0.15)
 
 
@@ -83,17 +85,17 @@ def clean(seed: int, *, strength: float, lines: float, kinds: tuple[int, int], s
     place = np.repeat(np.arange(size), of)
     share = rng.gamma(0.6, 1.0, len(place))
     share /= np.bincount(place, share)[place]
-    s, found, phase = np.zeros((len(mix.COLUMNS), len(place))), [], rng.uniform(0, 6.28, size)
+    s, found, phase = np.zeros((len(template_mixture.COLUMNS), len(place))), [], rng.uniform(0, 6.28, size)
     for k in range(450):
         theta = rng.gamma(np.maximum(share * strength, 1e-9))
         theta /= np.maximum(np.bincount(place, theta, minlength=size), 1e-300)[place]
         load = lines * (1 + 0.8 * np.sin(6.28 * k / 360 + phase)) * rng.gamma(5, 0.2, size)
-        x = rng.poisson(rng.poisson(load + mix.LEAST_LINES)[place] * theta).astype(float)
+        x = rng.poisson(rng.poisson(load + template_mixture.LEAST_LINES)[place] * theta).astype(float)
         none = np.zeros(len(place), dtype=bool)
-        blocks = mix.Blocks(size, place, x, none, none | (k > 20), np.full(size, 10.0))
-        belief = mix.believe(s, blocks, P)
+        blocks = template_mixture.Blocks(size, place, x, none, none | (k > 20), np.full(size, 10.0))
+        belief = template_mixture.believe(s, blocks, P)
         weight = 1 / (1 + P.outlier_share * np.exp(np.minimum(np.nan_to_num(belief.score), 50.0)))
-        mix.learn(s, blocks, belief, weight[place], P)
+        template_mixture.learn(s, blocks, belief, weight[place], P)
         if k >= 120:
             found.append(belief.score)
     return np.concatenate(found)
@@ -115,18 +117,18 @@ def test_on_a_clean_fleet_surprise_is_a_probability_whatever_the_load(
 
 
 def test_what_was_told_is_left_out_and_the_rest_is_as_it_was() -> None:
-    s = np.zeros((len(mix.COLUMNS), 3))
-    s[mix.SUM], s[mix.LINES] = [800.0, 150.0, 50.0], 1000.0
+    s = np.zeros((len(template_mixture.COLUMNS), 3))
+    s[template_mixture.SUM], s[template_mixture.LINES] = [800.0, 150.0, 50.0], 1000.0
     now = [np.array([100.0, 19.0, 400.0])]
     told, settled = np.array([False, False, True]), np.ones(3, dtype=bool)
-    blocks = mix.Blocks(1, np.zeros(3, dtype=np.int64), now[0], told, settled, np.array([10.0]))
-    belief = mix.believe(s, blocks, P)
+    blocks = template_mixture.Blocks(1, np.zeros(3, dtype=np.int64), now[0], told, settled, np.array([10.0]))
+    belief = template_mixture.believe(s, blocks, P)
     assert belief.counted.tolist() == [True, True, False]
     assert belief.share[:2] == pytest.approx([800 / 950, 150 / 950], rel=1e-2)
     assert belief.score[0] < 1
-    mix.learn(s, blocks, belief, np.ones(3), P)
-    assert s[mix.SUM, 2] / s[mix.LINES, 2] == pytest.approx(0.05)
-    assert s[mix.LINES, 0] == pytest.approx(1000 + 119 / 0.95, rel=1e-3)
+    template_mixture.learn(s, blocks, belief, np.ones(3), P)
+    assert s[template_mixture.SUM, 2] / s[template_mixture.LINES, 2] == pytest.approx(0.05)
+    assert s[template_mixture.LINES, 0] == pytest.approx(1000 + 119 / 0.95, rel=1e-3)
 
 
 TEMPLATES = (

@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 
-from models import model_off
-from models.windows import Floats
+from models.core.windows import Floats
+from models.stats import calibration_drift
 
 
-def blocks(means: Floats, state: model_off.Halves | None = None, first: int = 0) -> tuple[list[int], model_off.Halves]:
+def blocks(
+    means: Floats, state: calibration_drift.Halves | None = None, first: int = 0
+) -> tuple[list[int], calibration_drift.Halves]:
     """After how many blocks each series was off, 0 if never, and the state at the end; `means` are `(blocks, n)`."""
     n = means.shape[1]
-    at, state = np.zeros(n, int), model_off.begin(n) if state is None else state
+    at, state = np.zeros(n, int), calibration_drift.begin(n) if state is None else state
     for number, mean in enumerate(means):
-        state = model_off.check(state, mean, np.full(n, float(first + number)))
-        at = np.where((at == 0) & model_off.is_off(state), number + 1, at)
+        state = calibration_drift.check(state, mean, np.full(n, float(first + number)))
+        at = np.where((at == 0) & calibration_drift.is_off(state), number + 1, at)
     return at.tolist(), state
 
 
@@ -38,9 +40,9 @@ def test_a_model_that_is_off_is_seen_within_hours(mean: float) -> None:
 def test_a_model_that_is_good_again_is_said_to_be_so() -> None:
     rng, n = np.random.default_rng(2), 50
     _, state = blocks(rng.random((100, n, 12)).mean(axis=2) * 0.4)
-    assert model_off.is_off(state).all()
+    assert calibration_drift.is_off(state).all()
     _, state = blocks(rng.random((24, n, 12)).mean(axis=2), state, 100)
-    assert not model_off.is_off(state).any()
+    assert not calibration_drift.is_off(state).any()
 
 
 def test_a_mean_that_is_a_little_off_is_good_enough() -> None:

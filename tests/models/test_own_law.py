@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from models import own_law
-from models.windows import Floats
+from models.core.windows import Floats
+from models.stats import per_series_calibration
 
 LEAST = 1e-3
 
@@ -15,13 +15,13 @@ LEAST = 1e-3
 def tell(answers: Floats, *, an_hour: int = 12) -> tuple[Floats, Floats]:
     """Nats of each row `(rows, n)`, before it is learnt, and the tails at the end; hours have so many rows."""
     n = answers.shape[1]
-    (levels, tail), counted, least = own_law.begin(n), np.zeros(n, np.uint8), np.full(n, LEAST)
+    (levels, tail), counted, least = per_series_calibration.begin(n), np.zeros(n, np.uint8), np.full(n, LEAST)
     said = []
     for row, base in enumerate(answers):
         if row % an_hour == 0:
             counted //= 2
-        said.append(own_law.nats(base, levels.astype(float), tail.astype(float)))
-        levels, tail, counted = own_law.learn(levels, tail, counted, base, np.full(n, float(row)), least)
+        said.append(per_series_calibration.nats(base, levels.astype(float), tail.astype(float)))
+        levels, tail, counted = per_series_calibration.learn(levels, tail, counted, base, np.full(n, float(row)), least)
     return np.array(said), tail.astype(float)
 
 
@@ -47,28 +47,32 @@ def test_answers_that_depend_on_their_neighbours_are_uniform_as_well() -> None:
 
 def test_a_law_that_has_learnt_nothing_is_nearly_that_of_normal_data_at_large() -> None:
     base = np.array([0.0, 0.1, 1.0, 3.0])
-    levels, tail = own_law.begin(len(base))
-    assert own_law.nats(base, levels.astype(float), tail.astype(float)) == pytest.approx(base, rel=1e-6)
-    (levels, tail), far = own_law.begin(1), np.array([17.0])
-    assert 10 < own_law.nats(far, levels.astype(float), tail.astype(float))[0] < 14  # it is not sure of the tail
+    levels, tail = per_series_calibration.begin(len(base))
+    assert per_series_calibration.nats(base, levels.astype(float), tail.astype(float)) == pytest.approx(base, rel=1e-6)
+    (levels, tail), far = per_series_calibration.begin(1), np.array([17.0])
+    assert (
+        10 < per_series_calibration.nats(far, levels.astype(float), tail.astype(float))[0] < 14
+    )  # it is not sure of the tail
 
 
 @pytest.mark.parametrize(("number", "total"), [(0.0, 0.0), (40.0, 25.0), (40.0, 70.0)])
 def test_the_tail_is_the_predictive_of_its_prior(number: float, total: float) -> None:
-    excess, a = 3.0, own_law.PRIOR_EXCESSES
-    law = stats.gamma(a + number, scale=1 / (a / own_law.PRIOR_RATE + total))
+    excess, a = 3.0, per_series_calibration.PRIOR_EXCESSES
+    law = stats.gamma(a + number, scale=1 / (a / per_series_calibration.PRIOR_RATE + total))
     wanted = integrate.quad(lambda rate: math.exp(-rate * excess) * law.pdf(rate), 0, 10)[0]
-    levels = own_law.begin(1)[0].astype(float)
-    found = own_law.nats(levels[-1] + excess, levels, np.array([[number], [total]]))
-    assert math.exp(-found[0]) == pytest.approx(own_law.CHANCES[-1] * wanted, rel=1e-6)
+    levels = per_series_calibration.begin(1)[0].astype(float)
+    found = per_series_calibration.nats(levels[-1] + excess, levels, np.array([[number], [total]]))
+    assert math.exp(-found[0]) == pytest.approx(per_series_calibration.CHANCES[-1] * wanted, rel=1e-6)
 
 
 def test_an_excess_that_is_too_far_out_is_only_known_to_be_so() -> None:
-    levels, tail = own_law.begin(2)
-    base = levels[-1] + np.array([own_law.STRANGE + 0.1, 50.0])
-    tails = own_law.learn(levels, tail, np.zeros(2, np.uint8), base, np.full(2, 500.0), np.full(2, LEAST))[1]
+    levels, tail = per_series_calibration.begin(2)
+    base = levels[-1] + np.array([per_series_calibration.STRANGE + 0.1, 50.0])
+    tails = per_series_calibration.learn(
+        levels, tail, np.zeros(2, np.uint8), base, np.full(2, 500.0), np.full(2, LEAST)
+    )[1]
     assert tails[0].tolist() == [0.0, 0.0]
-    assert tails[1] == pytest.approx([own_law.STRANGE] * 2)
+    assert tails[1] == pytest.approx([per_series_calibration.STRANGE] * 2)
 
 
 def test_an_outage_does_not_teach_what_is_normal() -> None:
@@ -90,8 +94,10 @@ def test_a_talkative_series_is_weighed_by_its_own_tail() -> None:
 
 
 def test_rows_without_an_answer_teach_nothing() -> None:
-    levels, tail = own_law.begin(1)
-    found = own_law.learn(levels, tail, np.zeros(1, np.uint8), np.array([np.nan]), np.array([500.0]), np.array([LEAST]))
+    levels, tail = per_series_calibration.begin(1)
+    found = per_series_calibration.learn(
+        levels, tail, np.zeros(1, np.uint8), np.array([np.nan]), np.array([500.0]), np.array([LEAST])
+    )
     np.testing.assert_array_equal(found[0], levels)
     np.testing.assert_array_equal(found[1], tail)
     assert found[2].tolist() == [0]
@@ -99,12 +105,14 @@ def test_rows_without_an_answer_teach_nothing() -> None:
 
 def test_the_law_of_a_model_that_is_off_is_learnt_anew() -> None:
     answers = np.random.default_rng(4).exponential(1.0, (300, 1))
-    levels, tail = own_law.begin(1)
+    levels, tail = per_series_calibration.begin(1)
     ends = []
-    for least in (LEAST, own_law.OFF_GAIN):
+    for least in (LEAST, per_series_calibration.OFF_GAIN):
         at, rest, counted = levels, tail, np.zeros(1, np.uint8)
         for row, base in enumerate(0.3 * answers):
-            at, rest, counted = own_law.learn(at, rest, counted, base, np.array([20_000.0 + row]), np.array([least]))
+            at, rest, counted = per_series_calibration.learn(
+                at, rest, counted, base, np.array([20_000.0 + row]), np.array([least])
+            )
         ends.append(float(at[4, 0]))
-    usual = 0.3 * float(own_law.NATS[4])
+    usual = 0.3 * float(per_series_calibration.NATS[4])
     assert abs(ends[1] - usual) < 0.5 * abs(ends[0] - usual)

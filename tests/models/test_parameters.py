@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from models.parameters import Parameters
+from models.core.parameters import Parameters
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import rarity
-from models.rarity import BINS, DAYS, EMPTY, HOURS, Weighing
+from models.stats import rarity
+from models.stats.rarity import BINS, DAYS, EMPTY, HOURS, Weighing
 
 SAME = Weighing(1.0, 1.5)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from models import reasons
-from models.series import parse
-from models.univariate_state import MEMBERS
+from models.core.series import parse
+from models.detection import reasons
+from models.univariate.univariate_state import MEMBERS
 
 CPU = parse("gauge/vm-1//system.cpu.utilization")
 LOGS = parse("logs/vm-1/web/info")

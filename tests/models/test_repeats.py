@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models import metric_rows as of
-from models import repeats
+from models.detection import metric_rows as of
+from models.detection import repeats
 
 
 def feed(values: list[float], warm: int = 30) -> np.ndarray:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from models.restaurant import DISCOUNT, MOST_PER_RETURN_NATS, THETA, new_surprise, return_surprise
+from models.stats.pitman_yor import DISCOUNT, MOST_PER_RETURN_NATS, THETA, new_surprise, return_surprise
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**4))

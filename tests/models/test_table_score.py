@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.detector import Parameters
-from models.table_score import RowAnswer, TableScorer, rising
+from models.detection.detector import Parameters
+from models.detection.table_score import RowAnswer, TableScorer, rising
 
 BEGIN, STEP = 1_700_006_400_000, 300_000
 
@@ -96,10 +96,13 @@ def test_times_that_rise_are_left_and_others_made_to(times: list[int]) -> None:
 @pytest.mark.parametrize("metrics", [1, 38])
 def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics: int) -> None:
     """By the law of single series at large: -ln P of the joined score of independent ones, by Monte Carlo."""
-    from models import calibration, host_score
+    from models.detection import host_score
+    from models.stats import reference_distribution
 
     rng, p = np.random.default_rng(6), host_score.HostParameters()
-    scores = calibration.joined(rng.exponential(size=(20_000, metrics)))  # nats of normal series are exponential
+    scores = reference_distribution.joined(
+        rng.exponential(size=(20_000, metrics))
+    )  # nats of normal series are exponential
     joined = np.sum(scores**p.norm, axis=1) ** (1 / p.norm)
     said = host_score.nats(joined, np.full(len(joined), metrics), p)
     for level in (3.0, 6.0):

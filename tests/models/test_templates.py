@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
-from models import templates
-from models.masks import MASKS, MAX_TEMPLATE, NEEDS
-from models.templates import template_id, template_of
-from models.xxhash64 import xxhash64
+from models.templates import extraction
+from models.templates.extraction import template_id, template_of
+from models.templates.masks import MASKS, MAX_TEMPLATE, NEEDS
+from models.templates.xxhash64 import xxhash64
 
 MASKED = {
     "took 12 ms": "took <*>",
@@ -210,7 +210,7 @@ def test_a_template_is_short_holds_no_digits_or_breaks_and_is_its_own_template(m
 def matched(message: str) -> set[int]:
     """The masks that match on the way to a message's template; each match, with what it looks ahead to, holds what its mask needs."""
     found = set()
-    for number, (pattern, token) in enumerate(templates._MASKS):
+    for number, (pattern, token) in enumerate(extraction._MASKS):
         for match in pattern.finditer(message):
             assert all(set(needed) & set(message[match.start() :]) for needed in NEEDS[number]), (
                 MASKS[number],
@@ -296,5 +296,5 @@ def test_a_group_that_repeats_possessively_gives_nothing_back(
     pattern: str, text: str, plain: str | None, possessive: str | None
 ) -> None:
     for mark, expected in (("", plain), ("+", possessive)):
-        found = re.search(templates._portable(pattern.replace("%", mark)), text)
+        found = re.search(extraction._portable(pattern.replace("%", mark)), text)
         assert (found[0] if found else None) == expected

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from univariate_twin import Twin
 
-from models.univariate import BODY, Univariate, UnivariateAnswers
-from models.univariate_parameters import UnivariateParameters
-from models.univariate_state import MEMBERS, UnivariateState
+from models.univariate.model import BODY, Univariate, UnivariateAnswers
+from models.univariate.parameters import UnivariateParameters
+from models.univariate.univariate_state import MEMBERS, UnivariateState
 
 P = UnivariateParameters()
 START = 1_767_571_200_000

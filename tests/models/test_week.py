@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from models import week
-from models.univariate import Univariate
-from models.univariate_parameters import UnivariateParameters
-from models.univariate_state import UnivariateState
-from models.windows import Floats
+from models.core.windows import Floats
+from models.univariate import weekly
+from models.univariate.model import Univariate
+from models.univariate.parameters import UnivariateParameters
+from models.univariate.univariate_state import UnivariateState
 
 BEGIN = 1_767_571_200_000  # a Monday, midnight
 STEP_MS, A_DAY = 1_800_000, 48
@@ -56,7 +56,7 @@ def test_a_weekday_like_a_sunday_is_news_and_a_weekend_is_none() -> None:
     x[holiday] = x[day_of(x, 5, 6)]
     model = new(n)
     base = tell(model, x)
-    assert np.median(week.share(model.state.cold["week_fit"])) > 0.5
+    assert np.median(weekly.share(model.state.cold["week_fit"])) > 0.5
     assert np.median(base[holiday].max(axis=0)) > LOUD
     weekends = np.concatenate([base[day_of(x, w, d)] for w in (3, 4, 5) for d in (0, 5, 6)])
     assert (weekends.max(axis=0) > LOUD).sum() <= 1
@@ -65,8 +65,8 @@ def test_a_weekday_like_a_sunday_is_news_and_a_weekend_is_none() -> None:
 def test_without_a_weekly_rhythm_none_is_believed() -> None:
     model = new(12)
     tell(model, fleet(2, 5, 12, weekend=1.0))
-    assert np.median(week.share(model.state.cold["week_fit"])) == 0.0
-    assert week.share(model.state.cold["week_fit"]).max() < 0.3
+    assert np.median(weekly.share(model.state.cold["week_fit"])) == 0.0
+    assert weekly.share(model.state.cold["week_fit"]).max() < 0.3
 
 
 def test_nothing_is_believed_before_a_whole_week_was_foretold() -> None:
@@ -74,23 +74,23 @@ def test_nothing_is_believed_before_a_whole_week_was_foretold() -> None:
     shares = []
     for day in range(21):
         tell(model, x[day * A_DAY : (day + 1) * A_DAY], first=day * A_DAY)
-        shares.append(float(week.share(model.state.cold["week_fit"]).max()))
+        shares.append(float(weekly.share(model.state.cold["week_fit"]).max()))
     assert max(shares[:14]) == 0.0
     assert shares[-1] > 0.3
 
 
 def test_the_share_is_what_the_weeks_before_explain() -> None:
     fit = np.array([[100.0, 100.0, 100.0, 0.0], [20.0, 120.0, 20.0, 0.0], [70.0, 70.0, 20.0, 0.0]], np.float32)
-    assert week.share(fit) == pytest.approx([1 - 1.1 * 0.2, 0.0, 0.0, 0.0], rel=1e-6)
+    assert weekly.share(fit) == pytest.approx([1 - 1.1 * 0.2, 0.0, 0.0, 0.0], rel=1e-6)
 
 
 def test_an_offset_is_a_line_between_the_middles_of_slots() -> None:
     state = UnivariateState(1)
-    state.cold["week"][:, 0] = week.halves(np.zeros(week.SLOTS))
-    state.cold["week"][1:3, 0] = week.halves(np.array([8.0, 16.0]))
+    state.cold["week"][:, 0] = weekly.halves(np.zeros(weekly.SLOTS))
+    state.cold["week"][1:3, 0] = weekly.halves(np.array([8.0, 16.0]))
     state.cold["week_fit"][:, 0] = [1.0, 0.0, 100.0]
     hours = np.arange(4, 18)
-    found = week.offsets(state.cold, np.zeros(len(hours), np.int64), hours + 168 * 1000)
+    found = weekly.offsets(state.cold, np.zeros(len(hours), np.int64), hours + 168 * 1000)
     assert found == pytest.approx(np.interp(hours + 0.5, [3.0, 9.0, 15.0, 21.0], [0.0, 8.0, 16.0, 0.0]))
 
 
@@ -102,7 +102,7 @@ def test_one_outage_is_no_rhythm() -> None:
     model = new(n)
     tell(model, x[: outage.stop + 7 * A_DAY])
     hour = BEGIN // 3_600_000 + (7 * 4 + 2) * 24 + 12
-    offset = week.offsets(model.state.cold, np.arange(n), np.full(n, hour))
+    offset = weekly.offsets(model.state.cold, np.arange(n), np.full(n, hour))
     assert np.abs(offset).max() < 0.3 * x[outage.start - A_DAY : outage.start].max()
 
 
@@ -110,15 +110,15 @@ def test_numbers_are_kept_to_eight_bits() -> None:
     values = np.concatenate(
         [np.random.default_rng(5).normal(size=100) * 10.0 ** np.arange(-30, 30, 0.6), [0.0, np.nan]]
     )
-    kept = week.singles(week.halves(values))
+    kept = weekly.singles(weekly.halves(values))
     np.testing.assert_allclose(kept, values, rtol=2**-8)
-    assert week.singles(np.array([week.UNSEEN], np.uint16)) != 0  # not a number
+    assert weekly.singles(np.array([weekly.UNSEEN], np.uint16)) != 0  # not a number
 
 
 def test_a_state_that_was_loaded_goes_on_to_the_bit() -> None:
     x, model = fleet(6, 5, 3, weekend=0.4), new(3)
     cut = 4 * 7 * A_DAY + 17
     tell(model, x[:cut])
-    assert week.share(model.state.cold["week_fit"]).max() > 0
+    assert weekly.share(model.state.cold["week_fit"]).max() > 0
     loaded = Univariate.load(model.state.dump(), UnivariateParameters())
     np.testing.assert_array_equal(tell(model, x[cut:], first=cut), tell(loaded, x[cut:], first=cut))

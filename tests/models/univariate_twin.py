@@ -8,10 +8,10 @@ from collections import defaultdict
 import numpy as np
 from scipy.special import erfcx
 
-from models import calibration
-from models.rarity import DAYS
-from models.univariate import BODY
-from models.univariate_parameters import UnivariateParameters
+from models.stats import reference_distribution
+from models.stats.rarity import DAYS
+from models.univariate.model import BODY
+from models.univariate.parameters import UnivariateParameters
 
 MEMBERS = 6
 DIRECTED = (0, 2, 4)
@@ -59,7 +59,7 @@ class Twin:
     def _end_block(self, joined: float, surprises: list[float]) -> None:
         """After a row at the turn of an hour: the block ends, unless the series is loud and it has not lasted for long."""
         body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
-        nats = calibration.nats(np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval)
+        nats = reference_distribution.nats(np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval)
         loud = float(nats) >= self.p.calm_nats
         long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
         young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from app.errors import LawBroken
-from models.incidents import CorrelationParameters
-from models.watched import Watched
-from pipelines.correlate import CorrelateProcessor, StatementBuffer
+from models.incidents.correlator import CorrelationParameters
+from models.records.watched import Watched
+from pipelines.errors import DeterminismViolation
+from pipelines.jobs.correlate import CorrelateProcessor, StatementBuffer
 
 SHARDS = 3
 T = 1_700_000_000_000
@@ -43,12 +43,12 @@ def statement(host: str, window: int, status: str = "open", start: int | None = 
     }
 
 
-def tick(window: int, shard: int) -> dict[str, Any]:
+def watermark(window: int, shard: int) -> dict[str, Any]:
     return {"tick": at(window), "shard": shard, "shards": SHARDS}
 
 
-def ticks(window: int) -> list[dict[str, Any]]:
-    return [tick(window, shard) for shard in range(SHARDS)]
+def watermarks(window: int) -> list[dict[str, Any]]:
+    return [watermark(window, shard) for shard in range(SHARDS)]
 
 
 def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def whole_story() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for window in range(14):
         found += [s for s in STORY if s["window_end"] == at(window)]
-        found += ticks(window)
+        found += watermarks(window)
     return found
 
 
@@ -96,8 +96,8 @@ def brief(incidents: Iterable[dict[str, Any]]) -> list[tuple[str, list[str], int
 
 def test_a_window_waits_until_every_shard_has_ticked_it() -> None:
     job = Job()
-    assert job.batch([statement("a", 1), tick(1, 0), tick(1, 1)]) == []
-    assert brief(job.batch([tick(1, 2)])) == [("open", ["a"], 1)]
+    assert job.batch([statement("a", 1), watermark(1, 0), watermark(1, 1)]) == []
+    assert brief(job.batch([watermark(1, 2)])) == [("open", ["a"], 1)]
 
 
 def test_batches_of_any_size_give_the_same_incidents() -> None:
@@ -128,13 +128,13 @@ def test_order_within_a_batch_changes_nothing() -> None:
 
 
 def test_a_record_that_is_neither_statement_nor_tick_stops_the_job() -> None:
-    with pytest.raises(LawBroken, match="neither"):
+    with pytest.raises(DeterminismViolation, match="neither"):
         Job().batch([{"id": "a"}])
 
 
 def test_the_state_holds_the_last_complete_window_and_the_correlator_after_it() -> None:
     job = Job()
-    job.batch([statement("a", 1), *ticks(1), statement("b", 2)])
+    job.batch([statement("a", 1), *watermarks(1), statement("b", 2)])
     done, model, waiting = job.tester.peekValueState("correlator", 0) or (None, b"", b"")
     assert done == at(1)
     assert json.loads(model)["last"] == at(1)
@@ -167,13 +167,13 @@ def test_what_is_watched_is_known_whatever_the_batches() -> None:
 def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:
     buffer = StatementBuffer(shards=1)
     for window in range(100):
-        buffer.add_tick(0, at(window), Watched(series=1 + window // 50))
-    assert [tick for tick, _ in buffer.watched[0]] == [at(0), at(50)]
+        buffer.add_watermark(0, at(window), Watched(series=1 + window // 50))
+    assert [watermark for watermark, _ in buffer.watched[0]] == [at(0), at(50)]
     assert [buffer.watched_at(at(w)).series for w in (0, 49, 50, 99)] == [1, 1, 2, 2]
     assert StatementBuffer.load(buffer.dump()).watched == buffer.watched
     assert list(buffer.take()) == [(at(99), [], Watched(series=2))]
-    assert [tick for tick, _ in buffer.watched[0]] == [at(50)]
-    buffer.add_tick(0, at(98), Watched(series=7))  # a repeat
+    assert [watermark for watermark, _ in buffer.watched[0]] == [at(50)]
+    buffer.add_watermark(0, at(98), Watched(series=7))  # a repeat
     assert buffer.watched_at(at(99)).series == 2
 
 
@@ -181,11 +181,11 @@ def test_a_buffer_that_is_cut_knows_what_was_watched_then() -> None:
     buffer = StatementBuffer(shards=2)
     for shard in range(2):
         for window in range(10):
-            buffer.add_tick(shard, at(window), Watched(series=window))
+            buffer.add_watermark(shard, at(window), Watched(series=window))
     kept = buffer.heard_until({0: at(3), 1: at(5)}, {})
     assert (kept.latest, kept.limit) == ({0: at(3), 1: at(5)}, at(3))
     assert kept.watched_at(at(3)).series == 6
-    assert max(tick for tick, _ in kept.watched[1]) == at(5)
+    assert max(watermark for watermark, _ in kept.watched[1]) == at(5)
 
 
 def test_a_buffer_of_another_format_is_refused() -> None:

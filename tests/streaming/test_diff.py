@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.errors import InputError
 from app.simulator.truth import iso
-from models.episodes import Episode
-from pipelines.detect import record
-from replay.diff import compare, over_time
-from replay.said import MARGIN_SECONDS, Said
-from replay.truth import Truth
+from models.detection.episodes import Episode
+from pipelines.errors import InputError
+from pipelines.jobs.detect import record
+from replay.compare.diff import compare, over_time
+from replay.compare.ground_truth import Truth
+from replay.compare.version_results import MARGIN_SECONDS, Said
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +36,7 @@ def score(window: int, series: str, nats: float | None = 1.0, kind: str = "") ->
     return {name: value for name, value in found.items() if value is not None}
 
 
-def ticks(windows: Iterable[int], shards: Iterable[int] = range(SHARDS)) -> list[Record]:
+def watermarks(windows: Iterable[int], shards: Iterable[int] = range(SHARDS)) -> list[Record]:
     return [{"tick": at(w), "shard": s, "shards": SHARDS} for s in shards for w in windows]
 
 
@@ -95,7 +95,7 @@ def test_results_that_differ_only_in_order_repeats_and_the_versions_name_are_equ
     scores = [score(w, f"gauge/{host}//cpu", None if w == 1 else float(w)) for w in range(1, 6) for host in "abc"]
 
     def of(version: str, seed: int) -> Said:
-        novel = [*ticks(range(1, 6)), statement(version, 2, "a"), statement(version, 3, "b")]
+        novel = [*watermarks(range(1, 6)), statement(version, 2, "a"), statement(version, 3, "b")]
         incidents = [incident(version, 2, ["a"]), incident(version, 2, ["b", "c"])]
         return said(spark, version, shuffled(scores, seed), shuffled(novel, seed), shuffled(incidents, seed))
 
@@ -115,14 +115,14 @@ def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a
         spark,
         "one",
         [*common, score(1, "gauge/b//cpu"), score(2, "gauge/b//cpu", 2.0), score(3, "gauge/b//cpu", None)],
-        [*ticks((1, 2, 3, 4)), statement("one", 2, "a"), statement("one", 3, "b")],
+        [*watermarks((1, 2, 3, 4)), statement("one", 2, "a"), statement("one", 3, "b")],
         [incident("one", 2, ["a"]), incident("one", 3, ["b"]), {**incident("one", 3, ["b"]), "kind": "change"}],
     )
     right = said(
         spark,
         "two",
         [*common, {**common[0], "value": 6.0}, score(2, "gauge/b//cpu", 5.5, "anomaly"), score(3, "gauge/b//cpu")],
-        [*ticks((1, 2, 3, 4)), statement("two", 2, "a", 30.0), statement("two", 4, "b"), "not a record"],
+        [*watermarks((1, 2, 3, 4)), statement("two", 2, "a", 30.0), statement("two", 4, "b"), "not a record"],
         [incident("two", 2, ["a", "c"]), incident("two", 3, ["b"])],
     )
     found = compare(left, right, most=3)
@@ -169,10 +169,10 @@ def test_windows_that_one_side_has_not_ticked_in_full_are_not_compared(spark: Sp
         "live",
         [score(w, "gauge/a//cpu") for w in range(1, 9)],
         # Shard 1 has not spoken for window 8 yet.
-        [*ticks(range(1, 8)), *ticks([8], [0]), statement("live", 2, "a")],
+        [*watermarks(range(1, 8)), *watermarks([8], [0]), statement("live", 2, "a")],
         [incident("live", 2, ["a"])],
     )
-    right = said(spark, "later", [score(w, "gauge/a//cpu", float(w)) for w in range(5, 12)], ticks(range(5, 12)))
+    right = said(spark, "later", [score(w, "gauge/a//cpu", float(w)) for w in range(5, 12)], watermarks(range(5, 12)))
     found = compare(left, right)
     assert found["windows"] == {"from": at(5), "to": at(7), "compared": 3, "left_outside": 5, "right_outside": 4}
     assert {name: found[name] for name in NONE} == {**NONE, "left": 3, "right": 3, "different": 3}
@@ -182,11 +182,11 @@ def test_windows_that_one_side_has_not_ticked_in_full_are_not_compared(spark: Sp
     with pytest.raises(InputError, match=r"live and later have no window in common: live has [^\n]+; replay [^\n]+$"):
         compare(left, right, windows=(at(9), None))
     with pytest.raises(InputError, match=r"version 'new' has no window that all its shards have ticked"):
-        compare(left, said(spark, "new", [], ticks([1], [0])))
+        compare(left, said(spark, "new", [], watermarks([1], [0])))
 
 
 def test_what_retention_has_begun_to_delete_is_not_compared(spark: SparkSession) -> None:
-    spoken = [tick for window in range(1, 400) for tick in ticks([window])]
+    spoken = [watermark for window in range(1, 400) for watermark in watermarks([window])]
     right = said(spark, "again", [], spoken)
     # The first score that is left is as old as the first tick; then a tick a second, one for each shard.
     left = said(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0,)})
@@ -204,8 +204,8 @@ def test_truth_judges_each_version_on_the_windows_that_both_have(spark: SparkSes
     early = {**fault, "id": "0", "from": iso(at(-50)), "to": iso(at(-40))}
     truth = Truth(frozenset("ab"), ({**fault, "series": []}, {**early, "series": []}))
     empty: list[Record] = []
-    left = said(spark, "l", empty, [*ticks(range(1, 9)), statement("l", 4, "a")], [incident("l", 4, ["a"])])
-    right = said(spark, "r", empty, ticks(range(1, 9)), [incident("r", 5, ["b"])])
+    left = said(spark, "l", empty, [*watermarks(range(1, 9)), statement("l", 4, "a")], [incident("l", 4, ["a"])])
+    right = said(spark, "r", empty, watermarks(range(1, 9)), [incident("r", 5, ["b"])])
     found = compare(left, right, truth=truth, delays=(15_000, 15_000))["truth"]
     nothing = {"changes": 0, "changes_announced": 0, "faults": 1}
     assert found["left"] == {**nothing, "found": 1, "missed": 0, "false_alarms": 0, "median_seconds_to_detect": 35.0}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from app.elasticsearch_schema import KINDS as TEMPLATE_KINDS
-from app.elasticsearch_schema import PROPERTIES
-from pipelines.bulk import with_lines
-from pipelines.documents import KINDS, documents, newest
+from app.search.mappings import KINDS as TEMPLATE_KINDS
+from app.search.mappings import PROPERTIES
+from pipelines.elasticsearch.bulk import with_lines
+from pipelines.elasticsearch.documents import KINDS, documents, newest
 
 pytestmark = pytest.mark.spark
 

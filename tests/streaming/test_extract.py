@@ -17,13 +17,13 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
-from models import series as names
-from pipelines import extract
-from pipelines.law import Law
+from models.core import series as names
+from pipelines.jobs import extract
+from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
 
-LAW = Law(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8)
+WINDOWING = WindowingConfig(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8)
 TOPICS = {"statistics": "s", "late": "l", "dead-letters": "d"}
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -83,8 +83,10 @@ def frame(spark: SparkSession, rows: list[Raw], partitions: int = 3) -> DataFram
     return spark.createDataFrame(rows, SOURCE).repartition(partitions)
 
 
-def closed(spark: SparkSession, telemetry: list[Raw], logs: list[Raw] | None = None, law: Law = LAW) -> DataFrame:
-    return extract.closed_windows(frame(spark, telemetry), frame(spark, logs or []), law)
+def closed(
+    spark: SparkSession, telemetry: list[Raw], logs: list[Raw] | None = None, windowing: WindowingConfig = WINDOWING
+) -> DataFrame:
+    return extract.closed_windows(frame(spark, telemetry), frame(spark, logs or []), windowing)
 
 
 def by_series(rows: list[Any]) -> dict[tuple[str, int], dict[str, Any]]:
@@ -135,7 +137,7 @@ def shuffled(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
     empty = frame(spark, [])
     telemetry = spark.createDataFrame(rows, SOURCE).repartition(7)
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in extract.closed_windows(telemetry, empty, LAW).collect():
+    for row in extract.closed_windows(telemetry, empty, WINDOWING).collect():
         found[names.parse(row["series"]).metric].append(row.asDict())
     return found
 
@@ -233,7 +235,9 @@ def test_totals_of_a_level_are_the_sums_of_its_templates(spark: SparkSession) ->
         )
         for i in range(400)
     ]
-    rows = extract.statistics(closed(spark, [], logs, Law(lateness_seconds=60, shards=8)), LAW).collect()
+    rows = extract.statistics(
+        closed(spark, [], logs, WindowingConfig(lateness_seconds=60, shards=8)), WINDOWING
+    ).collect()
     totals = {key: row for key, row in by_series(rows).items() if key[0].startswith("logs/")}
     summed: Counter[tuple[str, int]] = Counter()
     for row in rows:
@@ -251,11 +255,11 @@ def test_all_series_of_a_host_are_in_one_shard_and_hosts_are_spread(spark: Spark
     telemetry = [raw(point(1, at(1), h, metric=m), i, at(1)) for i, h in enumerate(hosts) for m in ("a", "b")]
     logs = [raw(line("x", at(1), h), i, at(1), "logs") for i, h in enumerate(hosts)]
     shards: dict[str, set[int]] = defaultdict(set)
-    for row in extract.statistics(closed(spark, telemetry, logs), LAW).collect():
+    for row in extract.statistics(closed(spark, telemetry, logs), WINDOWING).collect():
         shards[names.parse(row["series"]).host].add(row["shard"])
     assert set(shards) == set(hosts)
     assert {len(found) for found in shards.values()} == {1}
-    assert len(set.union(*shards.values())) > LAW.shards // 2
+    assert len(set.union(*shards.values())) > WINDOWING.shards // 2
 
 
 # --- fates
@@ -349,12 +353,12 @@ def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host
     beat = b'{"heartbeat":true,"@timestamp":"2026-11-21T12:00:01Z"}'
     found = closed(spark, [raw(beat, 0, at(1))], [raw(beat, 0, at(11), "logs")])
     assert extract.windows_of(found) == [window_end(10), window_end(20)]
-    assert extract.statistics(found, LAW).collect() == []
+    assert extract.statistics(found, WINDOWING).collect() == []
     assert extract.refused_records(found, TOPICS).collect() == []
     named = closed(
         spark, [raw(point(1, at(1), "heartbeat"), 0, at(1))], [raw(line("x", at(1), "heartbeat"), 0, at(1), "logs")]
     )
-    kinds = Counter(names.parse(row["series"]).kind for row in extract.statistics(named, LAW).collect())
+    kinds = Counter(names.parse(row["series"]).kind for row in extract.statistics(named, WINDOWING).collect())
     assert kinds == {"gauge": 1, "template": 1, "logs": 1}
 
 
@@ -363,7 +367,7 @@ def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host
 
 @pytest.mark.parametrize(("partitions", "origin", "origins"), [(1, 0, 1), (3, 1, 2)])
 def test_each_window_and_shard_has_one_tick_after_its_rows(
-    spark: SparkSession, partitions: int, origin: int, origins: int
+    spark: SparkSession, partitions: int, instance: int, instances: int
 ) -> None:
     seconds = [*range(0, 40), *range(70, 80)]  # nobody wrote into the windows between
     telemetry = [raw(point(1, at(s), f"host-{h}"), 50 * h + i, at(s)) for h in range(12) for i, s in enumerate(seconds)]
@@ -371,31 +375,31 @@ def test_each_window_and_shard_has_one_tick_after_its_rows(
     batch = closed(spark, telemetry, logs).persist()
     try:
         windows = extract.windows_of(batch)
-        written = extract.records(batch, windows, LAW, TOPICS, partitions, origin, origins).collect()
-        n_rows = extract.statistics(batch, LAW).count()
+        written = extract.records(batch, windows, WINDOWING, TOPICS, partitions, instance, instances).collect()
+        n_rows = extract.statistics(batch, WINDOWING).count()
     finally:
         batch.unpersist()
     assert windows == [window_end(s) for s in (10, 20, 30, 40, 80)]
-    ticked: set[tuple[int, int]] = set()
-    rows, limits = 0, dict.fromkeys(range(LAW.shards), 0)
+    announced: set[tuple[int, int]] = set()
+    rows, limits = 0, dict.fromkeys(range(WINDOWING.shards), 0)
     for record in written:
         value = json.loads(record["value"])
         shard = value["shard"]
         assert record["topic"] == "s"
         assert record["partition"] == shard % partitions
         if "tick" in value:
-            assert value == {"tick": value["tick"], "shard": shard, "origin": origin, "origins": origins}
+            assert value == {"tick": value["tick"], "shard": shard, "origin": instance, "origins": instances}
             assert record["key"] is None
             assert value["tick"] > limits[shard], "ticks of a shard go up"
             limits[shard] = value["tick"]
-            ticked.add((value["tick"], shard))
+            announced.add((value["tick"], shard))
         else:
             assert bytes(record["key"]).decode() == value["series"]
             assert value["window_end"] > limits[shard], "a row after the tick of its window"
             rows += 1
-    assert ticked == {(window, shard) for window in windows for shard in range(LAW.shards)}
+    assert announced == {(window, shard) for window in windows for shard in range(WINDOWING.shards)}
     assert rows == n_rows
-    assert len(written) == len(ticked) + rows
+    assert len(written) == len(announced) + rows
 
 
 # --- streams
@@ -423,7 +427,7 @@ ARROW = pa.schema(
 
 def stream(spark: SparkSession, folder: Path) -> DataFrame:
     files = spark.readStream.schema(SOURCE).option("maxFilesPerTrigger", 1).parquet(str(folder))
-    return files.withWatermark("timestamp", f"{LAW.watermark_delay_seconds} seconds")
+    return files.withWatermark("timestamp", f"{WINDOWING.watermark_delay_seconds} seconds")
 
 
 def test_windows_close_by_append_time_and_no_admitted_record_is_dropped(spark: SparkSession, tmp_path: Path) -> None:
@@ -444,14 +448,14 @@ def test_windows_close_by_append_time_and_no_admitted_record_is_dropped(spark: S
 
     def keep(batch: DataFrame, _: int) -> None:
         order.extend(extract.windows_of(batch))
-        for row in extract.statistics(batch, LAW).collect():
+        for row in extract.statistics(batch, WINDOWING).collect():
             key = (row["series"], row["window_end"])
             assert key not in written, "a window was written twice"
             written[key] = (row["n"], row["last"])
         letters.extend((r["topic"], bytes(r["value"])) for r in extract.refused_records(batch, TOPICS).collect())
 
     streams = stream(spark, tmp_path / "telemetry"), stream(spark, tmp_path / "logs")
-    writer = extract.closed_windows(*streams, LAW).writeStream.foreachBatch(keep)
+    writer = extract.closed_windows(*streams, WINDOWING).writeStream.foreachBatch(keep)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     dropped = [

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 from test_extract import NOON_MS, Raw, at, frame, line, point, raw
 
-from pipelines import extract
-from pipelines.law import Law
-from replay.bounded import only
-from replay.span import Offsets, Slice, pieces
+from pipelines.jobs import extract
+from pipelines.windowing import WindowingConfig
+from replay.slice_run import only
+from replay.slices import Offsets, Slice, pieces
 
 pytestmark = pytest.mark.spark
 
-LAW = Law(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=4)
+WINDOWING = WindowingConfig(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=4)
 SECONDS = 400
 Partition = tuple[str, int]
 Log = dict[Partition, list[Raw]]
@@ -77,7 +77,7 @@ def closed_in(spark: SparkSession, log: Log, part: Slice, partitions: int) -> li
         frame(spark, [r for key, rs in log.items() if key[0] == topic for r in cut(key, rs, part)], partitions)
         for topic in ("telemetry", "logs")
     )
-    closed = only(extract.closed_windows(telemetry, logs, LAW), part)
+    closed = only(extract.closed_windows(telemetry, logs, WINDOWING), part)
     return [tuple(map(repr, row)) for row in closed.select(*sorted(closed.columns)).collect()]
 
 
@@ -95,7 +95,7 @@ def test_slices_of_any_cut_say_what_one_slice_says(spark: SparkSession, seed: in
     wanted = closed_in(spark, log, whole, 3)
     assert len(wanted) > 200
     cuts = sorted({NOON_MS + 10_000 * chance.randrange(1, SECONDS // 10 - 4) for _ in range(seed)})
-    parts = pieces(LAW, lambda at_ms: first_at(log, at_ms), whole, cuts)
+    parts = pieces(WINDOWING, lambda at_ms: first_at(log, at_ms), whole, cuts)
     assert len(parts) == len(cuts) + 1
     found = [row for part in parts for row in closed_in(spark, log, part, chance.randint(1, 5))]
     assert sorted(found) == sorted(wanted)

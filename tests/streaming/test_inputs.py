@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from models.series import Series, build
+from models.core.series import Series, build
 from pipelines.inputs import canonical, log_lines, telemetry_points
 from pipelines.jvm import FUNCTIONS
 

@@ -1,4 +1,4 @@
-"""Spark says of a line what models/templates.py says, whose tests say what that is."""
+"""Spark says of a line what models/templates/extraction.py says, whose tests say what that is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from models import templates as plain
-from pipelines.masking import MAX_TEMPLATE, template_id, template_of
+from models.templates import extraction as plain
+from pipelines.inputs.masking import MAX_TEMPLATE, template_id, template_of
 
 pytestmark = pytest.mark.spark
 

@@ -48,9 +48,9 @@ def test_a_partition_keeps_its_worker(spark: SparkSession) -> None:
 def test_workers_import_what_is_installed_and_not_an_archive(spark: SparkSession) -> None:
     """Nobody compiles what is in an archive, so each start would take four times as long."""
 
-    def origin(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def instance(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for _ in frames:
             yield pd.DataFrame({"file": [pyspark.__file__]})
 
-    found = spark.range(1).mapInPandas(origin, "file string").collect()
+    found = spark.range(1).mapInPandas(instance, "file string").collect()
     assert [row["file"] for row in found] == [pyspark.__file__]

@@ -17,7 +17,7 @@ from pipelines.jvm import packed_by_shard
 SHARD = st.sampled_from([0, 3, 7, 1234])
 NAME = st.text(max_size=12) | st.sampled_from(['"shard":9', '","shard":9', "\n", '{"tick":1}'])
 ROW = st.fixed_dictionaries({"series": NAME, "shard": SHARD, "n": st.integers(0, 5)})
-TICK = st.fixed_dictionaries({"tick": st.integers(0, 5), "shard": SHARD, "origin": st.integers(0, 1)})
+WATERMARK = st.fixed_dictionaries({"tick": st.integers(0, 5), "shard": SHARD, "origin": st.integers(0, 1)})
 
 
 def values(spark: SparkSession, records: list[bytes | None], partitions: int = 3) -> DataFrame:
@@ -33,7 +33,7 @@ def lines(packed: DataFrame) -> Counter[tuple[int, str]]:
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(ROW | TICK, max_size=60))
+@given(st.lists(ROW | WATERMARK, max_size=60))
 def test_each_record_is_packed_once_with_its_shard(spark: SparkSession, records: list[dict[str, Any]]) -> None:
     texts = [json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() for record in records]
     packed = lines(packed_by_shard(values(spark, [*texts])))

@@ -12,12 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import extract
-from pipelines.law import Law
+from pipelines.jobs import extract
+from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
 
-LAWS = [Law(window_seconds=seconds, lateness_seconds=15, skew_seconds=60, shards=8) for seconds in (7, 3600)]
+WINDOWINGS = [
+    WindowingConfig(window_seconds=seconds, lateness_seconds=15, skew_seconds=60, shards=8) for seconds in (7, 3600)
+]
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 SOURCE = "value binary, topic string, partition int, offset long, timestamp timestamp"
 
@@ -44,23 +46,25 @@ def as_bytes(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return (row[0].encode() if isinstance(row[0], str) else row[0], *row[1:])
 
 
-def closed(spark: SparkSession, rows: list[tuple[Any, ...]], law: Law, summed: bool, partitions: int) -> list[Any]:
+def closed(
+    spark: SparkSession, rows: list[tuple[Any, ...]], windowing: WindowingConfig, summed: bool, partitions: int
+) -> list[Any]:
     """What comes of records; a space before the first brace keeps a record from the reader in Java."""
     frame = spark.createDataFrame(
         [(data if summed or not data else b" " + data, *others) for data, *others in map(as_bytes, rows)], SOURCE
     )
-    found: DataFrame = extract.closed_windows(frame.repartition(partitions), frame.limit(0), law)
+    found: DataFrame = extract.closed_windows(frame.repartition(partitions), frame.limit(0), windowing)
     counted = F.when(~F.col("series").startswith("!"), F.col("n"))  # what was refused shows its bytes, space included
     return sorted(map(str, found.drop("payload").withColumn("n", counted).collect()))
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.window_seconds} s")
-def test_sums_of_flat_points_are_the_sums_of_all_points(spark: SparkSession, law: Law) -> None:
-    source = random.Random(law.window_seconds)
+@pytest.mark.parametrize("windowing", WINDOWINGS, ids=lambda windowing: f"{windowing.window_seconds} s")
+def test_sums_of_flat_points_are_the_sums_of_all_points(spark: SparkSession, windowing: WindowingConfig) -> None:
+    source = random.Random(windowing.window_seconds)
     rows = [record(source, offset) for offset in range(3000)]
-    without = closed(spark, rows, law, summed=False, partitions=1)
+    without = closed(spark, rows, windowing, summed=False, partitions=1)
     assert len(without) > 500
-    assert closed(spark, rows, law, summed=True, partitions=3) == without
+    assert closed(spark, rows, windowing, summed=True, partitions=3) == without
 
 
 NUMBERS = (
@@ -97,16 +101,16 @@ def changed(source: random.Random, text: str) -> bytes:
 
 
 def test_a_record_with_changed_bytes_is_read_as_spark_reads_it(spark: SparkSession) -> None:
-    source, law = random.Random(3), LAWS[0]
+    source, windowing = random.Random(3), WINDOWINGS[0]
     good = [row for row in (record(source, offset) for offset in range(4000)) if row[0].startswith('{"@')]
     rows = [(changed(source, row[0]), *row[1:]) for row in good]
-    without = closed(spark, rows, law, summed=False, partitions=1)
+    without = closed(spark, rows, windowing, summed=False, partitions=1)
     assert len(without) > 1000
-    assert closed(spark, rows, law, summed=True, partitions=3) == without
+    assert closed(spark, rows, windowing, summed=True, partitions=3) == without
 
 
 def test_a_stream_of_many_series_is_summed_in_parts(spark: SparkSession) -> None:
-    law = Law(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8)
+    windowing = WindowingConfig(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8)
     rows = spark.range(250_000).select(
         F.format_string(
             '{"@timestamp":"2026-11-21T12:00:0%dZ","host.name":"h%d","metric.name":"m","metric.value":%d}',
@@ -121,7 +125,7 @@ def test_a_stream_of_many_series_is_summed_in_parts(spark: SparkSession) -> None
         F.col("id").alias("offset"),
         F.lit(NOON).alias("timestamp"),
     )
-    found = extract.closed_windows(rows.coalesce(1), rows.limit(0), law)
+    found = extract.closed_windows(rows.coalesce(1), rows.limit(0), windowing)
     assert found.groupBy("n", "mean", "m2", "min", "max", "last").count().collect() == [
         (2, 0.5, 0.5, 0.0, 1.0, 1.0, 125_000)
     ]

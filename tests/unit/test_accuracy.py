@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.settings import PROJECT
+from app.core.settings import PROJECT
 
 TABLE = """
 import json, sys

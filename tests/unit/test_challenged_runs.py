@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from test_savepoint import QUICK, START, WINDOW, story
 
-from models.detector import Parameters, ShardDetector
-from models.windows import Windows
-from pipelines import detect
-from pipelines.bounded import shard_by_shard
-from pipelines.detect import Begin
-from pipelines.parts import joined, parted
+from models.core.windows import Windows
+from models.detection.detector import Parameters, ShardDetector
+from pipelines.jobs import detect
+from pipelines.jobs.detect import Begin
+from pipelines.jobs.detect_bounded import shard_by_shard
+from pipelines.state.state_packing import joined, parted
 
 RIVER = dataclasses.replace(
     QUICK, challenger="river.anomaly.HalfSpaceTrees", challenger_options={"n_trees": 3, "height": 4, "window_size": 20}

@@ -20,11 +20,11 @@ from compose_file import COMMANDS, COMPOSE, OWN, SERVICES, VARIABLES, environmen
 from pydantic import BaseModel
 from recording_server import server_that
 
-from app import cli
-from app.elasticsearch_schema import KINDS, LABELS
-from app.jobs import NAMES
-from app.run import depended_on
-from app.settings import PROJECT, Settings, load
+from app.cli import main
+from app.core.settings import PROJECT, Settings, load
+from app.runtime.jobs import NAMES
+from app.runtime.run import depended_on
+from app.search.mappings import KINDS, LABELS
 
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 EXAMPLE = (PROJECT / ".env.example").read_text()
@@ -69,7 +69,9 @@ def test_what_is_no_compose_file_is_refused(service: str, key: str, value: Any) 
 
 def test_images_are_pinned_to_the_versions_that_the_embedded_stack_runs() -> None:
     jars = dict(
-        re.findall(r'name="(kafka_2.13|elasticsearch)"[^>]*rev="([^"]+)"', (PROJECT / "app/ivy.xml").read_text())
+        re.findall(
+            r'name="(kafka_2.13|elasticsearch)"[^>]*rev="([^"]+)"', (PROJECT / "app/embedded/ivy.xml").read_text()
+        )
     )
     tags = dict(service["image"].rsplit("/", 1)[-1].split(":") for service in SERVICES.values())
     assert tags == {
@@ -116,7 +118,7 @@ def test_jobs_agree_on_what_results_depend_on(monkeypatch: pytest.MonkeyPatch) -
 def test_every_job_has_a_service_and_every_command_is_one() -> None:
     assert {("run", name) for name in NAMES} <= {tuple(command) for command in COMMANDS.values()}
     for command in COMMANDS.values():
-        group: Any = typer.main.get_command(cli.app)
+        group: Any = typer.main.get_command(main.app)
         rest = list(command)
         while hasattr(group, "commands"):
             group = group.commands[rest.pop(0)]

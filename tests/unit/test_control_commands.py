@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from app import label_commands
-from app.cli import app
-from app.control_commands import RulesRefused, check, settings_of
-from app.errors import InputError
-from app.run import depended_on
-from app.serving import models_of
-from app.settings import Settings, load
+from app.cli import label_incidents
+from app.cli.main import app
+from app.cli.rules_check import RulesRefused, check, settings_of
+from app.core.settings import Settings, load
+from app.runtime.run import depended_on
+from app.versions.serving import models_of
+from pipelines.errors import InputError
 
 SERIES = """gauge/db-1//cpu.load
 gauge/db-1/pg/disk.used{device=sda}
@@ -135,7 +135,7 @@ def test_a_version_keeps_its_rules(tmp_path: Path) -> None:
 
 
 def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
-    made = label_commands.record(
+    made = label_incidents.record(
         load(settings_with(tmp_path, "")), "abc", "true", "so it was", "me", ["gauge/a%2Fb//cpu", "host/c"]
     )
     assert made.pop("@timestamp").endswith("Z")
@@ -162,4 +162,4 @@ def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
 )
 def test_what_is_no_label_is_not_written(tmp_path: Path, label: str, comment: str, series: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        label_commands.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", [series])
+        label_incidents.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", [series])

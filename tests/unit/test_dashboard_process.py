@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app import dashboard
-from app.health import Health, HealthServer
-from app.settings import DashboardSettings, ElasticsearchSettings, HealthSettings, KafkaSettings, Settings, load
+from app.core.settings import DashboardSettings, ElasticsearchSettings, HealthSettings, KafkaSettings, Settings, load
+from app.runtime import dashboard
+from app.runtime.health import Health, HealthServer
 from dashboards import commands, jobs
 from dashboards.commands import CommandError, Desk
 from dashboards.links import any_of, kibana
 from dashboards.queries import Connection, Span
-from pipelines.law import Law
+from pipelines.windowing import WindowingConfig
 
 SECRET = "s3cret"
 
@@ -25,7 +25,7 @@ def settings(home: Path) -> Settings:
     """Settings that name servers and have secrets."""
     return Settings(
         home=home,
-        law=Law(shards=8),
+        windowing=WindowingConfig(shards=8),
         kafka=KafkaSettings(
             bootstrap_servers="kafka:9092",
             security_protocol="SASL_SSL",

@@ -12,12 +12,16 @@ import pytest
 import typer.main
 from pydantic import BaseModel
 
-from app import cli, errors, topics
-from app.health import Health
-from app.settings import PROJECT, Settings
+from app.cli import main
+from app.core.settings import PROJECT, Settings
+from app.kafka import topics
+from app.runtime.health import Health
 from app.simulator.settings import GENERATOR_VERSION
-from models import incidents, store
-from pipelines import correlate, ordering
+from models.core import store
+from models.incidents import correlator
+from pipelines import errors
+from pipelines.jobs import correlate
+from pipelines.state import window_buffer
 
 README = PROJECT / "README.md"
 OPERATIONS = PROJECT / "docs" / "operations.md"
@@ -28,8 +32,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 FORMATS = {
     "models of a shard": store.FORMAT,
-    "rows that wait for their tick": int(ordering.FORMAT),
-    "incidents": incidents.FORMAT,
+    "rows that wait for their tick": int(window_buffer.FORMAT),
+    "incidents": correlator.FORMAT,
     "statements that wait for their ticks": correlate.FORMAT,
     "simulated fleet (same seed, same bytes)": GENERATOR_VERSION,
 }
@@ -82,7 +86,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-COMMANDS = sorted(commands(typer.main.get_command(cli.app)))
+COMMANDS = sorted(commands(typer.main.get_command(main.app)))
 SETTINGS = settings()
 
 

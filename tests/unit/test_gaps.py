@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import gaps
-from app.errors import InputError, LawBroken
-from app.gaps import Savepoint, explain, headers_of
-from app.settings import Settings
-from pipelines import failures, retention
-from pipelines.retention import Extent, Gap, MadeAnew, Progress
+from app.core.settings import Settings
+from app.kafka import data_loss, log_extents
+from app.kafka.data_loss import Savepoint, explain, headers_of
+from app.kafka.log_extents import Extent, Gap, MadeAnew, Progress
+from pipelines import failures
+from pipelines.errors import DeterminismViolation, InputError
 
 HOUR = 3_600_000
 NOON = 1_767_614_400_000  # 2026-01-05T12:00:00Z
@@ -43,9 +43,9 @@ def test_a_job_goes_on_where_its_last_batch_that_is_done_ended(tmp_path: Path) -
         10: ['{"telemetry":{"0":100}}', '{"telemetry":{"1":101}}', '{"logs":{"0":7}}'],
         11: ['{"telemetry":{"0":110}}', '{"telemetry":{"1":111}}', '{"logs":{"0":8}}'],
     }
-    planned = retention.progress_of(checkpoint(tmp_path / "planned", lines, [9, 10]))
-    whole = retention.progress_of(checkpoint(tmp_path / "whole", lines, [9, 10, 11]))
-    none_yet = retention.progress_of(checkpoint(tmp_path / "none", lines, [9]))
+    planned = log_extents.progress_of(checkpoint(tmp_path / "planned", lines, [9, 10]))
+    whole = log_extents.progress_of(checkpoint(tmp_path / "whole", lines, [9, 10, 11]))
+    none_yet = log_extents.progress_of(checkpoint(tmp_path / "none", lines, [9]))
     assert planned is not None and whole is not None and none_yet is not None
     assert planned.offsets == {("telemetry", 0): 100, ("telemetry", 1): 101, ("logs", 0): 7}
     assert whole.offsets == {("telemetry", 0): 110, ("telemetry", 1): 111, ("logs", 0): 8}
@@ -55,9 +55,9 @@ def test_a_job_goes_on_where_its_last_batch_that_is_done_ended(tmp_path: Path) -
 
 def test_a_job_that_never_ended_a_batch_begins_where_its_sources_did(tmp_path: Path) -> None:
     begun = checkpoint(tmp_path / "begun", {0: ['{"novelties":{"0":50,"1":60}}']}, [], ['{"novelties":{"0":5,"1":0}}'])
-    assert retention.progress_of(begun) == Progress({("novelties", 0): 5, ("novelties", 1): 0})
-    assert retention.progress_of(tmp_path / "never") is None
-    first = retention.progress_of(checkpoint(tmp_path / "first", {0: ['{"novelties":{"0":50}}']}, [0]))
+    assert log_extents.progress_of(begun) == Progress({("novelties", 0): 5, ("novelties", 1): 0})
+    assert log_extents.progress_of(tmp_path / "never") is None
+    first = log_extents.progress_of(checkpoint(tmp_path / "first", {0: ['{"novelties":{"0":50}}']}, [0]))
     assert first == Progress({("novelties", 0): 50}, NOON), "the time of the batch, without a watermark"
 
 
@@ -66,7 +66,7 @@ def test_a_checkpoint_that_cannot_be_read_is_one_line_that_names_it(tmp_path: Pa
     folder = checkpoint(tmp_path / "own", {3: []}, [3])
     (folder / "offsets" / "3").write_text(text)
     with pytest.raises(InputError) as error:
-        retention.progress_of(folder)
+        log_extents.progress_of(folder)
     assert str(folder) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -80,7 +80,7 @@ def test_a_gap_is_every_offset_that_is_neither_read_nor_there(
 ) -> None:
     progress = Progress({("t", part): offset for part, offset in read.items()})
     extents = {("t", part): Extent(begins, begins + more) for part, (begins, more) in held.items()}
-    found = retention.gaps(progress, extents)
+    found = log_extents.gaps(progress, extents)
     lost = {(gap.partition, at) for gap in found for at in range(gap.first or 0, gap.last + 1)}
     deleted = {(part, at) for (_, part), extent in extents.items() for at in range(extent.begins)}
     assert lost == {(part, at) for part, at in deleted if part in read and at >= read[part]}
@@ -97,7 +97,7 @@ def test_what_comes_after_known_offsets_of_a_gap_is_the_rest_of_it(first: int, m
 def test_a_topic_that_ends_before_what_was_read_was_made_anew() -> None:
     progress = Progress({("t", 0): 10, ("t", 1): 10, ("t", 2): 10, ("t", 3): 0})
     extents = {("t", 0): Extent(0, 9), ("t", 1): Extent(0, 10)}
-    assert retention.made_anew(progress, extents) == [MadeAnew("t", 0, 10, 9), MadeAnew("t", 2, 10, 0)]
+    assert log_extents.made_anew(progress, extents) == [MadeAnew("t", 0, 10, 9), MadeAnew("t", 2, 10, 0)]
 
 
 def test_a_time_is_reached_where_nothing_was_deleted_or_an_older_record_is_left() -> None:
@@ -107,7 +107,7 @@ def test_a_time_is_reached_where_nothing_was_deleted_or_an_older_record_is_left(
         ("t", 2): Extent(5, 9, NOON + 1),
         ("t", 3): Extent(5, 5),
     }
-    assert retention.gaps_since(NOON, extents) == [
+    assert log_extents.gaps_since(NOON, extents) == [
         Gap("t", 2, None, 4, NOON, NOON + 1),
         Gap("t", 3, None, 4, NOON, None),
     ]
@@ -119,7 +119,7 @@ LOST = Gap("telemetry", 1, 300, 1199, NOON, NOON + HOUR)
 
 
 def test_a_gap_says_where_what_when_and_what_to_do_in_one_sentence() -> None:
-    said = retention.say_gaps("extract-0-of-2", "live", [LOST, LOST])
+    said = log_extents.say_gaps("extract-0-of-2", "live", [LOST, LOST])
     for word in (
         "extract-0-of-2",
         "telemetry/1",
@@ -154,8 +154,8 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
 def test_added_partitions_say_how_to_go_on_with_them() -> None:
     settings = Settings(home=Path("nowhere"))
     counts = {"telemetry": 2, "logs": 3, "labels": 1}
-    with pytest.raises(LawBroken) as error:
-        gaps.check_partitions(settings, counts.__getitem__)
+    with pytest.raises(DeterminismViolation) as error:
+        data_loss.check_partitions(settings, counts.__getitem__)
     said = str(error.value)
     for word in (
         "logs",
@@ -166,9 +166,9 @@ def test_added_partitions_say_how_to_go_on_with_them() -> None:
         "--savepoint",
     ):
         assert word in said
-    gaps.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1}.__getitem__)
-    with pytest.raises(LawBroken, match="labels has 2 partitions, wanted 1"):
-        gaps.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 2}.__getitem__)
+    data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1}.__getitem__)
+    with pytest.raises(DeterminismViolation, match="labels has 2 partitions, wanted 1"):
+        data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 2}.__getitem__)
 
 
 def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -> None:
@@ -206,33 +206,35 @@ def test_savepoints_are_read_from_their_manifests_oldest_first(tmp_path: Path) -
     }.items():
         (tmp_path / "savepoints" / name).mkdir(parents=True)
         (tmp_path / "savepoints" / name / "manifest.json").write_text(text)
-    found = gaps.savepoints(tmp_path)
+    found = data_loss.savepoints(tmp_path)
     assert found == [Savepoint("b", 2000, frozenset({"x-telemetry", "x-logs"})), Savepoint("a", 3000, frozenset())]
-    assert gaps.savepoints(tmp_path / "none") == []
+    assert data_loss.savepoints(tmp_path / "none") == []
 
 
 # --- what a task raised
 
 TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure. SQLSTATE: XXKST
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "pipelines/correlate.py", line 118, in add_statement
-    raise LawBroken(msg) from error
-app.errors.LawBroken: novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes
+  File "pipelines/jobs/correlate.py", line 118, in add_statement
+    raise DeterminismViolation(msg) from error
+pipelines.errors.DeterminismViolation: novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes
 
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
-Caused by: java.lang.Exception: app.errors.InputError: another one, further down
+Caused by: java.lang.Exception: pipelines.errors.InputError: another one, further down
 """
 
 
 def test_an_error_of_ours_in_a_trace_is_that_error_in_one_line() -> None:
     found = failures.of_ours(RuntimeError(TRACE + "\tat x.y\n" * 10_000))
-    assert type(found) is LawBroken
+    assert type(found) is DeterminismViolation
     assert str(found) == (
         "novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes"
     )
 
 
-@pytest.mark.parametrize("text", ["java.lang.OutOfMemoryError", "see app.errors.LawBroken: no", "app.errors.Path: no"])
+@pytest.mark.parametrize(
+    "text", ["java.lang.OutOfMemoryError", "see pipelines.errors.DeterminismViolation: no", "pipelines.errors.Path: no"]
+)
 def test_other_errors_stay_what_they_are(text: str) -> None:
     assert failures.of_ours(RuntimeError(text)) is None
     assert not failures.is_of_deleted_records(RuntimeError(text))

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.errors import SettingsError
-from app.follow import run_until_stopped
-from app.health import Health, HealthServer, lag_of
-from app.settings import HealthSettings, KafkaSettings, Settings
+from app.core.errors import SettingsError
+from app.core.settings import HealthSettings, KafkaSettings, Settings
+from app.runtime.health import Health, HealthServer, lag_of
+from app.runtime.supervise import run_until_stopped
 
 NOW = 1_795_305_600.0  # 2026-11-22T00:00:00Z
 GAUGES = (

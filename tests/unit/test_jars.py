@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import StackError
-from app.jars import CONFS, PROJECT, Jars, ensure_jars, manifest, wrong_jars
-from app.java import java_version, server_java, spark_java_home
-from app.java_network import proxy_options
-from app.jvm import last_meaningful_line
+from app.core.errors import StackError
+from app.embedded.jars import CONFS, PROJECT, Jars, ensure_jars, manifest, wrong_jars
+from app.embedded.java import java_version, server_java, spark_java_home
+from app.embedded.java_network import proxy_options
+from app.embedded.jvm import last_meaningful_line
 
 FETCHED = PROJECT / ".kappa" / "jars"
 

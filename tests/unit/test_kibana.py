@@ -16,14 +16,14 @@ import pytest
 from recording_server import Asked, server_that
 from typer.testing import CliRunner
 
-from app import kibana
-from app.cli import app
-from app.elasticsearch_schema import KINDS, PROPERTIES
-from app.errors import InputError, ServiceUnavailable
-from app.settings import PROJECT, ElasticsearchSettings
+from app.cli.main import app
+from app.core.settings import PROJECT, ElasticsearchSettings
+from app.search import kibana
+from app.search.mappings import KINDS, PROPERTIES
 from dashboards.kibana import contents
 from dashboards.kibana.fields import fields_of
 from dashboards.kibana.saved_objects import ndjson, saved_objects
+from pipelines.errors import InputError, ServiceUnavailable
 
 FILE = PROJECT / "dashboards" / "kibana.ndjson"
 OBJECTS = saved_objects(PROPERTIES)

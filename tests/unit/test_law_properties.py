@@ -23,17 +23,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from models.control import Controlled
-from models.control_rules import Rule
-from models.detector import ShardDetector
-from models.incidents import CorrelationParameters, Correlator, Statement
-from models.watched import Watched, together
-from models.windows import Windows
-from pipelines import bounded, detect
-from pipelines.correlate import CorrelateProcessor, StatementBuffer, value_of
-from pipelines.detect import Begin, DetectProcessor
-from pipelines.ordering import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
-from pipelines.parts import BUFFER, parted
+from models.core.windows import Windows
+from models.detection.control import Controlled
+from models.detection.detector import ShardDetector
+from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.records.watched import Watched, together
+from models.rules.rule import Rule
+from pipelines.jobs import detect, detect_bounded
+from pipelines.jobs.correlate import CorrelateProcessor, StatementBuffer, value_of
+from pipelines.jobs.detect import Begin, DetectProcessor
+from pipelines.state.state_packing import BUFFER, parted
+from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
 
 START, LENGTH = 1_767_571_200_000, 10_000
 WINDOWS, SHARDS, PARTITIONS = 60, 3, 2
@@ -90,17 +90,17 @@ class Story:
     """What happened: rows by window end and host, and how many extract jobs tell of it, each of its own hosts."""
 
     rows: dict[int, dict[str, list[Record]]]
-    origins: int
+    instances: int
 
     @property
     def windows(self) -> list[int]:
         return sorted(self.rows)
 
-    def told_by(self, origin: int) -> list[int]:
+    def told_by(self, instance: int) -> list[int]:
         """Windows in which an origin recorded something; a window that it knows nothing of it does not tick."""
         last = self.windows[-1]
-        own = [h for h in HOSTS if HOSTS.index(h) % self.origins == origin]
-        return [w for w in self.windows if w == last or origin == 0 or any(self.rows[w].get(h) for h in own)]
+        own = [h for h in HOSTS if HOSTS.index(h) % self.instances == instance]
+        return [w for w in self.windows if w == last or instance == 0 or any(self.rows[w].get(h) for h in own)]
 
 
 @cache
@@ -124,7 +124,7 @@ def story_of(seed: int) -> Story:
             found += lines(host, 3, "bb", end) if i == chatty and k > 38 and k % 2 else []
             found += labels(host, k, end)
             rows[end][host] = found
-    return Story(rows, origins=1 + seed % 3)
+    return Story(rows, instances=1 + seed % 3)
 
 
 def gauge(host: str, metric: int, value: float, end: int) -> Record:
@@ -145,14 +145,14 @@ def lines(host: str, n: int, template: str, end: int) -> list[Record]:
 
 def statistics_of(story: Story, chance: random.Random | None) -> Log:
     """The topic `statistics`: each origin in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
-    by_origin = [written(story, origin, chance) for origin in range(story.origins)]
+    by_origin = [written(story, instance, chance) for instance in range(story.instances)]
     return [interleaved([log[p] for log in by_origin], chance) for p in range(PARTITIONS)]
 
 
-def written(story: Story, origin: int, chance: random.Random | None) -> Log:
+def written(story: Story, instance: int, chance: random.Random | None) -> Log:
     log: Log = [[] for _ in range(PARTITIONS)]
-    for batch in cut(story.told_by(origin), chance, most=9):
-        whole = [list(batch_of(story, batch, origin, p)) for p in range(PARTITIONS)]
+    for batch in cut(story.told_by(instance), chance, most=9):
+        whole = [list(batch_of(story, batch, instance, p)) for p in range(PARTITIONS)]
         while chance is not None and chance.random() < 0.25:
             committed = chance.random() < 0.5  # all was written, and the crash came before the commit
             for p, records in enumerate(whole):
@@ -162,14 +162,14 @@ def written(story: Story, origin: int, chance: random.Random | None) -> Log:
     return log
 
 
-def batch_of(story: Story, windows: Sequence[int], origin: int, partition: int) -> Iterator[Record]:
+def batch_of(story: Story, windows: Sequence[int], instance: int, partition: int) -> Iterator[Record]:
     """What extract writes into a partition: the rows of a window, then its ticks."""
     for end in windows:
-        own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.origins == origin]
+        own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.instances == instance]
         rows = [{**row, "shard": shard_of(h)} for h in own for row in story.rows[end][h]]
         shards = [s for s in range(SHARDS) if s % PARTITIONS == partition]
         yield from (r for s in shards for r in sorted(rows, key=lambda r: r["series"]) if r["shard"] == s)
-        yield from ({"tick": end, "shard": s, "origin": origin, "origins": story.origins} for s in shards)
+        yield from ({"tick": end, "shard": s, "origin": instance, "origins": story.instances} for s in shards)
 
 
 def cut(items: Sequence[Any], chance: random.Random | None, most: int) -> Iterator[Sequence[Any]]:
@@ -316,7 +316,7 @@ class Outcome:
     incidents: Said
     shards: Shards
     correlator: tuple[int, bytes]
-    ticks: Log  # of each shard, in order
+    watermarks: Log  # of each shard, in order
 
 
 def novelty_key(record: Record) -> tuple[Any, ...]:
@@ -383,11 +383,11 @@ def run(story: Story, extract: int | None, detecting: int | None, correlating: i
     chances = [None if seed is None else random.Random(seed) for seed in (extract, detecting, correlating)]
     job, topic, scores = detected(story, chances[0], chances[1])
     last, incidents = correlated(topic, chances[2])
-    ticks: Log = [[] for _ in range(SHARDS)]
-    for tick in (r for part in topic for r in part if "tick" in r):
-        if tick not in ticks[tick["shard"]]:
-            ticks[tick["shard"]].append(tick)
-    return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2], ticks)
+    watermarks: Log = [[] for _ in range(SHARDS)]
+    for watermark in (r for part in topic for r in part if "tick" in r):
+        if watermark not in watermarks[watermark["shard"]]:
+            watermarks[watermark["shard"]].append(watermark)
+    return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2], watermarks)
 
 
 def incident_key(record: Record) -> tuple[Any, ...]:
@@ -402,7 +402,7 @@ def straight(story_seed: int) -> Outcome:
     novelties: Said = {}
     incidents: Said = {}
     statements: dict[int, list[Statement]] = defaultdict(list)
-    ticks: Log = [[] for _ in range(SHARDS)]
+    watermarks: Log = [[] for _ in range(SHARDS)]
     shards = []
     for shard in range(SHARDS):
         detector = ShardDetector(QUICK)
@@ -415,15 +415,15 @@ def straight(story_seed: int) -> Outcome:
                         add(novelties, novelty_key(record), json.dumps(record))
                         statements[end].append(Statement.of(record))
                     else:
-                        ticks[shard].append(record)
+                        watermarks[shard].append(record)
         shards.append((story.windows[-1], detector.dump()))
     correlator = Correlator(JOINING)
-    for end, told in zip(story.windows, zip(*ticks, strict=True), strict=True):
-        watched = together(Watched(**tick["watched"]) for tick in told)
+    for end, told in zip(story.windows, zip(*watermarks, strict=True), strict=True):
+        watched = together(Watched(**watermark["watched"]) for watermark in told)
         for incident in correlator.step(end, sorted(statements[end], key=lambda s: s.order), watched):
             value = value_of(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)
-    return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), ticks)
+    return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), watermarks)
 
 
 def rows_of(story: Story, shard: int, end: int) -> Windows:
@@ -432,7 +432,7 @@ def rows_of(story: Story, shard: int, end: int) -> Windows:
     columns = no_rows()
     if found:
         frame = pd.DataFrame(found, columns=SCHEMA.names)
-        columns = {name: bounded.column_of(frame, name) for name in SCHEMA.names}
+        columns = {name: detect_bounded.column_of(frame, name) for name in SCHEMA.names}
     return windows_of(columns, np.arange(len(found)))
 
 
@@ -444,7 +444,7 @@ def compare(found: Outcome, wanted: Outcome) -> None:
         assert one == other, kind
     assert found.shards == wanted.shards
     assert found.correlator == wanted.correlator
-    assert found.ticks == wanted.ticks
+    assert found.watermarks == wanted.watermarks
 
 
 seeds = st.integers(0, 10_000)
@@ -456,7 +456,7 @@ def test_the_stories_have_something_to_say() -> None:
     said = [straight(seed) for seed in range(4)]
     assert all(len(one.scores) > 500 for one in said)
     assert all(len(one.novelties) > 3 and len(one.incidents) > 1 for one in said)
-    assert {story_of(seed).origins for seed in range(4)} == {1, 2, 3}
+    assert {story_of(seed).instances for seed in range(4)} == {1, 2, 3}
     assert {key[2] for one in said for key in one.novelties} >= {"open", "close"}
 
 
@@ -483,9 +483,9 @@ def test_statements_in_any_batches_with_repeats_of_long_ago_are_the_same_inciden
     for shard in range(SHARDS):
         told = [json.loads(v) for values in straight(story).novelties.values() for v in values]
         own = [r for r in told if shard_of(r["host"]) == shard]
-        for end, tick in zip(windows, straight(story).ticks[shard], strict=True):
+        for end, watermark in zip(windows, straight(story).watermarks[shard], strict=True):
             topic[shard % PARTITIONS] += [r for r in own if r["window_end"] == end]
-            topic[shard % PARTITIONS].append(tick)
+            topic[shard % PARTITIONS].append(watermark)
             if chance.random() < 0.15:  # a batch that detect has written before
                 again = chance.randint(1, 60)
                 topic[shard % PARTITIONS] += [r for r in topic[shard % PARTITIONS][-again:] if shard_in(r) == shard]
@@ -529,7 +529,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
     state: dict[int, tuple[int, dict[str, bytes]]] = {}
     for windows in cut(story.windows, chance, most=30):
         begin = dict(state).get
-        work = bounded.shard_by_shard(tuple(windows), QUICK, "live", SHARDS, begin)
+        work = detect_bounded.shard_by_shard(tuple(windows), QUICK, "live", SHARDS, begin)
         after: dict[int, dict[str, bytes]] = defaultdict(dict)
         for frame in work(cut_frame(sorted_rows(story, windows), chance)):
             for row in rows_in(frame):
@@ -547,7 +547,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
 
 def sorted_rows(story: Story, windows: Sequence[int]) -> pd.DataFrame:
     """Rows of some windows as a bounded run has them: by shard, window and series, a marker first in each shard."""
-    marker = {"window_end": bounded.MARKER}
+    marker = {"window_end": detect_bounded.MARKER}
     rows = [{**marker, "shard": shard, "series": ""} for shard in range(SHARDS)]
     rows += [{**row, "shard": shard_of(h)} for w in windows for h, found in story.rows[w].items() for row in found]
     rows.sort(key=lambda row: (row["shard"], row["window_end"], row["series"]))
@@ -569,7 +569,7 @@ def test_statements_that_wait_are_kept_through_a_dump(story: int, seed: int) -> 
         buffer.add_statement(json.dumps(record))
         buffer = StatementBuffer.load(buffer.dump()) if chance.random() < 0.2 else buffer
     for shard in range(SHARDS):
-        buffer.add_tick(shard, story_of(story).windows[-1])
+        buffer.add_watermark(shard, story_of(story).windows[-1])
     taken = [(end, [novelty_of(s) for s in found]) for end, found, _ in buffer.take() if found]
     by_window: dict[int, list[Any]] = defaultdict(list)
     for record in said:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ordering import NUMBERS, SCHEMA, WindowBuffer
+from pipelines.state.window_buffer import NUMBERS, SCHEMA, WindowBuffer
 
 Item = tuple[str, int, int]  # ("row", window, series) or ("tick", window, origin)
 
@@ -26,13 +26,13 @@ def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
     return {name: columns[name] for name in SCHEMA.names}
 
 
-def feed(buffer: WindowBuffer, items: list[Item], origins: int = 1) -> list[tuple[int, list[str], list[float]]]:
+def feed(buffer: WindowBuffer, items: list[Item], instances: int = 1) -> list[tuple[int, list[str], list[float]]]:
     """One batch: its rows and ticks, and the windows that it completes."""
     pairs = [(w, s) for kind, w, s in items if kind == "row"]
-    ticks = [(w, o) for kind, w, o in items if kind == "tick"]
-    if ticks:
-        pairs_of = np.array(ticks, dtype=np.int64)
-        buffer.add_ticks(pairs_of[:, 0], pairs_of[:, 1], origins)
+    watermarks = [(w, o) for kind, w, o in items if kind == "tick"]
+    if watermarks:
+        pairs_of = np.array(watermarks, dtype=np.int64)
+        buffer.add_watermarks(pairs_of[:, 0], pairs_of[:, 1], instances)
     if pairs:
         buffer.add_rows(rows(pairs))
     return [(w, list(x.series), list(x.mean)) for w, x in buffer.take()]
@@ -79,8 +79,8 @@ def test_dump_and_load_are_inverse(content: dict[int, set[int]]) -> None:
 
 def test_a_window_waits_for_every_origin() -> None:
     buffer = WindowBuffer()
-    assert feed(buffer, [("row", 10, 1), ("tick", 10, 0)], origins=2) == []
-    assert feed(buffer, [("row", 10, 0), ("tick", 10, 1)], origins=2) == [
+    assert feed(buffer, [("row", 10, 1), ("tick", 10, 0)], instances=2) == []
+    assert feed(buffer, [("row", 10, 0), ("tick", 10, 1)], instances=2) == [
         (10, ["gauge/h/s/m0", "gauge/h/s/m1"], [1000.0, 1001.0])
     ]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.detector import Parameters, ShardDetector
-from models.windows import Windows
-from pipelines.parts import NOW, joined, parted
+from models.core.windows import Windows
+from models.detection.detector import Parameters, ShardDetector
+from pipelines.state.state_packing import NOW, joined, parted
 
 PARTS = {"names": b"n", "texts": b"", "cold": b"c", "gauges": b"\x00\xff", "counts": b"c" * 100_000, "hosts": b""}
 

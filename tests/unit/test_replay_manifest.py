@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from app.errors import InputError
-from app.replay_manifest import range_by, settings_by
-from app.run import depended_on
-from app.settings import ControlSettings, Settings
-from models.control_rules import rules_of
-from models.correlation import CorrelationParameters
-from models.parameters import Parameters
-from pipelines.law import Law
+from app.core.settings import ControlSettings, Settings
+from app.runtime.run import depended_on
+from models.core.parameters import Parameters
+from models.incidents.parameters import CorrelationParameters
+from models.rules.rule import rules_of
+from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
+from replay.from_manifest import range_by, settings_by
 from replay.run import FORMAT
-from replay.span import Asked
+from replay.slices import Asked
 
 MUTED = ControlSettings(rules=rules_of([{"host": "db-*", "mute": True}]))
 WHOLE = {"after": None, "until": 20_000, "offsets": {"telemetry": {"0": [3, 9]}, "logs": {"0": [0, 4]}}}
@@ -33,7 +33,7 @@ def manifest_of(settings: Settings) -> dict[str, Any]:
 def test_a_run_by_a_manifest_depends_on_what_the_earlier_one_did(tmp_path: Path) -> None:
     earlier = Settings(
         home=tmp_path,
-        law=Law(window_seconds=20, shards=3),
+        windowing=WindowingConfig(window_seconds=20, shards=3),
         control=MUTED,
         detection=Parameters(warm_up_minutes=7),
         correlation=CorrelationParameters(join_seconds=5),

@@ -15,23 +15,25 @@ import pytest
 from kafka import TopicPartition
 from typer.testing import CliRunner, Result
 
-from app.cli import app
-from app.errors import InputError
-from app.run import pin_configuration
-from app.settings import Settings
-from models.detector import Parameters, ShardDetector
-from models.incidents import CorrelationParameters, Correlator, Statement
-from models.windows import Windows
-from pipelines import correlate
-from pipelines.correlate import StatementBuffer
-from replay import savepoint, savepoint_folder
-from replay.savepoint import CorrelatorState, Origin, ShardParts
-from replay.take import check_begun, cut, read_up_to, start_of
+from app.cli.main import app
+from app.core.settings import Settings
+from app.runtime.run import pin_configuration
+from models.core.windows import Windows
+from models.detection.detector import Parameters, ShardDetector
+from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from pipelines.errors import InputError
+from pipelines.jobs import correlate
+from pipelines.jobs.correlate import StatementBuffer
+from replay.savepoints import savepoint, savepoint_folder
+from replay.savepoints.create_savepoint import check_begun, cut, read_up_to, start_of
+from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
 
 QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=5, patience_minutes=10)
 START, WINDOW = 1_767_571_200_000, 10_000
 SHARDS = 3
-ORIGIN = Origin("live", {"law": {"shards": SHARDS}}, {"telemetry": "telemetry", "logs": "logs"}, SHARDS, "0.1.0")
+PROVENANCE = Provenance(
+    "live", {"windowing": {"shards": SHARDS}}, {"telemetry": "telemetry", "logs": "logs"}, SHARDS, "0.1.0"
+)
 CUT = 100  # windows before the savepoint
 WHOLE = 150
 
@@ -109,7 +111,7 @@ def states() -> list[ShardParts]:
 def original(states: list[ShardParts], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A savepoint that no test changes."""
     folder = tmp_path_factory.mktemp("home") / "savepoints" / "original"
-    savepoint.write(folder, ORIGIN, iter(states), correlator())
+    savepoint.write(folder, PROVENANCE, iter(states), correlator())
     return folder
 
 
@@ -147,7 +149,7 @@ def test_bits_that_compare_equal_are_kept_apart(states: list[ShardParts], tmp_pa
     odd = np.array([0x8000000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0], dtype=np.uint64).view(np.float64)
     detector._state.gauges.matrix[6, :4] = odd
     parts = detector.dump()
-    savepoint.write(tmp_path / "odd", ORIGIN, [ShardParts(0, 1, parts)], None)
+    savepoint.write(tmp_path / "odd", PROVENANCE, [ShardParts(0, 1, parts)], None)
     loaded = savepoint.load_shard(tmp_path / "odd", 0)
     assert loaded is not None
     assert loaded.parts == parts
@@ -179,7 +181,7 @@ def test_the_correlator_is_loaded_as_it_was_written(original: Path) -> None:
 
 
 def test_without_a_correlator_there_is_none(states: list[ShardParts], tmp_path: Path) -> None:
-    manifest = savepoint.write(tmp_path / "without", ORIGIN, states, None)
+    manifest = savepoint.write(tmp_path / "without", PROVENANCE, states, None)
     assert manifest["correlated"] is None
     assert savepoint.load_correlator(tmp_path / "without") is None
     assert savepoint.verify(tmp_path / "without") == []
@@ -188,20 +190,20 @@ def test_without_a_correlator_there_is_none(states: list[ShardParts], tmp_path: 
 def test_the_same_state_has_the_same_hash_under_any_name(
     original: Path, states: list[ShardParts], tmp_path: Path
 ) -> None:
-    again = savepoint.write(tmp_path / "another", ORIGIN, iter(states), correlator())
+    again = savepoint.write(tmp_path / "another", PROVENANCE, iter(states), correlator())
     first = savepoint.read_manifest(original)
     assert again["hash"] == first["hash"]
     assert again["files"] == first["files"]
     other = [state(0, CUT - 1), *states[1:]]
-    assert savepoint.write(tmp_path / "earlier", ORIGIN, other, correlator())["hash"] != first["hash"]
+    assert savepoint.write(tmp_path / "earlier", PROVENANCE, other, correlator())["hash"] != first["hash"]
 
 
 def test_the_manifest_says_what_it_is_of(original: Path) -> None:
     manifest = savepoint.read_manifest(original)
-    tick = START + CUT * WINDOW
+    watermark = START + CUT * WINDOW
     assert (manifest["name"], manifest["version"], manifest["shards"]) == ("original", "live", SHARDS)
-    assert manifest["tick"] == tick
-    assert manifest["ticks"] == {"0": tick, "1": tick + WINDOW, "2": tick}
+    assert manifest["tick"] == watermark
+    assert manifest["ticks"] == {"0": watermark, "1": watermark + WINDOW, "2": watermark}
     assert manifest["correlated"] == START + 90 * WINDOW
     assert (
         manifest["series"] == manifest["files"]["gauges.parquet"]["rows"] + manifest["files"]["counts.parquet"]["rows"]
@@ -245,7 +247,7 @@ def test_what_is_damaged_is_not_loaded(copy: Path, name: str) -> None:
 
 def test_rows_of_another_shard_are_not_loaded(copy: Path, states: list[ShardParts]) -> None:
     reversed_states = [ShardParts(shard, state.done, state.parts) for shard, state in enumerate(states[::-1])]
-    savepoint.write(copy.with_name("other"), ORIGIN, reversed_states, None)
+    savepoint.write(copy.with_name("other"), PROVENANCE, reversed_states, None)
     shutil.copy(copy.with_name("other") / "gauges.parquet", copy)
     with pytest.raises(InputError, match=r"its rows are not the \d+ of shard 0"):
         savepoint.load_shard(copy, 0)
@@ -282,13 +284,13 @@ def test_state_of_another_format_is_not_written(states: list[ShardParts], tmp_pa
     parts = {**states[0].parts, "gauges": states[0].parts["gauges"].replace(b"format\x00\x00", b"farmot\x00\x00")}
     assert parts != states[0].parts
     with pytest.raises(InputError, match=r"state of shard 0 cannot be put into a savepoint: .*format none"):
-        savepoint.write(tmp_path / "a", ORIGIN, [ShardParts(0, 1, parts)], None)
+        savepoint.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, parts)], None)
     incomplete = {name: part for name, part in states[0].parts.items() if name != "texts"}
     with pytest.raises(InputError, match="lacks texts"):
-        savepoint.write(tmp_path / "a", ORIGIN, [ShardParts(0, 1, incomplete)], None)
+        savepoint.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, incomplete)], None)
     stranger = CorrelatorState(1, b'{"format":99}', StatementBuffer().dump())
     with pytest.raises(InputError, match="model is not canonical JSON"):
-        savepoint.write(tmp_path / "a", ORIGIN, states, stranger)
+        savepoint.write(tmp_path / "a", PROVENANCE, states, stranger)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -303,7 +305,7 @@ def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Pat
         raise RuntimeError(msg)
 
     with pytest.raises(RuntimeError, match="power cut"):
-        savepoint.write(tmp_path / "a", ORIGIN, breaks(), None)
+        savepoint.write(tmp_path / "a", PROVENANCE, breaks(), None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -317,7 +319,7 @@ def test_a_draft_is_no_savepoint(original: Path, copy: Path) -> None:
 
 def test_a_savepoint_that_exists_is_not_replaced(copy: Path, states: list[ShardParts]) -> None:
     with pytest.raises(InputError, match="savepoint copy exists"):
-        savepoint.write(copy, ORIGIN, states, None)
+        savepoint.write(copy, PROVENANCE, states, None)
     assert savepoint.verify(copy) == []
     assert [p.name for p in copy.parent.iterdir()] == ["copy"]
 
@@ -329,7 +331,7 @@ def test_shards_come_in_order_and_there_is_one(states: list[ShardParts], tmp_pat
         ([], "no shard"),
     ):
         with pytest.raises(ValueError, match=says):
-            savepoint.write(tmp_path / "a", ORIGIN, shards, None)
+            savepoint.write(tmp_path / "a", PROVENANCE, shards, None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -391,9 +393,9 @@ def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
     for host in ("h0", "h1"):
         for k in (1, 2, 3):
             buffer.add_statement(statement(host, START + k * WINDOW))
-    ticks = {0: START + WINDOW, 1: START + 2 * WINDOW}
-    kept = cut(buffer, ticks, {"h0": 0, "h1": 1})
-    assert kept.latest == ticks
+    watermarks = {0: START + WINDOW, 1: START + 2 * WINDOW}
+    kept = cut(buffer, watermarks, {"h0": 0, "h1": 1})
+    assert kept.latest == watermarks
     assert sorted((key[1], (key[0] - START) // WINDOW) for key in kept.waiting) == [
         ("gauge/h0//m", 1),
         ("gauge/h1//m", 1),
@@ -491,7 +493,7 @@ def test_what_a_challenger_knows_goes_through_a_savepoint_to_the_byte(tmp_path: 
     nothing.step(START + CUT * WINDOW, windows({}, {}))
     written = [ShardParts(k, START + CUT * WINDOW, one.dump()) for k, one in enumerate((there, nothing))]
     folder = tmp_path / "savepoints" / "challenged"
-    savepoint.write(folder, ORIGIN, iter(written), None)
+    savepoint.write(folder, PROVENANCE, iter(written), None)
     assert savepoint.verify(folder) == []
     assert pq.read_table(folder / "challengers.parquet")["series"].to_pylist() == there._state.gauges.names
     for one in written:

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli import app
-from app.errors import InputError, KappaError
-from app.score_commands import COLUMNS, OF_HOST
-from app.table_order import BEGIN
-from models.detector import Parameters, ShardDetector
-from models.series import Series, build
-from models.table_score import HOST, window
+from app.cli.main import app
+from app.cli.score_files import COLUMNS, OF_HOST
+from app.cli.table_order import BEGIN
+from models.core.series import Series, build
+from models.detection.detector import Parameters, ShardDetector
+from models.detection.table_score import HOST, window
+from pipelines.errors import InputError, KappaError
 
 RNG = np.random.default_rng(7)
 QUIET = np.round(20 + RNG.normal(size=160), 3)

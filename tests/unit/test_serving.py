@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import aliases, serving, version_locks
-from app.elasticsearch_schema import KINDS, template
-from app.errors import InputError
-from app.run import depended_on, pin_configuration
-from app.serving import Serving, Span, Term
-from app.settings import PROJECT, Settings
-from models.detector import Parameters
-from pipelines.law import Law
+from app.core.settings import PROJECT, Settings
+from app.runtime.run import depended_on, pin_configuration
+from app.search import aliases
+from app.search.mappings import KINDS, template
+from app.versions import locks, serving
+from app.versions.serving import Serving, Span, Term
+from models.detection.detector import Parameters
+from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
 from replay import promote, run, versions
 
 VERSIONS = ("live", "v2", "v3")
@@ -33,9 +34,9 @@ moments = st.integers(0, 14).map(lambda half: half * WINDOW // 2)
 def after(steps: list[tuple[str, int]]) -> Serving:
     """The terms after promotions at ticks that never go back; one of the version that serves changes nothing."""
     found = Serving()
-    for version, tick in sorted(steps, key=lambda step: step[1]):
+    for version, watermark in sorted(steps, key=lambda step: step[1]):
         if version != found.version:
-            found = found.then(version, tick * WINDOW)
+            found = found.then(version, watermark * WINDOW)
     return found
 
 
@@ -162,22 +163,22 @@ def test_who_watches_sees_the_version_that_serves(tmp_path: Path) -> None:
 def test_a_job_runs_once_at_a_time(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     other = settings.model_copy(update={"version": "v2"})
-    with version_locks.only_here(settings, ["extract", "detect"]):
-        assert version_locks.busy(settings, ["extract", "detect", "index"]) == ["extract", "detect"]
-        with version_locks.only_here(other, ["detect"]), version_locks.only_here(settings, ["index"]):
-            assert version_locks.busy(settings, ["index"]) == ["index"]
+    with locks.only_here(settings, ["extract", "detect"]):
+        assert locks.busy(settings, ["extract", "detect", "index"]) == ["extract", "detect"]
+        with locks.only_here(other, ["detect"]), locks.only_here(settings, ["index"]):
+            assert locks.busy(settings, ["index"]) == ["index"]
         with pytest.raises(InputError, match="detect of version live is run by another process"):
-            version_locks.only_here(settings, ["detect", "index"]).__enter__()
-        assert version_locks.busy(settings, ["index"]) == []
-    assert version_locks.busy(settings, ["extract", "detect", "index"]) == []
+            locks.only_here(settings, ["detect", "index"]).__enter__()
+        assert locks.busy(settings, ["index"]) == []
+    assert locks.busy(settings, ["extract", "detect", "index"]) == []
 
 
 HOLDER = """
 import sys
 from pathlib import Path
-from app import version_locks
-from app.settings import PROJECT, Settings
-with version_locks.only_here(Settings(home=Path(sys.argv[1])), ["detect"]):
+from app.versions import locks
+from app.core.settings import PROJECT, Settings
+with locks.only_here(Settings(home=Path(sys.argv[1])), ["detect"]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -189,9 +190,9 @@ def test_a_lock_goes_with_its_holder(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=PROJECT) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        assert version_locks.busy(settings, ["detect", "index"]) == ["detect"]
+        assert locks.busy(settings, ["detect", "index"]) == ["detect"]
         holder.kill()
-    assert version_locks.busy(settings, ["detect", "index"]) == []
+    assert locks.busy(settings, ["detect", "index"]) == []
 
 
 # --- whose configuration
@@ -206,12 +207,12 @@ def home(tmp_path: Path) -> Settings:
     return settings
 
 
-def tuned(settings: Settings, version: str, **law: Any) -> Settings:
+def tuned(settings: Settings, version: str, **windowing: Any) -> Settings:
     return settings.model_copy(
         update={
             "version": version,
             "detection": Parameters(spike_nats=9.0),
-            "law": dataclasses.replace(settings.law, **law),
+            "windowing": dataclasses.replace(settings.windowing, **windowing),
         }
     )
 
@@ -275,9 +276,9 @@ def test_an_unfinished_replay_is_refused(home: Settings) -> None:
 def test_a_version_of_another_law_is_refused(home: Settings) -> None:
     pin_configuration(tuned(home, "v3", lateness_seconds=30))
     replayed(home, "v3", "complete")
-    refused(home, "v3", "law.lateness_seconds")
-    late = home.model_copy(update={"law": Law(lateness_seconds=30)})
-    refused(late, "v3", "law.lateness_seconds = 30, live has 15")
+    refused(home, "v3", "windowing.lateness_seconds")
+    late = home.model_copy(update={"windowing": WindowingConfig(lateness_seconds=30)})
+    refused(late, "v3", "windowing.lateness_seconds = 30, live has 15")
 
 
 def test_there_must_be_one_to_go_back_to(home: Settings) -> None:

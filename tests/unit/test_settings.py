@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from app import cli
-from app.errors import InputError, SettingsError
-from app.run import chosen, flat, pin_configuration
-from app.settings import Settings, load
-from pipelines.law import Law
+from app.cli import main
+from app.core.errors import SettingsError
+from app.core.settings import Settings, load
+from app.runtime.run import chosen, flat, pin_configuration
+from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
 
 SECRETS = ("kafka.sasl_password", "elasticsearch.password", "elasticsearch.api_key")
 
@@ -53,7 +54,7 @@ def one_line(error: Exception) -> str:
 def test_without_file_and_environment_there_are_defaults() -> None:
     settings = load()
     assert settings.version == "live"
-    assert settings.law == Law()
+    assert settings.windowing == WindowingConfig()
     assert settings.kafka.bootstrap_servers is None
 
 
@@ -73,9 +74,9 @@ def test_arguments_go_over_environment_over_file_over_defaults(tmp_path: Path, m
 def test_the_environment_reaches_the_law_and_keeps_the_rest_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = toml(tmp_path, "[law]\nwindow_seconds = 20\nshards = 8\n")
-    monkeypatch.setenv("KAPPA_LAW__LATENESS_SECONDS", "30")
-    assert load(file).law == Law(window_seconds=20, lateness_seconds=30, shards=8)
+    file = toml(tmp_path, "[windowing]\nwindow_seconds = 20\nshards = 8\n")
+    monkeypatch.setenv("KAPPA_WINDOWING__LATENESS_SECONDS", "30")
+    assert load(file).windowing == WindowingConfig(window_seconds=20, lateness_seconds=30, shards=8)
 
 
 def test_kappa_toml_of_the_working_directory_is_read_unless_another_is_named(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_a_file_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> Non
     ("text", "says"),
     [
         ("[kafka]\nbotstrap_servers = 'x'", "did you mean kafka.bootstrap_servers?"),
-        ("[law]\nwindow_second = 1", "did you mean law.window_seconds?"),
+        ("[windowing]\nwindow_second = 1", "did you mean windowing.window_seconds?"),
         ("correlations = 1", "did you mean correlation?"),
         ("quite_another = 1", "docs/operations.md lists all"),
     ],
@@ -131,7 +132,7 @@ def test_an_unknown_key_is_answered_with_the_one_that_may_be_meant(tmp_path: Pat
     [
         ("verison = 'x'", "verison"),
         ("[kafka]\nbootstrap = 'x'", "kafka.bootstrap"),
-        ("[law]\nwindows = 1", "law.windows"),
+        ("[windowing]\nwindows = 1", "windowing.windows"),
         ("[detection]\nspike = 1", "detection.spike"),
         ("[health]\nport = 1\nhosts = 'x'", "health.hosts"),
     ],
@@ -147,14 +148,14 @@ def test_an_unknown_key_is_refused_by_its_name(tmp_path: Path, text: str, key: s
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("[law]\nwindow_seconds = 0", "window_seconds"),
-        ("[law]\nwindow_seconds = 86401", "window_seconds"),
-        ("[law]\nlateness_seconds = -1", "lateness_seconds"),
-        ("[law]\nskew_seconds = 90000", "skew_seconds"),
-        ("[law]\nshards = 0", "shards"),
-        ("[law]\nshards = 5000", "shards"),
-        ("[law]\nwindow_seconds = 1.5", "window_seconds"),
-        ("[law]\nwindow_seconds = 'ten'", "window_seconds"),
+        ("[windowing]\nwindow_seconds = 0", "window_seconds"),
+        ("[windowing]\nwindow_seconds = 86401", "window_seconds"),
+        ("[windowing]\nlateness_seconds = -1", "lateness_seconds"),
+        ("[windowing]\nskew_seconds = 90000", "skew_seconds"),
+        ("[windowing]\nshards = 0", "shards"),
+        ("[windowing]\nshards = 5000", "shards"),
+        ("[windowing]\nwindow_seconds = 1.5", "window_seconds"),
+        ("[windowing]\nwindow_seconds = 'ten'", "window_seconds"),
         ("[topics]\ntelemetry_partitions = 0", "topics.telemetry_partitions"),
         ("[topics]\nprefix = 'a/b'", "topics.prefix"),
         ("[topics]\ntimestamps = 'event'", "topics.timestamps"),
@@ -173,16 +174,16 @@ def test_a_value_out_of_range_is_refused_with_the_setting_and_what_was_got(tmp_p
     assert ", got " in line
 
 
-@given(st.sampled_from([f.name for f in dataclasses.fields(Law)]), st.integers())
+@given(st.sampled_from([f.name for f in dataclasses.fields(WindowingConfig)]), st.integers())
 def test_a_law_holds_what_it_was_given_or_is_refused(name: str, value: int) -> None:
     try:
-        law = Law(**{name: value})
+        windowing = WindowingConfig(**{name: value})
     except ValueError as error:
         assert f"{name} is {value}" in str(error)
         assert value < 1 or value > 4_096
     else:
-        assert getattr(law, name) == value
-        assert law.watermark_delay_seconds >= law.lateness_seconds >= 0
+        assert getattr(windowing, name) == value
+        assert windowing.watermark_delay_seconds >= windowing.lateness_seconds >= 0
 
 
 def test_settings_are_frozen() -> None:
@@ -192,7 +193,7 @@ def test_settings_are_frozen() -> None:
     with pytest.raises(ValidationError):
         settings.kafka.sasl_username = "other"
     with pytest.raises(dataclasses.FrozenInstanceError):
-        settings.law.shards = 1  # type: ignore[misc]
+        settings.windowing.shards = 1  # type: ignore[misc]
 
 
 # --- secrets
@@ -237,7 +238,7 @@ def test_a_secret_of_the_wrong_type_or_under_a_misspelled_name_is_not_printed(
 def test_shown_settings_are_json_and_name_every_setting() -> None:
     shown = json.loads(json.dumps(load().shown()))
     assert set(shown) == set(Settings.model_fields)
-    assert shown["law"] == dataclasses.asdict(Law())
+    assert shown["windowing"] == dataclasses.asdict(WindowingConfig())
 
 
 # --- names
@@ -253,7 +254,7 @@ def test_versions_share_inputs_and_have_outputs_of_their_own(kind: str, own: boo
 
 
 def test_the_command_says_its_version() -> None:
-    assert CliRunner().invoke(cli.app, ["--version"]).stdout == f"kappa {metadata.version('kappa-novelty')}\n"
+    assert CliRunner().invoke(main.app, ["--version"]).stdout == f"kappa {metadata.version('kappa-novelty')}\n"
 
 
 def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
@@ -275,12 +276,12 @@ def test_the_first_configuration_of_a_version_is_kept_and_the_same_one_is_let_in
     before = file.read_bytes()
     assert pin_configuration(of(tmp_path, kafka={"bootstrap_servers": "elsewhere:9092"})) == file
     assert file.read_bytes() == before
-    assert json.loads(before)["law"]["lateness_seconds"] == 15
+    assert json.loads(before)["windowing"]["lateness_seconds"] == 15
 
 
 @pytest.mark.parametrize(
     ("group", "name", "value"),
-    [("law", "lateness_seconds", 16), ("law", "shards", 8), ("detection", "spike_nats", 21.0)],
+    [("windowing", "lateness_seconds", 16), ("windowing", "shards", 8), ("detection", "spike_nats", 21.0)],
 )
 def test_another_configuration_under_the_same_version_is_refused_with_what_differs(
     tmp_path: Path, group: str, name: str, value: float
@@ -297,7 +298,7 @@ def test_another_configuration_under_the_same_version_is_refused_with_what_diffe
 
 
 def test_what_is_shown_as_toml_is_read_back(tmp_path: Path) -> None:
-    text = "[law]\nwindow_seconds = 5\n[topics]\nprefix = 'x-'\n"
+    text = "[windowing]\nwindow_seconds = 5\n[topics]\nprefix = 'x-'\n"
     settings = load(toml(tmp_path, text))
     shown = settings.shown()
     for group, values in tomllib.loads(text).items():

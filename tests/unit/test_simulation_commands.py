@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from app.cli import app
-from app.errors import InputError
-from app.settings import Settings
-from app.simulation_commands import to_log
+from app.cli.main import app
+from app.cli.simulation import to_log
+from app.core.settings import Settings
 from app.simulator import SimulatorSettings
+from pipelines.errors import InputError
 
 SMALL = SimulatorSettings(hosts=2, hours=0.01)
 

@@ -15,14 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import InputError, SettingsError
+from app.core.errors import SettingsError
 from app.simulator import KINDS, Planned, Simulation, SimulatorSettings, match, simulate, write
 from app.simulator.publish import cut, paced, partition_of, routed
 from app.simulator.settings import DEFAULT_START, FAULTS
 from app.simulator.simulation import Batch, Block
 from app.simulator.truth import iso, milliseconds
 from app.simulator.vocabulary import TEMPLATES
-from models.series import parse
+from models.core.series import parse
+from pipelines.errors import InputError
 
 Event = dict[str, Any]
 SMALL = SimulatorSettings(hosts=12, hours=0.5, seed=3)

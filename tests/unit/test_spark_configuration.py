@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
-from app.settings import PROJECT, Settings
-from app.spark import configuration, properties
+from app.cli.main import app
+from app.core.settings import PROJECT, Settings
+from app.runtime.spark import configuration, properties
 
 JARS = PROJECT / ".kappa" / "jars"
 

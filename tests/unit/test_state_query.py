@@ -13,15 +13,14 @@ from urllib.error import HTTPError
 import numpy as np
 import pytest
 
-from app import state_commands
-from app.errors import InputError
-from app.health import Health, HealthServer
-from app.settings import Settings, load
-from app.stack_state import ProcessId
-from models.detector import Parameters, ShardDetector
-from models.windows import Scores, Windows
-from pipelines.ordering import WindowBuffer
-from replay import state
+from app.core.settings import Settings, load
+from app.embedded.stack_state import ProcessId
+from app.runtime import state_query, state_server
+from app.runtime.health import Health, HealthServer
+from models.core.windows import Scores, Windows
+from models.detection.detector import Parameters, ShardDetector
+from pipelines.errors import InputError
+from pipelines.state.window_buffer import WindowBuffer
 
 START, WINDOW = 1_767_614_400_000, 10_000
 GAUGE, COUNTER, LINES = "gauge/web-1/web/load", "counter/web-1//bytes", "logs/web-1/web/info"
@@ -53,14 +52,14 @@ class Story:
         return scores
 
     @property
-    def shard(self) -> state.Shard:
+    def shard(self) -> state_query.Shard:
         buffer = WindowBuffer(done=START + self.k * WINDOW)
         copy = ShardDetector.load(self.detector.dump(), QUICK)  # a dump changes what the next one holds
-        return state.Shard(3, {**copy.dump(), "buffer": buffer.dump()})
+        return state_query.Shard(3, {**copy.dump(), "buffer": buffer.dump()})
 
     def answer(self, series: str) -> dict[str, Any]:
         own = load(home=Path("nowhere"), version="again", detection=QUICK)
-        return state.answer(own, series, self.shard)
+        return state_query.answer(own, series, self.shard)
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: Sto
 @pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
 def test_numbers_are_those_of_the_detector_and_the_time_is_that_of_the_shard(story: Story, series: str) -> None:
     answer, believed = story.answer(series), story.detector.believes(series)
-    assert answer["numbers"] | {"episode": answer["episode"]} == state.known(believed)
+    assert answer["numbers"] | {"episode": answer["episode"]} == state_query.known(believed)
     assert sum(value is None for value in answer["numbers"].values()) == (1 if series == GAUGE else 0)
     assert answer["as_of_ms"] == START + 60 * WINDOW
     assert answer["as_of"] == "2026-01-05T12:10:00.000Z"
@@ -103,7 +102,7 @@ def test_a_series_that_is_warming_up_has_no_interval_yet() -> None:
     answer = story.answer(GAUGE)
     assert answer["warming"]
     assert (answer["lower"], answer["upper"], answer["windows_to_go"]) == (None, None, 20)
-    assert ["interval", "not known to not known"] in state_commands.rows(answer)
+    assert ["interval", "not known to not known"] in state_server.rows(answer)
 
 
 def test_an_open_episode_is_told_with_its_reason(story: Story) -> None:
@@ -113,22 +112,22 @@ def test_an_open_episode_is_told_with_its_reason(story: Story) -> None:
     answer = story.answer(GAUGE)
     assert answer["episode"]["kind"] == "anomaly"
     assert not answer["frozen"]
-    shown = dict(state_commands.rows(answer))
+    shown = dict(state_server.rows(answer))
     assert answer["episode"]["reason"] in shown["open episode"]
 
 
 def test_a_name_that_cannot_be_one_says_what_is_wanted() -> None:
     with pytest.raises(InputError, match="wanted kind/host/service"):
-        state.host_in("web-1 load")
-    assert state.host_in("gauge/a%2Fb/web/load") == "a%2Fb", "as extract hashes it"
+        state_query.host_in("web-1 load")
+    assert state_query.host_in("gauge/a%2Fb/web/load") == "a%2Fb", "as extract hashes it"
 
 
 def test_the_nearest_names_are_the_most_alike_first() -> None:
     known = [f"gauge/web-1/web/load.{i}" for i in range(50)] + ["gauge/web-1/db/rows", "logs/web-1/web/info"]
-    near = state.nearest("gauge/web-1/db/row", known)
+    near = state_query.nearest("gauge/web-1/db/row", known)
     assert near[0] == "gauge/web-1/db/rows"
     assert len(near) <= 3
-    assert state.nearest("?", known) == []
+    assert state_query.nearest("?", known) == []
 
 
 # --- how a question finds its answer
@@ -145,32 +144,32 @@ def answering(series: str) -> dict[str, Any]:
 def test_a_running_process_is_asked_where_it_says_that_it_answers(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     with HealthServer(Health(60), "127.0.0.1", 0, answering) as server:
-        with state_commands.announced(settings, server.address):
-            assert state_commands.address_of(settings) == server.address
-            assert state_commands.address_of(Settings(home=tmp_path, version="other")) is None
-            assert state_commands.ask(settings, GAUGE) == {"series": GAUGE}
+        with state_server.announced(settings, server.address):
+            assert state_server.address_of(settings) == server.address
+            assert state_server.address_of(Settings(home=tmp_path, version="other")) is None
+            assert state_server.ask(settings, GAUGE) == {"series": GAUGE}
             with pytest.raises(InputError, match="knows no series"):
-                state_commands.ask(settings, "gauge/a b/c&series=x/ä%2F?#")
-        assert state_commands.address_of(settings) is None
-        assert not state_commands.place(settings).exists()
+                state_server.ask(settings, "gauge/a b/c&series=x/ä%2F?#")
+        assert state_server.address_of(settings) is None
+        assert not state_server.place(settings).exists()
 
 
 def test_a_process_that_is_gone_is_not_asked(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     me = ProcessId.of(os.getpid())
-    file = state_commands.place(settings)
+    file = state_server.place(settings)
     file.parent.mkdir(parents=True)
     for process in ({"pid": me.pid, "started": me.started - 1000}, {"pid": 2**22 + 1, "started": 1.0}, None):
         file.write_text(json.dumps({"address": "http://127.0.0.1:1", "process": process}))
-        assert state_commands.address_of(settings) is None
+        assert state_server.address_of(settings) is None
     file.write_text("{")
-    assert state_commands.address_of(settings) is None
+    assert state_server.address_of(settings) is None
 
 
 def test_a_version_that_never_ran_is_one_line_without_starting_spark(tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(InputError, match="version live has never run"):
-        state_commands.ask(Settings(home=tmp_path), GAUGE, said.append)
+        state_server.ask(Settings(home=tmp_path), GAUGE, said.append)
     assert said == []
 
 

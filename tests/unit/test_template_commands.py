@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli import app
-from app.errors import InputError
-from app.template_commands import COLUMNS
-from models.templates import template_id
+from app.cli.main import app
+from app.cli.template_files import COLUMNS
+from models.templates.extraction import template_id
+from pipelines.errors import InputError
 
 LINES = [
     "2026-01-05 10:00:03,123 INFO [main] org.acme.Thing: took 12 ms",

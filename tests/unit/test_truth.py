@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.errors import InputError
 from app.simulator.truth import iso
-from replay.truth import Truth, counts, read
+from pipelines.errors import InputError
+from replay.compare.ground_truth import Truth, counts, read
 
 T = 1_700_000_000_000
 MINUTE = 60_000

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.live import Live
 
-from app import watch as watching
-from app.watch import Book, Pulse
-from app.watch_log import Ticks
-from app.watch_view import JsonLines, Lines, Page, printable
+from app.cli import watch as watching
+from app.cli.watch import Book, Pulse
+from app.cli.watch_log import Watermarks
+from app.cli.watch_view import JsonLines, Lines, Page, printable
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
 
@@ -79,12 +79,12 @@ def test_book_forgets_closed_incidents_and_never_an_open_one(monkeypatch: pytest
 
 
 def test_windows_are_judged_when_the_last_shard_has_ticked_them() -> None:
-    ticks = Ticks()
-    ticks.take({"tick": NOON, "shard": 0, "shards": 2})
-    assert ticks.behind(NOON / 1000) is None
-    ticks.take({"tick": NOON - 10_000, "shard": 1, "shards": 2})
-    ticks.take({"id": "a statement"})
-    assert ticks.behind(NOON / 1000 + 30) == 40
+    watermarks = Watermarks()
+    watermarks.take({"tick": NOON, "shard": 0, "shards": 2})
+    assert watermarks.behind(NOON / 1000) is None
+    watermarks.take({"tick": NOON - 10_000, "shard": 1, "shards": 2})
+    watermarks.take({"id": "a statement"})
+    assert watermarks.behind(NOON / 1000 + 30) == 40
 
 
 JOB = {"healthy": True, "lag": 12, "batch_seconds": 0.5, "dropped_by_watermark": 0}

@@ -1,0 +1,54 @@
+"""`kappa kibana`: parses, calls, prints. The work is in `dashboards.kibana` and `app.search.kibana`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.options import Config, Json
+from app.core.settings import load
+from pipelines.errors import InputError
+
+# `app.cli.main` imports this module, so what it prints with is imported when a command runs.
+kibana_app = typer.Typer(help="Data views, searches and a dashboard for Kibana 9.", no_args_is_help=True)
+
+
+@kibana_app.command("export")
+def export(
+    out_file: Annotated[Path | None, typer.Option("--out", help="Write them here, not on stdout.")] = None,
+) -> None:
+    """Kibana's saved objects as NDJSON, to be imported by its own page or by `kappa kibana import`."""
+    from app.cli.main import report
+    from app.search.kibana import exported
+
+    text = exported()
+    if out_file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out_file.write_text(text)
+    except OSError as error:
+        msg = f"kibana export: cannot write {out_file} ({error.strerror}); wanted a file in a folder that is there"
+        raise InputError(msg) from error
+    report(f"{text.count(chr(10))} saved objects in {out_file}")
+
+
+@kibana_app.command("import")
+def import_into(
+    url: Annotated[str, typer.Argument(help="Kibana's address, with /s/NAME for a space.")],
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Put the saved objects into a Kibana, replacing those of before; who asks is as for Elasticsearch."""
+    from app.cli.main import out, print_json
+    from app.search.kibana import put
+
+    made = put(url, load(config).elasticsearch)
+    if as_json:
+        print_json(made)
+        return
+    kinds = ", ".join(f"{number} {kind}" for kind, number in made["by_type"].items())
+    out.print(f"{made['objects']} saved objects at {made['url']}: {kinds}", highlight=False, soft_wrap=True)

@@ -1,0 +1,96 @@
+"""`kappa replay promote` and `rollback`: parse, call, print. The work is in `replay.promote`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Config, Json
+from app.core.settings import load
+
+if TYPE_CHECKING:
+    from replay.promote import Plan, Step
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")]
+
+
+def promote(
+    version: Annotated[str, typer.Argument(help="The version that is to serve: replayed to the end, or run.")],
+    dry_run: DryRun = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Let a version serve: aliases and live jobs go over at a tick, once it has caught up. Again after a crash: it goes on."""
+    from app.cli.main import connected, report
+    from replay import promote as promotion
+
+    settings = connected(load(config))
+    done(promotion.plan(settings, version, report), dry_run, as_json)
+
+
+def rollback(
+    to: Annotated[str | None, typer.Option(help="A version that served before. Default: the one before.")] = None,
+    dry_run: DryRun = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Let a version serve again that did before."""
+    from app.cli.main import connected, report
+    from replay import promote as promotion
+
+    settings = connected(load(config))
+    done(promotion.plan_back(settings, to, report), dry_run, as_json)
+
+
+def done(what: Plan, dry_run: bool, as_json: bool) -> None:
+    """Carry out a plan, or say what it is."""
+    from app.cli.main import out, print_json, report, stopped_by_signals
+    from replay import promote as promotion
+
+    if dry_run:
+        made = promotion.shown(what)
+    else:
+        with stopped_by_signals() as stopping, progress() as watching:
+            made = promotion.take_over(what, stopping, watching, report)
+    if as_json:
+        print_json(made)
+        return
+    out.print(summary(made), highlight=False, soft_wrap=True, markup=False)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Step], None]]:
+    """A line on stderr where that is a terminal: the tick that the candidate has reached, and how far behind it is."""
+    from app.cli.main import err
+    from app.kafka.log_extents import moment
+
+    if not err.is_terminal:
+        yield lambda step: None
+        return
+    with err.status("starting") as status:
+
+        def watching(step: Step) -> None:
+            lag = step.lag_seconds
+            behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
+            goal = "" if step.agreed is None else f"; going over after {moment(step.agreed, '')}"
+            status.update(f"caught up to {moment(step.new, 'nothing yet')}{behind}{goal}")
+
+        yield watching
+
+
+def summary(made: Mapping[str, Any]) -> str:
+    """One line about what came of it."""
+    when = f"windows after {made['after_time']}" if made.get("after_time") else "all windows"
+    if made.get("dry_run"):
+        return (
+            f"version {made['version']} would take over from {made['previous']}: it has results of windows after "
+            f"{made['covers_from_time']} and is indexed up to {made['reached_time']}, {made['previous']} up to "
+            f"{made['previous_reached_time']}"
+        )
+    if made["already"]:
+        return f"version {made['version']} serves {when} already; the aliases are as they should be"
+    who = "its jobs run" if made["running"] else "nobody runs its jobs: `kappa run all` does"
+    return f"version {made['version']} serves {when}, as {made['previous']} did before; {who}"

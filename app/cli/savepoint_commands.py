@@ -1,0 +1,168 @@
+"""`kappa savepoint`: parses, calls, prints. The work is in `replay.savepoints.savepoint` and `replay.savepoints.create_savepoint`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.options import Config, Json
+from app.core.settings import Settings, load
+from app.core.timestamps import iso
+from app.versions import serving
+
+# `app.cli.main` imports this module, so what it prints with is imported when a command runs.
+savepoint_app = typer.Typer(
+    help="Savepoints: the state of all series after a window, to start, go back to, or look at.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'; at most 64.")]
+
+
+@savepoint_app.command()
+def create(
+    name: Name,
+    version: Annotated[str | None, typer.Option(help="Whose state. Default: the version that serves.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Take a savepoint of a version, without stopping its jobs."""
+    from app.cli.main import connected, print_json, report
+    from replay.savepoints.savepoint import check_name
+
+    check_name(name)
+    settings = serving.of_version(config, version)
+    manifest = taken(connected(settings, ("kafka",)), name, report)
+    if as_json:
+        print_json(manifest)
+        return
+    show_manifest(settings, manifest)
+
+
+def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
+    """Take a savepoint in a Spark session of its own."""
+    from app.runtime.spark import own_session
+    from replay.savepoints import create_savepoint
+
+    create_savepoint.check_begun(settings)  # refused before Spark starts, which takes a while
+    with own_session(settings, "kappa-savepoint", report) as spark:
+        return create_savepoint.take(spark, settings, name, report)
+
+
+@savepoint_app.command("list")
+def list_all(config: Config = None, as_json: Json = False) -> None:
+    """All savepoints, oldest first."""
+    from app.cli.main import print_json, table
+    from replay.savepoints import savepoint_folder
+
+    settings = load(config)
+    folder = savepoint_folder.home_of(settings.home)
+    savepoint_folder.tidy(folder)
+    found = savepoint_folder.listing(settings.home)
+    if as_json:
+        print_json({"home": str(folder), "savepoints": found})
+        return
+    columns = ["name", "version", "state after", "series", "size", "taken", "hash"]
+    table(f"savepoints in {folder}{'' if found else ': none'}", columns, [row(manifest) for manifest in found])
+
+
+def row(manifest: dict[str, Any]) -> list[str]:
+    """A savepoint in the list."""
+    if "problem" in manifest:
+        return [manifest["name"], "", manifest["problem"], "", "", "", ""]
+    return [
+        manifest["name"],
+        manifest["version"],
+        iso(manifest["tick"]),
+        f"{manifest['series']:,}",
+        size(manifest),
+        manifest["created_at"],
+        manifest["hash"][:12],
+    ]
+
+
+def size(manifest: dict[str, Any]) -> str:
+    """What the files of a savepoint take."""
+    return f"{sum(file['bytes'] for file in manifest['files'].values()) / 2**20:.1f} MiB"
+
+
+@savepoint_app.command()
+def show(name: Name, config: Config = None, as_json: Json = False) -> None:
+    """What a savepoint is of: its manifest."""
+    from app.cli.main import print_json
+    from replay.savepoints import savepoint, savepoint_folder
+
+    settings = load(config)
+    manifest = savepoint.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
+    if as_json:
+        print_json(manifest)
+        return
+    show_manifest(settings, manifest)
+
+
+def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
+    """Print what matters of a manifest."""
+    from app.cli.main import table
+    from replay.savepoints.savepoint_folder import home_of
+
+    watermarks = sorted(set(manifest["ticks"].values()))
+    apart = f" ({len(watermarks)} different ticks of shards, up to {iso(watermarks[-1])})" if watermarks else ""
+    correlated = manifest["correlated"]
+    rows = {
+        "version": manifest["version"],
+        "state after": iso(manifest["tick"]) + apart,
+        "incidents after": iso(correlated) if correlated is not None and correlated > 0 else "no window",
+        "shards": str(manifest["shards"]),
+        "series": f"{manifest['series']:,}",
+        "size": size(manifest),
+        "topics": ", ".join(manifest["topics"].values()),
+        "configuration": manifest["configuration_sha256"][:12],
+        "hash": manifest["hash"],
+        "code version": manifest["code_version"],
+        "taken": manifest["created_at"],
+        "folder": str(home_of(settings.home) / manifest["name"]),
+    }
+    table(f"savepoint {manifest['name']}", ["", ""], [[key, value] for key, value in rows.items()])
+
+
+@savepoint_app.command()
+def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
+    """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
+    from app.cli.main import print_json, table
+    from pipelines.errors import InputError
+    from replay.savepoints import savepoint, savepoint_folder
+
+    problems = savepoint.verify(savepoint_folder.find(load(config).home, name))
+    if as_json:
+        print_json({"name": name, "whole": not problems, "problems": problems})
+    elif not problems:
+        table(f"savepoint {name}", [""], [["is as it was written"]])
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        msg = f"savepoint {name} is damaged: {problems[0]}{more}; use another savepoint, or replay from the log"
+        raise InputError(msg)
+
+
+@savepoint_app.command()
+def drop(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it. Without this, only say what would go.")] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a savepoint."""
+    from app.cli.main import print_json, report, table
+    from replay.savepoints import savepoint_folder
+
+    home = load(config).home
+    folder = savepoint_folder.find(home, name)
+    files = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+    if yes:
+        savepoint_folder.drop(home, name)
+    if as_json:
+        print_json({"name": name, "folder": str(folder), "removed": yes, "files": files})
+        return
+    what = "removed" if yes else "would be removed"
+    table(f"{what}: {folder}", ["file", "bytes"], [[file, f"{count:,}"] for file, count in files.items()])
+    if not yes:
+        report("nothing was removed; add --yes to remove it")

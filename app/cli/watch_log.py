@@ -1,0 +1,182 @@
+"""What `kappa watch` reads: the topics of a version, and the health of the jobs that run on this machine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from app.core.ports import LOOPBACK
+from app.core.settings import Settings
+from app.kafka import topics
+from app.kafka.data_loss import unavailable
+from app.runtime.state_server import address_of
+from pipelines.errors import InputError
+
+log = structlog.get_logger()
+
+POLL_MS = 500
+TIMEOUT_MS = 5_000
+HTTP_SECONDS = 1.0
+DAY_MS = 86_400_000
+# Ticks of a few minutes tell where the shards stand, whatever was written before.
+TICKS_BACK_MS = 600_000
+# Who writes what, upstream first: a record is there every few seconds, be it a heartbeat or a tick.
+WRITES = {
+    "nothing has come in, not even heartbeats,": topics.INPUTS,
+    "extract has written nothing": ("statistics",),
+    "detect has written nothing": ("novelties",),
+}
+READ = ("incidents", "novelties")
+REFUSED = ("late", "dead-letters")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the log shows: who is silent, how far behind the judged windows are, what was refused since the beginning."""
+
+    silent: tuple[str, ...]
+    behind_seconds: float | None
+    refused: Mapping[str, int]
+
+
+@dataclass
+class Watermarks:
+    """Up to which window each shard has been judged."""
+
+    latest: dict[int, int] = field(default_factory=dict)
+    shards: int = 0
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Take in a tick; statements are passed over."""
+        if "tick" in record:
+            self.shards = record["shards"]
+            self.latest[record["shard"]] = max(record["tick"], self.latest.get(record["shard"], 0))
+
+    def behind(self, now: float) -> float | None:
+        """Seconds since the end of the last window that all shards have judged; None until all were heard of."""
+        if not self.shards or len(self.latest) < self.shards:
+            return None
+        return now - min(self.latest.values()) / 1000
+
+
+class LogReader:
+    """Reads `incidents` from some days ago and `novelties` from some minutes ago, then whatever comes."""
+
+    def __init__(self, settings: Settings, days: float) -> None:
+        """Raises ServiceUnavailable if Kafka does not answer, InputError where the version has no topics."""
+        self._settings, self._ticks = settings, Watermarks()
+        self._names = {kind: settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
+        try:
+            options = topics.client_options(settings)
+            self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
+            self._parts = {kind: self._partitions(kind) for kind in (*topics.INPUTS, "statistics", *READ, *REFUSED)}
+            now = int(time.time() * 1000)
+            self._begin({"incidents": now - int(days * DAY_MS), "novelties": now - TICKS_BACK_MS})
+            self._refused_before = self._ends(REFUSED)
+        except (KafkaError, OSError) as error:
+            raise unavailable(settings, error) from error
+
+    def _partitions(self, kind: str) -> list[TopicPartition]:
+        found = self._consumer.partitions_for_topic(self._names[kind])
+        if not found:
+            msg = (
+                f"there is no topic {self._names[kind]}: version {self._settings.version} has never run here; "
+                "`kappa run all`, or check topics.prefix and --version"
+            )
+            raise InputError(msg)
+        return [TopicPartition(self._names[kind], p) for p in sorted(found)]
+
+    def _begin(self, since: Mapping[str, int]) -> None:
+        """Stand at the first record of each topic after a time, at its end where there is none."""
+        wanted = {part: time_ms for kind, time_ms in since.items() for part in self._parts[kind]}
+        self._consumer.assign(list(wanted))
+        found = self._consumer.offsets_for_times(wanted)
+        self._past = self._consumer.end_offsets(list(wanted))
+        for part in wanted:
+            self._consumer.seek(part, found[part].offset if found.get(part) else self._past[part])
+
+    def _ends(self, kinds: tuple[str, ...]) -> dict[str, int]:
+        """How many records each kind has ever had."""
+        wanted = [part for kind in kinds for part in self._parts[kind]]
+        ends = self._consumer.end_offsets(wanted, timeout_ms=TIMEOUT_MS)
+        return {kind: sum(ends[part] for part in self._parts[kind]) for kind in kinds}
+
+    def past(self, leave: Callable[[], bool]) -> Iterator[Mapping[str, Any]]:
+        """Incidents that were there when the reader was made, oldest first within a partition."""
+        while not leave() and any(self._consumer.position(part) < end for part, end in self._past.items()):
+            yield from self.fresh()
+
+    def fresh(self) -> list[Mapping[str, Any]]:
+        """Incidents that have come, waiting for half a second at the most."""
+        found: list[Mapping[str, Any]] = []
+        try:
+            polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
+        except KafkaError as error:
+            raise unavailable(self._settings, error) from error
+        for part, records in polled.items():
+            values = [json.loads(record.value) for record in records]
+            if part.topic == self._names["incidents"]:
+                found += values
+            else:
+                for value in values:
+                    self._ticks.take(value)
+        return found
+
+    def look(self, stale_seconds: float) -> Look | None:
+        """How the log is now; None where Kafka does not answer."""
+        now = time.time()
+        try:
+            since = int((now - stale_seconds) * 1000)
+            silent = tuple(words for words, kinds in WRITES.items() if not self._written_after(kinds, since))
+            refused = self._ends(REFUSED)
+        except (KafkaError, OSError) as error:
+            log.debug("Kafka does not answer", error=repr(error))
+            return None
+        counts = {kind: refused[kind] - before for kind, before in self._refused_before.items()}
+        return Look(silent, self._ticks.behind(now), counts)
+
+    def _written_after(self, kinds: tuple[str, ...], time_ms: int) -> bool:
+        wanted = {part: time_ms for kind in kinds for part in self._parts[kind]}
+        return any(self._consumer.offsets_for_times(wanted, timeout_ms=TIMEOUT_MS).values())
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+
+def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
+    """The jobs of processes of this machine that say how they are: the one with `detect`, the one at `health.port`."""
+    own = settings.health
+    named = None if own.port is None else f"http://{LOOPBACK if own.host == '0.0.0.0' else own.host}:{own.port}"
+    found: dict[str, Mapping[str, Any]] = {}
+    for address in (named, address_of(settings)):
+        found |= {} if address is None else health_at(address)
+    return found
+
+
+def health_at(address: str) -> dict[str, Mapping[str, Any]]:
+    """The jobs of the process at an address; none where nobody answers."""
+    try:
+        with urlopen(f"{address}/healthz", timeout=HTTP_SECONDS) as answer:
+            body = answer.read()
+    except HTTPError as error:  # 503: it answers, and is not healthy
+        with error:
+            body = error.read()
+    except (OSError, http.client.HTTPException) as error:
+        log.debug("no health", address=address, error=repr(error))
+        return {}
+    try:
+        return dict(json.loads(body)["jobs"])
+    except (ValueError, KeyError, TypeError) as error:
+        log.debug("not an answer of /healthz", address=address, error=repr(error))
+        return {}

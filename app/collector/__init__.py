@@ -1,0 +1,1 @@
+"""This machine's own telemetry and log files as events in Kafka."""

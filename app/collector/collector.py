@@ -1,0 +1,285 @@
+"""This machine's own telemetry and log files as canonical events in Kafka, and the heartbeats of the input topics."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from time import time
+from typing import Any, Self
+
+import psutil
+
+from app.collector.log_tail import Tail, log_event
+from app.core.errors import SettingsError
+from app.core.timestamps import iso_millis
+from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from pipelines.errors import ServiceUnavailable
+
+Clock = Callable[[], int]  # epoch milliseconds
+Report = Callable[[str, Mapping[str, Any]], None]
+MOST_MOUNTS, MOST_DEVICES = 16, 32
+POLL_SECONDS = 0.5
+LINES_PER_POLL = 5_000
+FOREVER_MS = 24 * 3600 * 1000
+
+
+def wall_clock() -> int:
+    """Now, epoch milliseconds."""
+    return int(time() * 1000)
+
+
+def encoded(event: Mapping[str, Any]) -> bytes:
+    """Canonical JSON."""
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One value: percent, bytes, seconds or a count, as its name says. Counters are cumulative."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+    counter: bool = False
+
+    def event(self, host: str, at: int) -> dict[str, Any]:
+        """The canonical event of this reading; `at` is epoch milliseconds."""
+        event: dict[str, Any] = {
+            "@timestamp": iso_millis(at),
+            "host.name": host,
+            "metric.name": self.name,
+            "metric.value": self.value,
+        }
+        if self.labels:
+            event["labels"] = dict(self.labels)
+        if self.counter:
+            event["metric.type"] = "counter"
+        return event
+
+
+class Machine:
+    """Reads this machine. Processor shares are those since the reading before, so the first reading has none."""
+
+    def __init__(self) -> None:
+        """Nothing is read yet."""
+        self._cpu_before: Any = None
+
+    def read(self) -> list[Reading]:
+        """All readings of this moment; what the system does not let us see is left out."""
+        parts = (self._cpu, _memory, _load, _disks, _network, _system)
+        return [reading for part in parts for reading in part()]
+
+    def _cpu(self) -> Iterator[Reading]:
+        before, now = self._cpu_before, psutil.cpu_times()
+        self._cpu_before = now
+        if before is None:
+            return
+        # Linux counts guest time within user time as well.
+        spent = {
+            mode: max(0.0, getattr(now, mode) - getattr(before, mode))
+            for mode in now._fields
+            if not mode.startswith("guest")
+        }
+        total = sum(spent.values())
+        if total <= 0:
+            return
+        idle = spent.get("idle", 0.0) + spent.get("iowait", 0.0)
+        yield Reading("system.cpu.utilization", round(100 * (1 - idle / total), 2))
+        for mode, seconds in spent.items():
+            yield Reading("system.cpu.time.percent", round(100 * seconds / total, 2), {"mode": mode})
+
+
+def _memory() -> Iterator[Reading]:
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    yield Reading("system.memory.used", memory.used)
+    yield Reading("system.memory.used.percent", memory.percent)
+    yield Reading("system.memory.available", memory.available)
+    yield Reading("system.swap.used", swap.used)
+    yield Reading("system.swap.used.percent", swap.percent)
+
+
+def _load() -> Iterator[Reading]:
+    for minutes, value in zip((1, 5, 15), psutil.getloadavg(), strict=True):
+        yield Reading(f"system.load.{minutes}m", round(value, 2))
+
+
+def _disks() -> Iterator[Reading]:
+    for mount in _mounts():
+        try:
+            used = psutil.disk_usage(mount).percent
+        except OSError:  # unplugged, or not ours to see
+            continue
+        yield Reading("system.disk.used.percent", used, {"mount": mount})
+    for device, io in sorted((psutil.disk_io_counters(perdisk=True) or {}).items())[:MOST_DEVICES]:
+        if not device.startswith(("loop", "ram")):
+            yield Reading("system.disk.read.bytes", io.read_bytes, {"device": device}, counter=True)
+            yield Reading("system.disk.write.bytes", io.write_bytes, {"device": device}, counter=True)
+
+
+def _mounts() -> list[str]:
+    """One mount point for each device, the shortest; `/` always, because a container may list no device."""
+    by_device: dict[str, str] = {}
+    for part in psutil.disk_partitions(all=False):
+        if os.path.isdir(part.mountpoint):  # noqa: PTH112 - a container binds single files, which are no disks
+            known = by_device.get(part.device, part.mountpoint)
+            by_device[part.device] = min(known, part.mountpoint, key=len)
+    return sorted({os.sep, *by_device.values()})[:MOST_MOUNTS]
+
+
+def _network() -> Iterator[Reading]:
+    for device, io in sorted(psutil.net_io_counters(pernic=True).items())[:MOST_DEVICES]:
+        if device != "lo":
+            labels = {"device": device}
+            yield Reading("system.network.receive.bytes", io.bytes_recv, labels, counter=True)
+            yield Reading("system.network.transmit.bytes", io.bytes_sent, labels, counter=True)
+            yield Reading("system.network.errors", io.errin + io.errout + io.dropin + io.dropout, labels, counter=True)
+
+
+def _system() -> Iterator[Reading]:
+    yield Reading("system.processes.count", len(psutil.pids()))
+    yield Reading("system.uptime", round(time() - psutil.boot_time()), counter=True)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was handed to Kafka."""
+
+    telemetry: int
+    logs: int
+
+
+def collect(
+    options: Mapping[str, Any],
+    topics: Mapping[str, str],
+    stop: Event,
+    *,
+    interval: float = 10.0,
+    files: Sequence[str] = (),
+    host: str | None = None,
+    from_start: bool = False,
+    clock: Clock = wall_clock,
+    on_event: Report | None = None,
+) -> Collected:
+    """Send this machine's metrics every `interval` seconds, and new lines of `files` (glob patterns), until `stop`.
+
+    `options` are kafka-python's, `topics` the names of `telemetry` and `logs`. While Kafka is away at most 10,000
+    records wait in memory; lines then stay in their files and readings are left out. `on_event` is told kind
+    and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at the start, SettingsError
+    for an interval that is no length of time.
+    """
+    if not interval > 0:
+        msg = f"collect: interval is {interval}; wanted more than 0 seconds"
+        raise SettingsError(msg)
+    name = host or socket.gethostname()
+    counts = {"telemetry": 0, "logs": 0}
+    with Outbox(options, most=10_000, linger_ms=20, delivery_timeout_ms=FOREVER_MS) as outbox:
+
+        def send(kind: str, events: Iterable[Mapping[str, Any]]) -> None:
+            for event in events:
+                outbox.send(topics[kind], encoded(event), key=name.encode(), timestamp_ms=clock())
+                counts[kind] += 1
+                if on_event is not None:
+                    on_event(kind, event)
+
+        for topic in topics.values():
+            outbox.partitions(topic)
+        tail = Tail(files, from_start)
+        try:
+            for kind, events in observed(Machine(), tail, name, interval, clock):
+                send(kind, events)
+                outbox.settle()
+                # After readings the lines' turn comes at once, and more lines when there were as many as fit.
+                idle = kind == "logs" and len(events) < LINES_PER_POLL
+                if stop.wait(POLL_SECONDS if idle else 0):
+                    break
+        finally:
+            tail.close()
+    return Collected(**counts)
+
+
+def observed(
+    machine: Machine, tail: Tail, host: str, interval: float, clock: Clock
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """For ever, in turns: readings where `interval` seconds have passed, then the lines that have come since.
+
+    The caller says when the next turn is by asking for it; readings that were missed meanwhile are not made up for.
+    """
+    due, step = clock(), max(1, round(1000 * interval))
+    while True:
+        now = clock()
+        if now >= due:
+            due += step * (1 + (now - due) // step)
+            yield "telemetry", [reading.event(host, now) for reading in machine.read()]
+        yield "logs", [log_event(line, path, host, clock()) for path, line in tail.read(LINES_PER_POLL)]
+
+
+class Heartbeats:
+    """A thread that appends a heartbeat to every partition of the input topics, one each `interval`.
+
+    Event time goes by append time, so a partition that nobody writes to would hold all windows open. Starts with
+    `start` or as a context; survives an absent broker, and leaves beats out while earlier ones are not acknowledged.
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any], topics: Sequence[str], interval: float = 0.5, clock: Clock = wall_clock
+    ) -> None:
+        """`options` are kafka-python's, `topics` the names of the input topics, `interval` is in seconds."""
+        self._options, self._topics, self._interval, self._clock = options, tuple(topics), interval, clock
+        self._stop = Event()
+        self._thread: threading.Thread | None = None
+        self.beats = 0
+        self.problem = ""
+
+    def start(self) -> None:
+        """Begin. Raises ServiceUnavailable when Kafka or a topic cannot be reached now."""
+        outbox = Outbox(self._options, most=10_000, delivery_timeout_ms=FOREVER_MS)
+        try:
+            partitions = {topic: outbox.partitions(topic) for topic in self._topics}
+        except ServiceUnavailable:
+            outbox.close(0.0)
+            raise
+        self._thread = threading.Thread(target=self._run, args=(outbox, partitions), name="heartbeats", daemon=True)
+        self._thread.start()
+
+    def _run(self, outbox: Outbox, partitions: dict[str, int]) -> None:
+        try:
+            while not self._stop.is_set():
+                self._beat(outbox, partitions)
+                self._stop.wait(self._interval)
+        finally:
+            outbox.close(5.0)
+
+    def _beat(self, outbox: Outbox, partitions: dict[str, int]) -> None:
+        """One beat to everywhere; trouble is kept in `problem` until a beat succeeds again."""
+        try:
+            if outbox.settle() > 10 * sum(partitions.values()):
+                self.problem = "earlier heartbeats are not acknowledged"
+                return
+            now = self._clock()
+            for topic, count in partitions.items():
+                for partition in range(count):
+                    outbox.send(topic, heartbeat(now), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=now)
+            self.beats += 1
+            self.problem = ""
+        except ServiceUnavailable as error:
+            self.problem = str(error)
+
+    def stop(self) -> None:
+        """End, and wait for the thread; safe to call twice."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()

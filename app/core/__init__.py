@@ -1,0 +1,1 @@
+"""Settings, errors, files and times: what every room of the application uses."""

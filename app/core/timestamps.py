@@ -1,0 +1,33 @@
+"""Times as people give and read them: ISO 8601 on the outside, epoch milliseconds within."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pipelines.errors import InputError
+
+
+def milliseconds(option: str, text: str, otherwise: str = "") -> int:
+    """Epoch milliseconds of an ISO 8601 time with its zone.
+
+    `option` names command and option in errors, `otherwise` says what else would do. Raises InputError.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        msg = f"{option} is {text!r}; wanted ISO 8601 such as 2026-01-05T00:00:00Z{otherwise}"
+        raise InputError(msg) from error
+    if at.tzinfo is None:
+        msg = f"{option} {text!r} has no zone; append Z or an offset"
+        raise InputError(msg)
+    return round(at.timestamp() * 1000)
+
+
+def iso(at_ms: float) -> str:
+    """A time to the second, in UTC."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso_millis(at_ms: int) -> str:
+    """A time to the millisecond, in UTC, as events carry it."""
+    return f"{iso(at_ms)[:-1]}.{at_ms % 1000:03d}Z"

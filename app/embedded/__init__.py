@@ -1,0 +1,1 @@
+"""The servers of one machine, from Python packages and jars alone: Kafka, Elasticsearch, Java."""

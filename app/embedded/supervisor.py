@@ -1,0 +1,323 @@
+"""The process that owns the embedded Kafka and Elasticsearch: starts both, watches both, ends both.
+
+    python -m app.embedded.supervisor JSON        (started by app.embedded.stack, never by hand)
+
+It says how far it is on stdout, one JSON object a line: {"say": text}, then {"ready": true}, {"busy": true} or
+{"error": text}. A tied stack ends with its owner: when stdin closes, or when the owner's process is gone (a forked
+child of the owner may hold the pipe open). Servers end with this process, see app.embedded.jvm.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+from py4j.protocol import Py4JError
+
+from app.core.errors import StackError
+from app.core.file_lock import file_lock
+from app.core.ports import LOOPBACK, free_port, required_port
+from app.embedded.elasticsearch import (
+    elasticsearch_command,
+    elasticsearch_version,
+    start_elasticsearch,
+    stop_elasticsearch,
+)
+from app.embedded.jars import Jars
+from app.embedded.jvm import Jvm, JvmCommand
+from app.embedded.kafka import kafka_command, kafka_version, start_kafka, stop_kafka
+from app.embedded.stack_state import ProcessId, ServiceState, StackState, read_state, write_state
+
+_LOCK_WAIT_SECONDS = 3.0
+_WATCH_SECONDS = 0.5
+_START_SECONDS = 180.0  # 6 s on an idle machine, 35 s on one with many times its load
+_STOP_SECONDS = 20.0
+_LEFTOVER_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the supervisor is started with. A port of 0 means any; `owner` as in StackState."""
+
+    home: str
+    jars: str
+    kafka: bool
+    elasticsearch: bool
+    kafka_port: int
+    elasticsearch_port: int
+    kafka_heap_mib: int
+    elasticsearch_heap_mib: int
+    owner_pid: int | None = None
+    owner_started: float | None = None
+
+    def owner(self) -> ProcessId | None:
+        """The process that the stack ends with, or None."""
+        if self.owner_pid is None or self.owner_started is None:
+            return None
+        return ProcessId(self.owner_pid, self.owner_started)
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to run one of the two: `start(jvm, home, port, internal port)` returns what `stop` takes."""
+
+    title: str
+    setting: str
+    version: str
+    asked_port: int
+    command: JvmCommand
+    start: Callable[[Jvm, Path, int, int], Any]
+    stop: Callable[[Any], None]
+
+
+def main(arguments: list[str]) -> int:
+    """Run until told to stop, until the owner ends, or until a server ends by itself."""
+    task = Task(**json.loads(arguments[0]))
+    # A Java that ends is noticed and said in a line; py4j would add a stack for each of its connections.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    home = Path(task.home)
+    with _stop_signals() as stop_pipe, file_lock(home / "stack.lock", _LOCK_WAIT_SECONDS) as held:
+        if not held:
+            _tell({"busy": True})
+            return 1
+        try:
+            Supervisor(task, stop_pipe).run()
+        except (StackError, OSError) as error:
+            _log(str(error))
+            _tell({"error": str(error)})
+            return 1
+    return 0
+
+
+class Supervisor:
+    """One run of the stack, from its leftovers to its end. To be used in the main thread, see app.embedded.jvm."""
+
+    def __init__(self, task: Task, stop_pipe: int) -> None:
+        self.task = task
+        self.home = Path(task.home)
+        self.stop_pipe = stop_pipe
+        self.jvms: dict[str, Jvm] = {}
+        self.handles: dict[str, Any] = {}
+        self.services: dict[str, ServiceState] = {}
+
+    def run(self) -> None:
+        """Returns when everything is stopped; StackError where it could not start."""
+        earlier = read_state(self.home)
+        if earlier:
+            end_leftovers(earlier)
+        servers = _servers(self.task, self.home)
+        self.services = _choose_ports(servers, earlier)
+        known = earlier.services if earlier else {}
+        try:
+            self._launch(servers)
+            if self._boot(servers):
+                self._write("ready")
+                _tell({"ready": True})
+                _let_go_of_starter()
+                _log(f"stopping: {self._watch()}")
+        finally:
+            _stop(servers, self.jvms, self.handles)
+            stopped = {name: replace(service, process=None) for name, service in (known | self.services).items()}
+            write_state(self.home, StackState("stopped", services=stopped))
+
+    def _launch(self, servers: dict[str, Server]) -> None:
+        for name, server in servers.items():
+            jvm = self.jvms[name] = Jvm(server.command)
+            self.services[name] = replace(self.services[name], process=ProcessId.of(jvm.process.pid))
+        self._write("starting")
+
+    def _write(self, phase: str) -> None:
+        supervisor = ProcessId.of(os.getpid())
+        write_state(self.home, StackState(phase, supervisor, self.task.owner(), self.services))
+
+    def _boot(self, servers: dict[str, Server]) -> bool:
+        """Start the servers side by side, still listening for a stop; False if that came first."""
+        deadline = time.monotonic() + _START_SECONDS
+        threads = ThreadPoolExecutor(max(len(servers), 1))
+        futures = {name: threads.submit(self._start, name, server) for name, server in servers.items()}
+        try:
+            while not all(future.done() for future in futures.values()):
+                if self._stop_reason(watching={}):
+                    return False
+                for name, future in futures.items():
+                    if future.done():
+                        future.result()
+                    elif time.monotonic() > deadline:
+                        what = f"not up after {_START_SECONDS:.0f} s"
+                        raise self.jvms[name].failure(what)
+            self.handles.update({name: future.result() for name, future in futures.items()})
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        return True
+
+    def _start(self, name: str, server: Server) -> Any:
+        started, service, jvm = time.monotonic(), self.services[name], self.jvms[name]
+        try:
+            handle = server.start(jvm, self.home, service.port, service.internal_port)
+        except (Py4JError, OSError) as error:
+            what = f"did not start ({_java_message(error)})"
+            raise jvm.failure(what) from error
+        seconds = time.monotonic() - started
+        _tell({"say": f"{server.title} {service.version} is up on {LOOPBACK}:{service.port} after {seconds:.1f} s"})
+        return handle
+
+    def _watch(self) -> str:
+        while True:
+            reason = self._stop_reason(self.jvms)
+            if reason:
+                return reason
+
+    def _stop_reason(self, watching: dict[str, Jvm]) -> str | None:
+        """Why to stop, or None after a short wait."""
+        owner = self.task.owner()
+        inputs = [self.stop_pipe, *([sys.stdin.fileno()] if owner else [])]
+        readable, _, _ = select.select(inputs, [], [], _WATCH_SECONDS)
+        if self.stop_pipe in readable:
+            return "told to"
+        if readable and not os.read(readable[0], 4096):
+            return "its owner let go of it"
+        if owner and not owner.alive():
+            return "its owner ended"
+        for jvm in watching.values():
+            if jvm.process.poll() is not None:
+                return str(jvm.failure(f"ended with code {jvm.process.returncode}"))
+        return None
+
+
+def _servers(task: Task, home: Path) -> dict[str, Server]:
+    jars = Jars.of(Path(task.jars))
+    (home / "logs").mkdir(parents=True, exist_ok=True)
+    servers = {}
+    if task.kafka:
+        servers["kafka"] = Server(
+            title="Kafka",
+            setting="stack.kafka_port",
+            version=kafka_version(jars),
+            asked_port=task.kafka_port,
+            command=kafka_command(home, jars, task.kafka_heap_mib),
+            start=start_kafka,
+            stop=stop_kafka,
+        )
+    if task.elasticsearch:
+        servers["elasticsearch"] = Server(
+            title="Elasticsearch",
+            setting="stack.elasticsearch_port",
+            version=elasticsearch_version(jars),
+            asked_port=task.elasticsearch_port,
+            command=elasticsearch_command(home, jars, task.elasticsearch_heap_mib),
+            start=start_elasticsearch,
+            stop=stop_elasticsearch,
+        )
+    return servers
+
+
+def _choose_ports(servers: dict[str, Server], earlier: StackState | None) -> dict[str, ServiceState]:
+    """What a setting names, else what it was the last time, so that addresses last; else any that is free."""
+    before = earlier.services if earlier else {}
+    taken = {server.asked_port for server in servers.values()}
+    services = {}
+    for name, server in servers.items():
+        known = before.get(name)
+        if server.asked_port:
+            port = required_port(server.asked_port, server.setting)
+        else:
+            port = free_port(known.port if known else None, taken)
+        taken.add(port)
+        internal = free_port(known.internal_port if known else None, taken)
+        taken.add(internal)
+        services[name] = ServiceState(port, internal, server.version)
+    return services
+
+
+def end_leftovers(state: StackState) -> None:
+    """Servers of a supervisor that was killed end by themselves; what does not within a few seconds is killed."""
+    servers = [service.process for service in state.services.values() if service.process]
+    processes = [process for process in (server.process() for server in servers) if process]
+    _, alive = psutil.wait_procs(processes, timeout=_LEFTOVER_SECONDS)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=_LEFTOVER_SECONDS)
+
+
+def _java_message(error: Exception) -> str:
+    """What Java said, without its stack; py4j prints the whole of it."""
+    exception = getattr(error, "java_exception", None)
+    with contextlib.suppress(Py4JError, OSError):
+        if exception is not None:
+            return str(exception.toString()).splitlines()[0][:300]
+    return type(error).__name__
+
+
+def _stop(servers: dict[str, Server], jvms: dict[str, Jvm], handles: dict[str, Any]) -> None:
+    """Close the servers side by side within a time, then end their Java in any case."""
+
+    def stop(name: str) -> None:
+        if name in handles:
+            try:
+                servers[name].stop(handles[name])
+            except (Py4JError, OSError) as error:
+                _log(f"{name} did not stop cleanly: {_java_message(error)}")
+        jvms[name].end()
+
+    threads = [Thread(target=stop, args=(name,), daemon=True) for name in jvms]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _STOP_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    for jvm in jvms.values():
+        if jvm.process.poll() is None:
+            jvm.process.kill()
+            jvm.process.wait()
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[int]:
+    """A descriptor that becomes readable when a signal asks to stop."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: os.write(write_end, b"x"))
+    try:
+        yield read_end
+    finally:
+        os.close(read_end)
+
+
+def _tell(message: dict[str, Any]) -> None:
+    """To the process that started this one, if it still listens."""
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def _let_go_of_starter() -> None:
+    """Whoever reads our output sees its end now, and may go."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def _log(line: str) -> None:
+    """To supervisor.log, which is stderr."""
+    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""Sending to Kafka: one place that opens producers, bounds what is under way, and notices what was not delivered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from app.core.timestamps import iso_millis
+from pipelines.errors import ServiceUnavailable
+
+HEARTBEAT_KEY = b"heartbeat"
+MOST_UNDER_WAY = 50_000
+
+
+def heartbeat(milliseconds: int) -> bytes:
+    """The value of a heartbeat for that moment (epoch milliseconds)."""
+    return f'{{"heartbeat":true,"@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
+
+
+class Outbox:
+    """A producer whose unacknowledged records are bounded: `send` waits for room.
+
+    kafka-python has no bound of its own since version 3. Records of a partition are appended in the order of `send`.
+    """
+
+    def __init__(self, options: Mapping[str, Any], most: int = MOST_UNDER_WAY, **tuning: Any) -> None:
+        """`options` are the client's (`bootstrap_servers`, security). Raises ServiceUnavailable without a broker."""
+        self._most = most
+        self._under_way: deque[Any] = deque()
+        self._where = options.get("bootstrap_servers")
+        self.sent = 0
+        try:
+            self._producer = KafkaProducer(**{"acks": "all", "metrics_enabled": False, **tuning, **options})
+        except (KafkaError, OSError) as error:
+            raise self._unavailable(error) from error
+
+    def partitions(self, topic: str) -> int:
+        """The number of partitions of a topic. Raises ServiceUnavailable when the topic is not there."""
+        try:
+            found = self._producer.partitions_for(topic)
+        except (KafkaError, OSError) as error:
+            raise self._unavailable(error) from error
+        if not found:
+            msg = f"Kafka at {self._where} has no topic {topic}; run `kappa topics create`"
+            raise ServiceUnavailable(msg)
+        return len(found)
+
+    def send(
+        self, topic: str, value: bytes, *, key: bytes, partition: int | None = None, timestamp_ms: int | None = None
+    ) -> None:
+        """Queue one record. Raises ServiceUnavailable when it, or an earlier one, could not be delivered."""
+        if len(self._under_way) >= self._most:
+            self.settle()
+            if len(self._under_way) >= self._most:
+                self.flush()
+        try:
+            future = self._producer.send(topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms)
+        except (KafkaError, OSError) as error:
+            raise self._unavailable(error) from error
+        self._under_way.append(future)
+        self.sent += 1
+
+    def settle(self) -> int:
+        """Forget what has been acknowledged; answer how many records are still under way."""
+        waiting = self._under_way
+        while waiting and waiting[0].is_done:
+            future = waiting.popleft()
+            if future.failed():
+                raise self._unavailable(future.exception) from future.exception
+        return len(waiting)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all is acknowledged."""
+        try:
+            self._producer.flush(timeout)
+        except (KafkaError, OSError) as error:
+            raise self._unavailable(error) from error
+        self.settle()
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Give what is under way a last chance, then let go."""
+        self._producer.close(timeout=timeout)
+
+    def __enter__(self) -> Self:
+        """The outbox itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Deliver what is under way, unless there was an error."""
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            self.close(0.0 if error else 10.0)
+
+    def _unavailable(self, error: Exception) -> ServiceUnavailable:
+        return ServiceUnavailable(
+            f"Kafka at {self._where} did not take records ({type(error).__name__}: {error}); start it, or run "
+            "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
+        )

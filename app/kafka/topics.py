@@ -1,0 +1,150 @@
+"""Topics: their names, and how they have to be set for the law to hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from app.core.settings import INPUTS, Settings
+from pipelines.errors import InputError, ServiceUnavailable
+
+__all__ = ["INPUTS", "OUTPUTS", "Topic", "admin", "check_stamps", "client_options", "create", "stamp", "wanted"]
+
+OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it should be."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
+def wanted(settings: Settings) -> list[Topic]:
+    """All topics of the version that the settings name."""
+    own = settings.topics
+    stamped = "LogAppendTime" if own.timestamps == "append" else "CreateTime"
+    common = {"compression.type": own.compression, "max.message.bytes": "2097152", "cleanup.policy": "delete"}
+    # Retention goes by the records' timestamps: history would be deleted as soon as it is written.
+    kept = own.input_retention_hours * HOUR_MS if own.timestamps == "append" else -1
+    inputs = common | {"message.timestamp.type": stamped, "retention.ms": str(kept)}
+    # Records of the pipeline's own topics are as old as the log is read back: retention goes by when they were written.
+    outputs = common | {
+        "message.timestamp.type": "LogAppendTime",
+        "retention.ms": str(own.retention_hours * HOUR_MS),
+    }
+    count = settings.input_partitions
+    return [
+        Topic(settings.topic(kind), count.get(kind, own.partitions), inputs if kind in INPUTS else outputs)
+        for kind in (*INPUTS, *OUTPUTS)
+    ]
+
+
+def client_options(settings: Settings) -> dict[str, Any]:
+    """Arguments for kafka-python's clients."""
+    kafka = settings.kafka
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "security_protocol": kafka.security_protocol,
+    }
+    if kafka.security_protocol.startswith("SASL"):
+        options["sasl_mechanism"] = kafka.sasl_mechanism
+        options["sasl_plain_username"] = kafka.sasl_username
+        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
+    if kafka.ssl_cafile:
+        options["ssl_cafile"] = str(kafka.ssl_cafile)
+    return options
+
+
+def admin(settings: Settings) -> KafkaAdminClient:
+    """An admin client. Raises ServiceUnavailable if the broker does not answer."""
+    try:
+        return KafkaAdminClient(**client_options(settings))
+    except (KafkaError, OSError) as error:
+        msg = (
+            f"Kafka at {settings.kafka.bootstrap_servers} does not answer ({type(error).__name__}); start it, or run "
+            "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
+        )
+        raise ServiceUnavailable(msg) from error
+
+
+def create(settings: Settings) -> dict[str, str]:
+    """Create what is missing; answer what became of each topic: created, or there already.
+
+    Raises InputError for a topic that is there with other partitions than wanted: changing them under running jobs
+    would move series between partitions.
+    """
+    client = admin(settings)
+    try:
+        topics = wanted(settings)
+        existing = {
+            t["name"]: len(t["partitions"]) for t in client.describe_topics([t.name for t in topics]) if t["partitions"]
+        }
+        result: dict[str, str] = {}
+        for topic in topics:
+            found = existing.get(topic.name)
+            if found is None:
+                _create(client, topic, settings.topics.replication)
+                result[topic.name] = "created"
+            elif found != topic.partitions:
+                msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* to match"
+                raise InputError(msg)
+            else:
+                check_stamps(client, topic)
+                result[topic.name] = "there already"
+        return result
+    finally:
+        client.close()
+
+
+def check_stamps(client: KafkaAdminClient, topic: Topic) -> None:
+    """Raise InputError where a topic is stamped otherwise than wanted: admission goes by these times."""
+    name = "message.timestamp.type"
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, configs={name: None})
+    found = client.describe_configs([resource], config_filter="all")
+    have = next((c[name]["value"] for kind in found.values() for c in kind.values() if name in c), None)
+    if have not in (None, topic.config[name]):
+        msg = (
+            f"topic {topic.name} has {name}={have}, wanted {topic.config[name]}: which records are late goes by these "
+            "times; set topics.timestamps to match, or use another topics.prefix"
+        )
+        raise InputError(msg)
+
+
+def _create(client: KafkaAdminClient, topic: Topic, replication: int) -> None:
+    new = NewTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=replication,
+        topic_configs=topic.config,
+    )
+    try:
+        client.create_topics([new])
+    except TopicAlreadyExistsError:
+        return  # somebody else was quicker: what was wanted is there
+
+
+def stamp(settings: Settings, how: str) -> None:
+    """Set whether input topics keep the producer's timestamps (`create`) or take the broker's (`append`).
+
+    History is imported under `create`, before anything live; from then on `append` holds.
+    """
+    value = {"append": "LogAppendTime", "create": "CreateTime"}[how]
+    client = admin(settings)
+    try:
+        client.alter_configs(
+            [
+                ConfigResource(
+                    ConfigResourceType.TOPIC, settings.topic(kind), configs={"message.timestamp.type": value}
+                )
+                for kind in INPUTS
+            ]
+        )
+    finally:
+        client.close()

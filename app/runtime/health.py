@@ -1,0 +1,245 @@
+"""What a running pipeline says of itself: `/metrics` for Prometheus and `/healthz`.
+
+Healthy means that progress is recent, not that the process lives: `/healthz` answers 503 when a job has not ended a
+batch, nor been found idle, for `stale_seconds`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from app.core.errors import SettingsError
+from pipelines.errors import KappaError
+from pipelines.runner import Progress
+
+log = structlog.get_logger()
+
+
+@dataclass
+class JobHealth:
+    """The newest facts about a job."""
+
+    batch_id: int = -1
+    batch_seconds: float = 0.0
+    rows: int = 0
+    lag: int = 0
+    watermark: str | None = None
+    watermark_delay_seconds: float | None = None
+    state_bytes: int = 0
+    dropped: int = 0
+    last_progress: float = field(default_factory=time.monotonic)
+
+
+class Health:
+    """Collects the progress of jobs; thread-safe."""
+
+    def __init__(self, stale_seconds: float, clock: Callable[[], float] = time.time) -> None:
+        self._stale, self._clock, self._lock = stale_seconds, clock, threading.Lock()
+        self._jobs: dict[str, JobHealth] = {}
+        self.registry = CollectorRegistry()
+        gauge = {
+            "lag_records": "Records in the input topics that the job has not read",
+            "watermark_delay_seconds": "Wall clock minus watermark",
+            "batch_seconds": "Duration of the last batch",
+            "state_bytes": "Memory of the state store",
+            "last_progress_age_seconds": "Time since the last batch ended",
+        }
+        self._gauges = {k: Gauge(f"kappa_{k}", v, ["job"], registry=self.registry) for k, v in gauge.items()}
+        counter = {
+            "rows": "Records read",
+            "batches": "Batches ended",
+            "dropped_by_watermark": "Rows dropped by the watermark; anything but 0 stops the job",
+        }
+        self._counters = {k: Counter(f"kappa_{k}", v, ["job"], registry=self.registry) for k, v in counter.items()}
+        refused = "Records written to this topic"
+        self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
+
+    def expect(self, job: str) -> None:
+        """Count a job as started, so that one that never makes progress is seen."""
+        with self._lock:
+            self._jobs.setdefault(job, JobHealth())
+
+    def forget(self) -> None:
+        """Expect nothing of any job: another version's will take their place."""
+        with self._lock:
+            self._jobs.clear()
+
+    def refused(self, topic: str, records: int) -> None:
+        """Count records that went to `late` or `dead-letters`."""
+        self._refused.labels(topic).inc(records)
+
+    def on_progress(self, name: str, progress: Progress) -> None:
+        """Take in the progress of a batch, as Spark reports it."""
+        operators = progress.get("stateOperators", [])
+        rows = progress.get("numInputRows", 0)
+        dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
+        watermark = progress.get("eventTime", {}).get("watermark")
+        with self._lock:
+            job = self._jobs.setdefault(name, JobHealth())
+            job.batch_id = progress.get("batchId", -1)
+            job.batch_seconds = progress.get("batchDuration", 0) / 1000
+            job.rows += rows
+            job.lag = lag_of(progress)
+            job.watermark = watermark
+            job.watermark_delay_seconds = self._delay(watermark)
+            job.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
+            job.dropped += dropped
+            job.last_progress = time.monotonic()
+        self._counters["rows"].labels(name).inc(rows)
+        self._counters["batches"].labels(name).inc()
+        self._counters["dropped_by_watermark"].labels(name).inc(dropped)
+
+    def _delay(self, watermark: str | None) -> float | None:
+        if watermark is None or watermark.startswith("1970"):
+            return None
+        return self._clock() - datetime.fromisoformat(watermark).astimezone(UTC).timestamp()
+
+    def on_idle(self, name: str) -> None:
+        """A job looked for data and found none: that is progress too."""
+        with self._lock:
+            self._jobs.setdefault(name, JobHealth()).last_progress = time.monotonic()
+
+    def summary(self) -> dict[str, Any]:
+        """All jobs' newest facts, and whether each is healthy."""
+        now = time.monotonic()
+        with self._lock:
+            jobs = {
+                name: {
+                    "healthy": now - job.last_progress <= self._stale and job.dropped == 0,
+                    "seconds_since_progress": round(now - job.last_progress, 1),
+                    "batch": job.batch_id,
+                    "batch_seconds": job.batch_seconds,
+                    "rows": job.rows,
+                    "lag": job.lag,
+                    "watermark": job.watermark,
+                    "watermark_delay_seconds": job.watermark_delay_seconds,
+                    "state_bytes": job.state_bytes,
+                    "dropped_by_watermark": job.dropped,
+                }
+                for name, job in self._jobs.items()
+            }
+        return {"healthy": all(job["healthy"] for job in jobs.values()), "jobs": jobs}
+
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        for name, job in self.summary()["jobs"].items():
+            facts = {
+                "lag_records": job["lag"],
+                "watermark_delay_seconds": job["watermark_delay_seconds"],
+                "batch_seconds": job["batch_seconds"],
+                "state_bytes": job["state_bytes"],
+                "last_progress_age_seconds": job["seconds_since_progress"],
+            }
+            for key, value in facts.items():
+                if value is not None:
+                    self._gauges[key].labels(name).set(value)
+        return bytes(generate_latest(self.registry))
+
+
+def lag_of(progress: Progress) -> int:
+    """Records that were in the topics when the batch was planned and that it did not read."""
+    lag = 0
+    for source in progress.get("sources", []):
+        latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
+        lag += sum(max(0, latest[where] - end.get(where, 0)) for where in latest)
+    return lag
+
+
+def offsets(value: Any) -> dict[tuple[str, str], int]:
+    """Kafka offsets as Spark reports them (an object, or a text that holds one), by topic and partition."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, dict):
+        return {}
+    return {(topic, part): int(n) for topic, parts in found.items() for part, n in parts.items()}
+
+
+Ask = Callable[[str], dict[str, Any]]
+
+
+class HealthServer:
+    """Serves `/metrics` and `/healthz` from a thread of its own; with `ask`, `/state?series=...` as well.
+
+    `ask` answers what the model believes about a series, or raises a KappaError.
+    """
+
+    def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None) -> None:
+        try:
+            self._server = ThreadingHTTPServer((host, port), _handler(health, ask))
+        except OSError as error:
+            msg = f"health: cannot listen on {host}:{port} ({error.strerror}); set health.port to a free one"
+            raise SettingsError(msg) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def close(self) -> None:
+        """Let go of the port, whether it has begun to answer or not."""
+        self._server.server_close()
+
+    def __enter__(self) -> HealthServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._server.shutdown()
+        self.close()
+        self._thread.join()
+
+
+def stated(ask: Ask, query: str) -> tuple[int, bytes]:
+    """Status and JSON for a question about a series: 200, 400 without one, 404 for what is not known, 500."""
+    series = parse_qs(query).get("series", [""])[0]
+    if not series:
+        return 400, json.dumps({"error": "wanted /state?series=NAME"}).encode()
+    try:
+        return 200, json.dumps(ask(series)).encode()
+    except KappaError as error:
+        return 404, json.dumps({"error": str(error)}).encode()
+    except Exception as error:  # whatever it is, the one who asks must hear of it
+        log.warning("a question about a series failed", series=series, error=str(error)[:500])
+        return 500, json.dumps({"error": f"the state cannot be read now ({type(error).__name__}); ask again"}).encode()
+
+
+def _handler(health: Health, ask: Ask | None) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            if path == "/state" and ask is not None:
+                status, body = stated(ask, query)
+                self._answer(status, "application/json", body)
+            elif self.path == "/metrics":
+                self._answer(200, CONTENT_TYPE_LATEST, health.exposition())
+            elif self.path == "/healthz":
+                summary = health.summary()
+                body = json.dumps(summary, indent=2).encode()
+                self._answer(200 if summary["healthy"] else 503, "application/json", body)
+            else:
+                self._answer(404, "text/plain", b"there is /metrics, /healthz and, of detect, /state?series=\n")
+
+        def _answer(self, status: int, content_type: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are not news."""
+
+    return Handler

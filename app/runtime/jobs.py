@@ -1,0 +1,161 @@
+"""The jobs of a deployment, made from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from app.core.settings import INPUTS, Settings
+from app.kafka.topics import OUTPUTS
+from app.versions.start_position import Beginning, beginning
+from pipelines.elasticsearch.bulk import Elastic, Outcome, Stopping
+from pipelines.elasticsearch.documents import documents
+from pipelines.errors import InputError
+from pipelines.jobs import correlate, detect, extract, index
+from pipelines.runner import Input, Job, Kafka
+from replay.savepoints import savepoint
+
+NAMES = ("extract", "detect", "correlate", "index")
+FEW_LABELS, MANY_LABELS = 20, 1_000_000
+MOST_HEAVY = 500_000  # records of a batch of any other job than extract
+
+
+def kafka_of(settings: Settings) -> Kafka:
+    """How Spark's Kafka source and sink reach the broker of the settings."""
+    own = settings.kafka
+    options: dict[str, str] = {}
+    if own.security_protocol != "PLAINTEXT":
+        options["security.protocol"] = own.security_protocol
+    if own.security_protocol.startswith("SASL"):
+        module = "plain.PlainLoginModule" if own.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+        password = own.sasl_password.get_secret_value() if own.sasl_password else ""
+        options["sasl.mechanism"] = own.sasl_mechanism
+        options["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required "
+            f"username={quoted(own.sasl_username or '')} password={quoted(password)};"
+        )
+    if own.ssl_cafile:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
+    return Kafka(own.bootstrap_servers or "", options)
+
+
+def quoted(text: str) -> str:
+    """A value in Kafka's JAAS line."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def topics_of(settings: Settings) -> dict[str, str]:
+    """Names of this version's topics by kind."""
+    return {kind: settings.topic(kind) for kind in (*INPUTS, *OUTPUTS)}
+
+
+def extract_job(
+    settings: Settings, instance: int = 0, instances: int = 1, on_refused: extract.Refused | None = None
+) -> Job:
+    """telemetry, logs, labels -> statistics, late, dead-letters."""
+    windowing, topics, delay = settings.windowing, topics_of(settings), settings.windowing.watermark_delay_seconds
+    name = "extract" if instances == 1 else f"extract-{instance}-of-{instances}"
+    telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
+    if instances > min(telemetry, logs):
+        msg = f"{instances} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
+        raise InputError(msg)
+    starting = starting_of(beginning(settings))
+    # There is one partition of labels: the first of several jobs reads it.
+    shares = {kind: own_share(count, instance, instances) for kind, count in settings.input_partitions.items()}
+    return Job(
+        name=name,
+        inputs=tuple(
+            Input((topics[kind],), parts, delay, starting=starting) for kind, parts in shares.items() if parts
+        ),
+        transform=lambda telemetry, logs, labels=None: extract.closed_windows(telemetry, logs, windowing, labels),
+        sink=extract.sink(
+            windowing, topics, settings.topics.partitions, kafka_of(settings), instance, instances, on_refused
+        ),
+        checkpoint=str(settings.checkpoint(name)),
+        max_records_per_batch=settings.spark.max_records_per_batch,
+    )
+
+
+def heavy(settings: Settings) -> int:
+    """How many records a job reads at once that weigh more than events do."""
+    most = settings.spark.max_records_per_batch
+    return max(min(most, 1_000), min(most // 4, MOST_HEAVY))
+
+
+def starting_of(begun: Beginning | None) -> Mapping[str, Mapping[int, int]] | None:
+    """From which offsets a job without a checkpoint reads."""
+    return None if begun is None else begun.offsets
+
+
+def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]:
+    """The partitions that one of several extract jobs reads."""
+    return tuple(p for p in range(partitions) if p % instances == instance)
+
+
+def detect_job(settings: Settings) -> Job:
+    """statistics -> scores, novelties."""
+    topics, partitions = topics_of(settings), settings.topics.partitions
+    begun = beginning(settings)
+    begin = None if begun is None else partial(savepoint.begin_of, str(begun.folder))
+    processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
+    return Job(
+        name="detect",
+        inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
+        transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
+        checkpoint=str(settings.checkpoint("detect")),
+        max_records_per_batch=heavy(settings),
+    )
+
+
+def correlate_job(settings: Settings) -> Job:
+    """novelties -> incidents."""
+    topics = topics_of(settings)
+    begun = beginning(settings)
+    begin = None if begun is None else partial(savepoint.correlator_of, str(begun.folder))
+    return Job(
+        name="correlate",
+        inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),
+        transform=lambda raw: correlate.correlate(
+            raw, settings.correlation, settings.version, topics["incidents"], begin
+        ),
+        checkpoint=str(settings.checkpoint("correlate")),
+        max_records_per_batch=heavy(settings),
+    )
+
+
+def elastic_of(settings: Settings) -> Elastic:
+    """How to reach the Elasticsearch of the settings."""
+    own = settings.elasticsearch
+    return Elastic(
+        url=own.url or "",
+        username=own.username,
+        password=own.password.get_secret_value() if own.password else None,
+        api_key=own.api_key.get_secret_value() if own.api_key else None,
+        ca_certs=str(own.ca_certs) if own.ca_certs else None,
+    )
+
+
+def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outcome], None] | None = None) -> Job:
+    """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
+    topics = topics_of(settings)
+    kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
+    since = settings.index.scores_since
+    first = None if since is None else int(1000 * since.timestamp())
+    return Job(
+        name="index",
+        inputs=(
+            Input(tuple(topics[kind] for kind in kinds), headers=True),
+            # Nearly all of it are heartbeats, which are no reason for a batch.
+            Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
+        ),
+        transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics, first),
+        sink=index.sink(
+            topics,
+            elastic_of(settings),
+            kafka_of(settings),
+            stopping=stopping,
+            on_outcome=on_outcome,
+        ),
+        checkpoint=str(settings.checkpoint("index")),
+        max_records_per_batch=heavy(settings),
+    )

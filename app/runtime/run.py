@@ -1,0 +1,197 @@
+"""Long-running jobs in one process: session, topics, health, and a clean stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from app.core.atomic_files import keep_json
+from app.core.settings import Settings
+from app.kafka import data_loss, topics
+from app.runtime import jobs
+from app.runtime.health import Health
+from app.runtime.spark import session
+from app.search import aliases
+from app.versions import locks, serving
+from pipelines.errors import InputError
+from pipelines.runner import Job, Progress, Runner
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Names of jobs, `all` spelled out. Raises InputError for one that there is not."""
+    wanted = list(jobs.NAMES) if "all" in names else list(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in jobs.NAMES]
+    if unknown:
+        msg = f"no job {unknown[0]!r}; there are {', '.join(jobs.NAMES)} and all"
+        raise InputError(msg)
+    return wanted
+
+
+def depended_on(settings: Settings, instances: int = 1) -> dict[str, Any]:
+    """What results depend on beside the log, as JSON types."""
+    detection = dataclasses.asdict(settings.detector)
+    found: dict[str, Any] = json.loads(
+        json.dumps(
+            {
+                "windowing": dataclasses.asdict(settings.windowing),
+                "control": {"rules": detection.pop("rules")},
+                "detection": detection,
+                "correlation": dataclasses.asdict(settings.correlation),
+                "extract": {"instances": instances},
+                "topics": {
+                    "telemetry_partitions": settings.topics.telemetry_partitions,
+                    "logs_partitions": settings.topics.logs_partitions,
+                },
+                "spark": {"shuffle_partitions": settings.spark.shuffle_partitions},
+            }
+        )
+    )
+    return found
+
+
+def pin_configuration(settings: Settings, instances: int = 1) -> Path:
+    """Hold the configuration that results depend on against the one that this version began with.
+
+    Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
+    that no replay can give again.
+    """
+    file, before = settings.configuration_file, serving.begun_with(settings)
+    now = depended_on(settings, instances)
+    if before is None:
+        keep_json(file, now)
+        return file
+    old, new = dict(flat(before)), dict(flat(now))
+    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if different:
+        key = different[0]
+        more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
+        msg = (
+            f"version {settings.version} began with {key} = {old.get(key)}, the settings say {new.get(key)}{more}; results "
+            f"would no longer be a replay's: set it back, or use another version name (kept in {file})"
+        )
+        raise InputError(msg)
+    return file
+
+
+def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:
+    """See to what jobs need: the configuration of before, topics, index templates."""
+    pin_configuration(settings, instances)
+    topics.create(settings)
+    if "index" in names:
+        client = jobs.elastic_of(settings).connect()
+        try:
+            aliases.prepare(client, settings)
+        finally:
+            client.close()
+
+
+def make_job(
+    settings: Settings, name: str, instance: int, instances: int, stopping: threading.Event, health: Health
+) -> Job:
+    """A job by its name."""
+    match name:
+        case "extract":
+            return jobs.extract_job(settings, instance, instances, health.refused)
+        case "detect":
+            return jobs.detect_job(settings)
+        case "correlate":
+            return jobs.correlate_job(settings)
+    return jobs.index_job(settings, stopping.wait)
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings as dotted names."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from flat(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
+
+
+@contextmanager
+def running(
+    settings: Settings,
+    names: Sequence[str],
+    instance: int = 0,
+    instances: int = 1,
+    on_progress: Callable[[str, Progress], None] | None = None,
+    accept_gap: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> Iterator[tuple[Runner, Health]]:
+    """Jobs that run while the block does, and are stopped after their batch when it ends.
+
+    Raises DeterminismViolation if the log no longer reaches back to where one of them stopped, InputError if another process runs
+    one of them. With `accept_gap` what is gone is written into the log, and the job goes on.
+    """
+    names = chosen(names)
+    health = Health(settings.health.stale_seconds)
+    started = started_jobs(settings, names, health, instance, instances, on_progress, accept_gap, report)
+    with locks.only_here(settings, locks_of(settings, names, instance, instances)), started as runner:
+        yield runner, health
+
+
+def locks_of(settings: Settings, names: Sequence[str], instance: int = 0, instances: int = 1) -> list[str]:
+    """The names that jobs run under."""
+    return list(data_loss.checkpoints(settings, names, instance, instances))
+
+
+@contextmanager
+def started_jobs(
+    settings: Settings,
+    names: Sequence[str],
+    health: Health,
+    instance: int = 0,
+    instances: int = 1,
+    on_progress: Callable[[str, Progress], None] | None = None,
+    accept_gap: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> Iterator[Runner]:
+    """As `running`, by who holds the locks of the jobs."""
+    checkpoints = data_loss.checkpoints(settings, names, instance, instances)
+    lossy = data_loss.before_start(settings, checkpoints, accept=accept_gap, report=report)
+    prepare(settings, names, instances)
+    stopping = threading.Event()
+
+    def heard(name: str, progress: Progress) -> None:
+        health.on_progress(name, progress)
+        if on_progress is not None:
+            on_progress(name, progress)
+
+    spark = session(settings)
+    trigger = settings.spark.trigger_seconds
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, trigger, heard, health.on_idle)
+    try:
+        for name in names:
+            job = make_job(settings, name, instance, instances, stopping, health)
+            if job.name in lossy:
+                inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
+                job = dataclasses.replace(job, inputs=inputs)
+            health.expect(job.name)
+            runner.start(job)
+        yield runner
+    finally:
+        stopping.set()
+        runner.stop()
+
+
+def index_to_end(spark: SparkSession, settings: Settings) -> None:
+    """Write what a version has said to Elasticsearch, to the end of its topics. The caller holds the lock of `index`."""
+    prepare(settings, ("index",))
+    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    try:
+        runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
+    finally:
+        runner.stop()
+
+
+def configuration(settings: Settings) -> dict[str, Any]:
+    """What results depend on beside the log, as JSON types."""
+    kept: dict[str, Any] = json.loads(pin_configuration(settings).read_text())
+    return kept

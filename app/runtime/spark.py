@@ -1,0 +1,193 @@
+"""The one Spark session of a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from app.core.settings import PROJECT, Settings
+from app.embedded.jars import ensure_jars
+from app.embedded.java import spark_java_home
+from app.embedded.java_compiler import ensure_compiled
+from app.embedded.stack import silent
+from pipelines.jvm import FUNCTIONS
+
+LEAST_TASKS = 6
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def session(settings: Settings, name: str = "kappa", report: Callable[[str], None] = silent) -> SparkSession:
+    """Start Spark, or give the session that this process has already."""
+    configured = configuration(settings, report)
+    os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
+    # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark binds to the host's name, which need not resolve; without a cluster nothing here is meant for other machines.
+    if is_local(settings):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_HOME", str(home_of_modules(settings.home / "spark-home")))
+    builder = SparkSession.builder.appName(name)
+    for key, value in configured.items():
+        builder = builder.config(key, value)
+    interrupt = signal.getsignal(signal.SIGINT)
+    with stderr_into(settings.home / "logs" / "spark.log"):
+        spark = builder.getOrCreate()
+    # Spark's context puts its own handler in place, which would break off the batch in hand.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
+    spark.sparkContext.setLogLevel("ERROR")
+    register_functions(spark)
+    return spark
+
+
+def configuration(settings: Settings, report: Callable[[str], None] = silent) -> dict[str, str]:
+    """All that Spark is configured with, `spark.extra` last; jars that are missing are fetched and compiled first."""
+    ensure_jars(settings.jars, report)
+    own = ensure_compiled(settings.jars, report)
+    elsewhere = {} if is_local(settings) else on_a_cluster()
+    return {"spark.master": master_of(settings)} | options(settings, own) | elsewhere | settings.spark.extra
+
+
+def properties(options: Mapping[str, str]) -> str:
+    """Options as a file of Java's properties: a backslash is doubled, and a line is one option."""
+    return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in sorted(options.items()))
+
+
+def is_local(settings: Settings) -> bool:
+    """Whether all of Spark is in this process."""
+    return settings.spark.master.startswith("local")
+
+
+def on_a_cluster() -> dict[str, str]:
+    """What executors on other machines need beside the jars, which the driver serves them."""
+    return {
+        # Python workers there import the jobs' modules: from where they are here, if they are there.
+        "spark.executorEnv.PYTHONPATH": str(PROJECT),
+        # Hadoop looks for the class of a file system in threads of executors that may not know the jars which those were sent.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
+    }
+
+
+@contextmanager
+def own_session(settings: Settings, name: str, report: Callable[[str], None] = silent) -> Iterator[SparkSession]:
+    """A session for as long as the block lasts; one that this process had before goes on."""
+    before = SparkSession.getActiveSession()
+    spark = session(settings, name, report)
+    try:
+        yield spark
+    finally:
+        if before is None:
+            spark.stop()
+
+
+def home_of_modules(folder: Path) -> Path:
+    """A home of Spark without the archive of its Python modules, so that workers import those that are installed.
+
+    Nobody compiles what is in an archive: every worker would, at each start, which takes 1.2 s instead of 0.3. A job whose
+    worker is not there after ten seconds, on a busy machine, has failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "jars"):
+        link = folder / f"{name}.{os.getpid()}"
+        link.symlink_to(Path(pyspark.__file__).with_name(name))
+        link.replace(folder / name)  # another process may be using it
+    return folder
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Make our functions in the JVM known by their SQL names."""
+    java: Any = spark._jsparkSession  # the Java API: the Python one wants generics, which Spark's compiler leaves out
+    for name, (kind, answer, arguments) in FUNCTIONS.items():
+        function = getattr(spark._jvm.kappa, kind)(*arguments)  # type: ignore[union-attr]
+        java.udf().register(name, function, java.parseDataType(answer.json()))
+
+
+@contextmanager
+def stderr_into(file: Path) -> Iterator[None]:
+    """Let processes that are started now write their stderr into a file: Spark's JVM and, through it, Python workers.
+
+    Both greet on stderr whatever the log level, which is what a person or a pipe reads.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    own = os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(own, 2)
+        os.close(own)
+
+
+def options(settings: Settings, own: Path) -> dict[str, str]:
+    """Spark's configuration; each that is not obvious has its reason. `own` is the jar of our classes."""
+    jars = [*sorted(str(p) for p in (settings.jars / "spark").glob("*.jar")), str(own)]
+    scratch = settings.home / "spark"
+    return {
+        "spark.jars": ",".join(jars),
+        "spark.driver.memory": settings.spark.driver_memory,
+        **parallelism(settings),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        # An exception on one bad record would stop the job for all: casts give null, and null gives a reason.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
+        # Each window overwrites the same values: what is gathered longer is written to fewer files.
+        "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "256",
+        # Counting rows costs a look-up for each that is written.
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        # Checkpoints on this machine's disk, without starting a process for each file.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        # Rows of packed records are up to 256 KiB: bytes bound a batch of these.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+        # Each batch asks for the same few hundred generated classes; the default keeps 100, and compiles every time.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        # Batches are small: planning them anew after each shuffle costs more than it gives.
+        "spark.sql.adaptive.enabled": "false",
+        # Where in Python an expression was made: two more calls to the JVM for each of thousands of expressions.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.scheduler.mode": "FAIR",
+        # A shard's model is in the worker that used it last: keep workers.
+        "spark.python.worker.reuse": "true",
+    }
+
+
+def master_of(settings: Settings) -> str:
+    """Spark's master. `local[*]` is a place for a task on each core, and at least `LEAST_TASKS`.
+
+    Tasks of four jobs run side by side, and many of them wait: for Python, for Elasticsearch, for a commit. With two places
+    on two cores, jobs waited for one another.
+    """
+    own = settings.spark.master
+    return f"local[{max(LEAST_TASKS, os.cpu_count() or 1)}]" if own == "local[*]" else own
+
+
+def parallelism(settings: Settings) -> dict[str, str]:
+    """Tasks of a bounded run do not wait: one for a core."""
+    return {"spark.default.parallelism": str(os.cpu_count() or 1)} if settings.spark.master == "local[*]" else {}
+
+
+def log_configuration() -> Path:
+    return Path(__file__).with_name("log4j2.properties")

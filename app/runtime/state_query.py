@@ -1,0 +1,252 @@
+"""What the model believes about a series now, read from the state that `detect` has committed, without touching it.
+
+The answer has `series`, `shard`, `as_of` (ISO 8601) and `as_of_ms`, the end of the last window that the shard has learnt,
+`version`, `kind`, and
+
+    typical, spread         what the next window is expected to be, and how far off a usual one is: of a gauge its mean, of a
+                            counter its rate per second, of lines and templates their number in a window
+    lower, upper            the interval outside of which a value would be strange; null while warming up
+    warming                 whether it is too early to say anything, and `windows_to_go`
+    windows                 windows learnt; `seen` is the last one that had the series
+    episode                 what has been said of it and not taken back, with its reason; null if nothing
+    numbers                 all that the model holds, by name, as `ShardDetector.believes`; null for what is no number. Of a
+                            metric also what its members have been, `ever` and while `healthy`: mean and spread of each
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app.core.settings import Settings
+from app.core.timestamps import iso_millis
+from app.kafka.log_extents import newest
+from models.core import series as names
+from models.core.store import read_part
+from models.detection.detector import Parameters, ShardDetector
+from models.detection.shard_state import TABLES, host_of
+from models.stats import gamma_poisson as poisson
+from pipelines.errors import InputError
+from pipelines.state.state_packing import BUFFER, parted
+from pipelines.state.window_buffer import WindowBuffer
+
+VARIABLE = "parts"
+ATTEMPTS = 3
+NEAREST = 3
+
+
+class UnknownSeries(InputError):
+    """The model of a version does not know a series."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The state of a shard as it was committed: parts by name, the rows that wait among them."""
+
+    number: int
+    parts: Mapping[str, bytes]
+
+    @property
+    def done(self) -> int:
+        """The end of the last window that it has learnt, epoch milliseconds."""
+        return WindowBuffer.load(self.parts[BUFFER]).done
+
+    def detector(self, parameters: Parameters) -> ShardDetector:
+        """The model itself."""
+        return ShardDetector.load({name: data for name, data in self.parts.items() if name != BUFFER}, parameters)
+
+    def names(self) -> dict[str, list[str]]:
+        """Names of the rows of each table."""
+        return names_of(self.parts["names"])
+
+
+def believes(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
+    """What the model of the settings' version believes about a series now: see the head of this file.
+
+    Raises InputError for a name that cannot be one and for a version without state, UnknownSeries with the nearest names
+    for a series that the model does not know.
+    """
+    host = host_in(series)
+    shard = read_shard(spark, settings, host)
+    if shard is None or "names" not in shard.parts:
+        raise unknown(spark, settings, series, host, [])
+    tables = shard.names()
+    if series not in {*tables["gauges"], *tables["counts"]}:
+        raise unknown(spark, settings, series, host, [*tables["gauges"], *tables["counts"]])
+    return answer(settings, series, shard)
+
+
+def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
+    """What is said of a series that a shard knows."""
+    numbers = shard.detector(settings.detector).believes(series)
+    episode = numbers.pop("episode")
+    done = shard.done
+    return {
+        "series": series,
+        "shard": shard.number,
+        "as_of": iso_millis(done),
+        "as_of_ms": done,
+        "version": settings.version,
+        "kind": names.parse(series).kind,
+        **known(summary(series, numbers, settings.detector)),
+        "episode": known(episode),
+        "numbers": known(numbers),
+    }
+
+
+def known(value: Any) -> Any:
+    """A value as JSON has it: what is not a number is not known."""
+    if isinstance(value, dict):
+        return {key: known(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def summary(series: str, numbers: Mapping[str, Any], p: Parameters) -> dict[str, Any]:
+    """Numbers for people: what the next window is expected to be, as the detector would say it."""
+    kind = names.parse(series).kind
+    expected = numbers if kind in ("gauge", "counter") else of_count(numbers, p)
+    warming = expected["windows_to_go"] > 0
+    return {
+        "typical": expected["typical"],
+        "spread": expected["spread"],
+        "lower": None if warming else expected["lower"],
+        "upper": None if warming else expected["upper"],
+        "unit": {"gauge": "", "counter": "/s"}.get(kind, "lines"),
+        "warming": warming,
+        "windows_to_go": expected["windows_to_go"],
+        "windows": int(numbers["rows"]),
+        "seen": iso_millis(int(numbers["seen"])),
+        "frozen": bool(numbers.get("frozen", False)),
+    }
+
+
+def of_count(numbers: Mapping[str, float], p: Parameters) -> dict[str, Any]:
+    """What is expected of a number of lines; the spread is the standard deviation of the negative binomial."""
+    columns = np.array([[value] for value in numbers.values()])
+    belief = poisson.believe(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
+    lower, upper = belief.bounds(p.interval_probability)
+    spread = np.sqrt(belief.mean + belief.mean**2 / belief.shape)
+    to_go = int(np.ceil(p.windows(minutes=p.warm_up_minutes))) - int(numbers["rows"])
+    return {
+        "typical": float(belief.mean[0]),
+        "spread": float(spread[0]),
+        "lower": float(lower[0]),
+        "upper": float(upper[0]),
+        "windows_to_go": max(to_go, 0),
+    }
+
+
+# --- the state
+
+
+def host_in(series: str) -> str:
+    """The host of a series' name as it decides the shard: quoted. Raises InputError for what is no name."""
+    try:
+        names.parse(series)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return host_of(series)
+
+
+def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | None:
+    """The state of the shard that a host is in; None if nothing has been sent to that shard yet."""
+    # As in pipelines/jobs/extract.py. Of a literal it is a constant: Spark works it out before it reads.
+    number = F.pmod(F.xxhash64(F.lit(host)), F.lit(settings.windowing.shards)).cast("int")
+    rows = read(spark, settings, lambda state: state.where(F.col("shard") == number))
+    if not rows:
+        return None
+    return Shard(rows[0]["shard"], parted({row["part"]: bytes(row["bytes"]) for row in rows}))
+
+
+def hosts(spark: SparkSession, settings: Settings) -> list[str]:
+    """All hosts that a version knows, quoted, in order."""
+    rows = read(spark, settings, lambda state: state.where(F.col("part") == "names"))
+    return sorted(host for row in rows for host in names_of(bytes(row["bytes"]))["hosts"])
+
+
+def read(spark: SparkSession, settings: Settings, choose: Any) -> Sequence[Any]:
+    """Rows `shard, part, bytes` of the state as of the last batch that `detect` has committed.
+
+    Raises InputError if there is none.
+    """
+    checkpoint = settings.checkpoint("detect")
+    for attempt in range(ATTEMPTS):
+        batch = committed(settings, checkpoint)
+        try:
+            return list(choose(state_of(spark, checkpoint, batch)).collect())
+        except PySparkException:
+            # A job that runs removes the files of batches of long ago: then there is a newer one.
+            if attempt == ATTEMPTS - 1 or committed(settings, checkpoint) == batch:
+                raise
+    return []
+
+
+def committed(settings: Settings, checkpoint: Path) -> int:
+    """The last batch whose state is complete. Raises InputError if there is none."""
+    batch = newest(checkpoint / "commits")
+    if batch is None:
+        ran = (checkpoint / "metadata").exists()
+        what = "detect has not ended a batch yet; wait for it" if ran else "detect has never run; `kappa run detect`"
+        msg = f"version {settings.version} has no state in {checkpoint}: {what}"
+        raise InputError(msg)
+    return batch
+
+
+def state_of(spark: SparkSession, checkpoint: Path, batch: int) -> DataFrame:
+    """The state of all shards after a batch: `shard, part, bytes`."""
+    return variable_of(spark, checkpoint, VARIABLE, batch).select(
+        F.col("key.shard").alias("shard"),
+        F.col("user_map_key.part").alias("part"),
+        F.col("user_map_value.bytes").alias("bytes"),
+    )
+
+
+def variable_of(spark: SparkSession, checkpoint: Path, variable: str, batch: int) -> DataFrame:
+    """A state variable of a query as of a committed batch."""
+    # Spark makes what state stores report to with the first look at queries; without it the read fails in a fresh session.
+    _ = spark.streams
+    options = {"path": str(checkpoint), "stateVarName": variable, "batchId": str(batch)}
+    return spark.read.format("statestore").options(**options).load()
+
+
+def names_of(part: bytes) -> dict[str, list[str]]:
+    """The part `names` by tables."""
+    arrays, lengths = read_part(part)
+    flat, at = arrays["name"].to_pylist(), 0
+    found: dict[str, list[str]] = {}
+    for table in TABLES:
+        found[table] = flat[at : at + lengths[table]]
+        at += lengths[table]
+    return found
+
+
+# --- names that are not there
+
+
+def unknown(spark: SparkSession, settings: Settings, series: str, host: str, known: Sequence[str]) -> UnknownSeries:
+    """The error for a series that is not known, with the nearest names: of the same host, else hosts like it."""
+    of_host = [name for name in known if host_of(name) == host]
+    if of_host:
+        near = nearest(series, of_host)
+        what = f"no series {series!r}, nearest are {', '.join(near)}" if near else f"no series {series!r}"
+        what += f"; its host has {len(of_host)}"
+    else:
+        all_hosts = hosts(spark, settings)
+        near = nearest(host, all_hosts)
+        like = f", nearest are {', '.join(near)}" if near else ""
+        what = f"no series {series!r} and no host {host!r} among {len(all_hosts)}{like}"
+    return UnknownSeries(f"version {settings.version} knows {what}")
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """The names that look most like it, the most alike first."""
+    return difflib.get_close_matches(name, known, NEAREST, cutoff=0.5)

@@ -1,0 +1,149 @@
+"""`kappa state`: asks the process that runs `detect`, else reads the state itself.
+
+A process that runs `detect` serves `GET /state?series=...` on loopback and says where in `home/run/VERSION-detect.json`, so
+that a question needs no Spark of its own, whose start takes seconds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+from app.core.atomic_files import keep_json
+from app.core.settings import Settings
+from app.embedded.stack_state import ProcessId
+from app.versions import serving
+from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_SECONDS = 30.0
+Report = Callable[[str], None]
+Ask = Callable[[str], dict[str, Any]]
+
+
+def ask(settings: Settings, series: str, report: Report = lambda line: None) -> dict[str, Any]:
+    """What the model believes about a series: from the process that runs `detect`, else from its checkpoint.
+
+    Raises InputError for a series or a version that is not known.
+    """
+    address = address_of(settings)
+    if address is not None:
+        try:
+            return get(address, series)
+        except OSError as error:
+            report(f"{address} does not answer ({type(error).__name__})")
+    if not (settings.checkpoint("detect") / "metadata").exists():
+        msg = f"version {settings.version} has never run; `kappa run detect`, or name another with --version"
+        raise InputError(msg)
+    from app.runtime.spark import session
+    from app.runtime.state_query import believes, committed, host_in
+
+    host_in(series)
+    committed(settings, settings.checkpoint("detect"))  # what cannot be answered is refused before Spark starts
+    report("no job runs that could answer: starting Spark to read its state, which takes some seconds")
+    spark = session(settings, report=report)
+    try:
+        return believes(spark, as_begun(settings), series)
+    except ValueError as error:  # a state of another release
+        msg = f"the state of version {settings.version} cannot be read: {error}"
+        raise InputError(msg) from error
+
+
+def as_begun(settings: Settings) -> Settings:
+    """Settings with what the version began with: its shards, and the parameters that its state goes by."""
+    kept = serving.begun_with(settings)
+    if kept is None:
+        return settings
+    return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **serving.models_of(kept)})
+
+
+def get(address: str, series: str) -> dict[str, Any]:
+    """The answer of a process. Raises InputError for a question that it refuses, OSError if there is no answer."""
+    try:
+        with urllib.request.urlopen(
+            f"{address}/state?series={quote(series, safe='')}", timeout=TIMEOUT_SECONDS
+        ) as found:
+            answer: dict[str, Any] = json.load(found)
+            return answer
+    except HTTPError as error:
+        with error:
+            refused = json.load(error)
+        raise InputError(refused["error"]) from error
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error)) from error
+
+
+def place(settings: Settings) -> Path:
+    """The file that says where a version's state can be asked for."""
+    return settings.home / "run" / f"{settings.version}-detect.json"
+
+
+def address_of(settings: Settings) -> str | None:
+    """Where a process answers that runs `detect` of the version; None if there is none."""
+    try:
+        found = json.loads(place(settings).read_text())
+        alive = ProcessId(**found["process"]).alive()
+        return str(found["address"]) if alive else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def announced(settings: Settings, address: str) -> Iterator[None]:
+    """Say where this process answers, while the block runs."""
+    file = place(settings)
+    own = {"address": address, "process": asdict(ProcessId.of(os.getpid())), "version": settings.version}
+    keep_json(file, own)
+    try:
+        yield
+    finally:
+        if address_of(settings) == address:
+            file.unlink(missing_ok=True)
+
+
+def from_session(spark: SparkSession, settings: Settings) -> Ask:
+    """Answers questions from the state on disk, in a session beside that of the jobs."""
+    from app.runtime.state_query import believes
+
+    own = spark.newSession()
+
+    def answer(series: str) -> dict[str, Any]:
+        own.sparkContext.setLocalProperty("spark.scheduler.pool", "state")  # a long batch must not hold it up
+        return believes(own, settings, series)
+
+    return answer
+
+
+def rows(answer: Mapping[str, Any]) -> list[list[str]]:
+    """An answer as the rows of a table."""
+    unit = f" {answer['unit']}" if answer["unit"] else ""
+    episode = answer["episode"]
+    found = [
+        ["as of", answer["as_of"]],
+        ["shard", f"{answer['shard']} of version {answer['version']}"],
+        ["typical", f"{number(answer['typical'])}{unit}"],
+        ["spread", f"{number(answer['spread'])}{unit}"],
+        ["interval", f"{number(answer['lower'])} to {number(answer['upper'])}{unit}"],
+        ["windows learnt", f"{answer['windows']}, the last one {answer['seen']}"],
+        ["warming up", f"{answer['windows_to_go']} windows to go" if answer["warming"] else "no"],
+        ["learning", "held while its episode is open" if answer["frozen"] else "yes"],
+    ]
+    said = f"{episode['kind']} ({episode['score']:.1f} nats): {episode['reason']}" if episode else "none"
+    return [*found, ["open episode", said]]
+
+
+def number(value: float | None) -> str:
+    """A number for people."""
+    return "not known" if value is None else f"{value:.6g}"

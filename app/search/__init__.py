@@ -1,0 +1,1 @@
+"""Elasticsearch and Kibana as the application reaches them: mappings, aliases, saved objects."""

@@ -1,0 +1,116 @@
+"""The live aliases: of every version that serves, or served, what it decided within its terms.
+
+A document belongs to the moment at which the last word in it was said:
+
+    scores                 the window's end
+    novelties, incidents   the window in which they were closed; what is open has not ended, and belongs to the last term
+    pipeline               when the refused record was appended: it is of the window that ends later
+
+A version's terms become a filter on its indices, so that each moment is shown by one version, and its other documents stay
+where they are. All aliases are changed in one request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elasticsearch import ApiError, Elasticsearch, TransportError
+
+from app.core.settings import Settings
+from app.search.mappings import KINDS, Shown, ensure_templates, holders, not_done, versions
+from app.versions import serving
+from app.versions.serving import Serving, Span
+
+Query = dict[str, Any]
+CLOSED: Query = {"term": {"novelty.status": "close"}}
+
+
+def filters(spans: list[Span]) -> Shown:
+    """What of each kind is shown of a version that serves in these spans; None for all of it."""
+    if spans == [(None, None)]:
+        return dict.fromkeys(KINDS)
+    return {
+        "scores": any_of([within("@timestamp", span, ("gt", "lte")) for span in spans]),
+        "pipeline": any_of([within("@timestamp", span, ("gte", "lt")) for span in spans]),
+        **{kind: any_of([query for span in spans for query in decided(span)]) for kind in ("novelties", "incidents")},
+    }
+
+
+def decided(span: Span) -> list[Query]:
+    """What was closed in a span, and, where it has no end, what is open."""
+    closed: Query = {"bool": {"filter": [CLOSED, within("novelty.window_end", span, ("gt", "lte"))]}}
+    return [closed] if span[1] is not None else [closed, {"bool": {"must_not": [CLOSED]}}]
+
+
+def within(field: str, span: Span, operators: tuple[str, str]) -> Query:
+    """Documents whose field lies in a span; an end that is None is left open."""
+    ends = {name: end for name, end in zip(operators, span, strict=True) if end is not None}
+    return {"range": {field: {**ends, "format": "epoch_millis"}}}
+
+
+def any_of(queries: list[Query]) -> Query:
+    """Documents that match one of the queries."""
+    return {"bool": {"should": queries, "minimum_should_match": 1}}
+
+
+def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention_days: int | None = None) -> int:
+    """Let the live aliases follow the terms: templates first, so that an index that is made meanwhile has them too.
+
+    Answers how many indices have them now. Doing it again changes nothing. Raises ServiceUnavailable if the cluster does
+    not do as told.
+    """
+    shown = {version: filters(terms.spans(version)) for version in terms.versions}
+    try:
+        for version in sorted(versions(client) | shown.keys()):
+            ensure_templates(
+                client,
+                version,
+                live=version in shown,
+                shown=shown.get(version),
+                replicas=replicas,
+                retention_days=retention_days,
+            )
+        actions = [action for kind in KINDS for action in swap(client, kind, shown)]
+        if actions:
+            client.indices.update_aliases(actions=actions)
+    except (ApiError, TransportError) as error:
+        what = "point the aliases"
+        raise not_done(what, terms.version, error) from error
+    return sum("add" in action for action in actions)
+
+
+def swap(client: Elasticsearch, kind: str, shown: dict[str, Shown]) -> list[dict[str, Any]]:
+    """What gives the live alias of a kind to the indices of these versions, filtered, and takes it from all others."""
+    wanted = {name: what[kind] for version, what in shown.items() for name in holders(client, f"{kind}-{version}")}
+    others = sorted(holders(client, kind) - wanted.keys())
+    given = [{"index": name, "alias": kind} | ({"filter": q} if q else {}) for name, q in sorted(wanted.items())]
+    return [{"remove": {"index": name, "alias": kind}} for name in others] + [{"add": one} for one in given]
+
+
+def prepare(client: Elasticsearch, settings: Settings) -> None:
+    """Put the templates of the settings' version; go on with a promotion that was broken off before the aliases."""
+    own = settings.elasticsearch
+    with serving.locked(settings.home):
+        terms = serving.read(settings.home)
+        live = settings.version in terms.versions
+        shown = filters(terms.spans(settings.version)) if live else None
+        ensure_templates(
+            client,
+            settings.version,
+            live=live,
+            shown=shown,
+            replicas=own.replicas,
+            retention_days=own.retention_days,
+        )
+        if not terms.aliased:
+            point(client, terms, replicas=own.replicas, retention_days=own.retention_days)
+            serving.mark_aliased(settings.home)
+
+
+def follow(client: Elasticsearch, settings: Settings) -> int:
+    """Let the aliases follow the terms that are kept; answers how many indices have them."""
+    own = settings.elasticsearch
+    with serving.locked(settings.home):
+        count = point(client, serving.read(settings.home), replicas=own.replicas, retention_days=own.retention_days)
+        serving.mark_aliased(settings.home)
+        return count

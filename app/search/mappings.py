@@ -1,0 +1,241 @@
+"""Index templates and aliases: what documents may hold, and which version is live.
+
+Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `KIND-VERSION`,
+those of versions that serve, or served for a time, `KIND` as well, with a filter that shows of each what it decided then
+(`app.search.aliases`). Labels belong to no version: their indices have the alias `labels`. Index names end in a date, so that old
+data go by dropping indices; where the server has index lifecycles it does so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticsearch import ApiError, Elasticsearch, TransportError
+
+from pipelines.errors import ServiceUnavailable
+
+KINDS = ("scores", "novelties", "incidents", "pipeline")
+LABELS = "labels"
+PRIORITY = 500
+KEYWORD: dict[str, Any] = {"type": "keyword", "ignore_above": 8191}
+TEXT: dict[str, Any] = {"type": "text"}
+DATE: dict[str, Any] = {"type": "date"}
+LONG: dict[str, Any] = {"type": "long"}
+NUMBER: dict[str, Any] = {"type": "double"}
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
+# Read with a document, never searched for: no index of its own.
+SHOWN: dict[str, Any] = {"type": "double", "index": False}
+
+
+def an_object(**fields: Any) -> dict[str, Any]:
+    """A field that holds fields."""
+    return {"properties": fields}
+
+
+EXPECTATION = {"value": SHOWN, "typical": SHOWN, "lower": SHOWN, "upper": SHOWN}
+EXPLANATION = {"part": KEYWORD, "certainty": NUMBER, "provisional": BOOLEAN, "before": SHOWN, "after": SHOWN}
+ALERT = an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE, reason=KEYWORD, severity=LONG)
+STATEMENT = {"version": KEYWORD, "kind": KEYWORD, "status": KEYWORD, "window_end": DATE, "score": NUMBER}
+CONTRIBUTIONS = {
+    "type": "nested",
+    **an_object(series=KEYWORD, share=NUMBER, score=NUMBER, kind=KEYWORD, reason={**KEYWORD, "index": False}),
+}
+NAMED = an_object(name=KEYWORD)
+
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "scores": {
+        "@timestamp": DATE,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "host": NAMED,
+        "service": NAMED,
+        "novelty": an_object(
+            version=KEYWORD,
+            series=KEYWORD,
+            kind=KEYWORD,
+            score=NUMBER,
+            metric=KEYWORD,
+            template={**KEYWORD, "index": False},
+            **EXPECTATION,
+        ),
+    },
+    "novelties": {
+        "@timestamp": DATE,
+        "event": ALERT,
+        "host": NAMED,
+        "service": NAMED,
+        "log": an_object(level=KEYWORD),
+        "message": TEXT,
+        "novelty": an_object(
+            **STATEMENT,
+            series=KEYWORD,
+            evidence=NUMBER,
+            **EXPECTATION,
+            **EXPLANATION,
+            unit=KEYWORD,
+            metric=KEYWORD,
+            template=KEYWORD,
+            sample={**KEYWORD, "index": False, "doc_values": False},
+        ),
+    },
+    "incidents": {
+        "@timestamp": DATE,
+        "event": ALERT,
+        "host": NAMED,
+        "service": NAMED,
+        "message": TEXT,
+        "novelty": an_object(
+            **STATEMENT,
+            novelties=LONG,
+            scope=KEYWORD,
+            affected=LONG,
+            population=LONG,
+            share=NUMBER,
+            false_alarms_per_day=NUMBER,
+            template=KEYWORD,
+            contributions=CONTRIBUTIONS,
+        ),
+    },
+    "pipeline": {
+        "@timestamp": DATE,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
+        "message": TEXT,
+        "pipeline": an_object(
+            version=KEYWORD, topic=KEYWORD, partition={"type": "integer"}, offset=LONG, stage=KEYWORD, size=LONG
+        ),
+    },
+    LABELS: {
+        "@timestamp": DATE,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE),
+        "host": NAMED,
+        "message": TEXT,
+        "label": an_object(label=KEYWORD, incident=KEYWORD, version=KEYWORD, author=KEYWORD, series=KEYWORD),
+    },
+}
+
+
+# What of a kind of document is shown under the live alias, as a query; None for all of it.
+Shown = Mapping[str, dict[str, Any] | None]
+
+
+def ensure_templates(
+    client: Elasticsearch,
+    version: str,
+    *,
+    live: bool,
+    shown: Shown | None = None,
+    replicas: int = 0,
+    retention_days: int | None = None,
+) -> None:
+    """Put the index templates of a version; with `live` new indices get the live aliases too, filtered as `shown` says.
+
+    Indices that are there get the fields that they lack. Putting them again changes nothing. `retention_days` needs a
+    server with index lifecycles and is left out elsewhere; labels, which are few and people's work, are kept.
+    Raises ServiceUnavailable if the cluster does not do as told.
+    """
+    try:
+        client.indices.put_index_template(name=f"kappa-{LABELS}", create=False, **template_of_labels(replicas))
+        lifecycles = retention_days is not None and has_lifecycles(client)
+        for kind in KINDS:
+            settings = settings_of(kind, replicas)
+            if lifecycles:
+                client.ilm.put_lifecycle(name=f"kappa-{kind}", policy=policy(retention_days or 0))
+                settings["lifecycle"] = {"name": f"kappa-{kind}"}
+            client.indices.put_index_template(
+                name=f"kappa-{kind}-{version}",
+                create=False,
+                **template(kind, version, live, settings, (shown or {}).get(kind)),
+            )
+            if holders(client, f"{kind}-{version}"):  # of a release that had fewer fields; they are strict
+                client.indices.put_mapping(index=f"{kind}-{version}", properties=PROPERTIES[kind])
+    except (ApiError, TransportError) as error:
+        what = "put the index templates"
+        raise not_done(what, version, error) from error
+
+
+def template(
+    kind: str, version: str, live: bool, settings: dict[str, Any], shown: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The index template of one kind of document of a version."""
+    aliases: dict[str, Any] = {f"{kind}-{version}": {}}
+    if live:
+        aliases[kind] = {} if shown is None else {"filter": shown}
+    return {
+        # `live-2` would match the pattern of `live` as well: the longer name has the higher priority.
+        "index_patterns": [f"{kind}-{version}-*"],
+        "priority": PRIORITY + len(version),
+        "template": {
+            "settings": {"index": settings},
+            "mappings": {"dynamic": "strict", "properties": PROPERTIES[kind]},
+            "aliases": aliases,
+        },
+    }
+
+
+def template_of_labels(replicas: int) -> dict[str, Any]:
+    """The index template of labels, which all versions share."""
+    return {
+        "index_patterns": [f"{LABELS}-*"],
+        "priority": PRIORITY,
+        "template": {
+            "settings": {"index": settings_of(LABELS, replicas)},
+            "mappings": {"dynamic": "strict", "properties": PROPERTIES[LABELS]},
+            "aliases": {LABELS: {}},
+        },
+    }
+
+
+def settings_of(kind: str, replicas: int) -> dict[str, Any]:
+    """Settings of an index. What people wait for can be searched at once: few documents, so that this costs little."""
+    refresh = "200ms" if kind in ("novelties", "incidents") else "1s"
+    return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": refresh}
+
+
+def holders(client: Elasticsearch, alias: str) -> set[str]:
+    """The indices that have an alias."""
+    found = client.options(ignore_status=404).indices.get_alias(name=alias)
+    return set() if found.meta.status == 404 else set(found)
+
+
+def versions(client: Elasticsearch) -> set[str]:
+    """The versions that have index templates. Raises ServiceUnavailable if the cluster does not answer."""
+    try:
+        # A server answers 404 when there are none.
+        answer = client.options(ignore_status=404).indices.get_index_template(name="kappa-*")
+    except (ApiError, TransportError) as error:
+        what = "list the index templates"
+        raise not_done(what, "*", error) from error
+    names = [t["name"] for t in answer.body.get("index_templates", [])]
+    return {n.removeprefix(f"kappa-{kind}-") for n in names for kind in KINDS if n.startswith(f"kappa-{kind}-")}
+
+
+def drop_version(client: Elasticsearch, version: str) -> list[str]:
+    """Delete the templates and indices of a version; answer the indices' names."""
+    try:
+        names = sorted({name for kind in KINDS for name in holders(client, f"{kind}-{version}")})
+        for name in names:
+            client.indices.delete(index=name)
+        for kind in KINDS:
+            client.options(ignore_status=404).indices.delete_index_template(name=f"kappa-{kind}-{version}")
+    except (ApiError, TransportError) as error:
+        what = "drop the indices"
+        raise not_done(what, version, error) from error
+    return names
+
+
+def has_lifecycles(client: Elasticsearch) -> bool:
+    """Whether the server has index lifecycles; the embedded one has none."""
+    answer = client.options(ignore_status=[400, 404, 405]).ilm.get_lifecycle()
+    return answer.meta.status == 200
+
+
+def policy(retention_days: int) -> dict[str, Any]:
+    """Delete an index so many days after it was made."""
+    return {"phases": {"delete": {"min_age": f"{retention_days}d", "actions": {"delete": {}}}}}
+
+
+def not_done(what: str, version: str, error: Exception) -> ServiceUnavailable:
+    """A foreign error as ours, in one line."""
+    lines = str(error).splitlines()
+    first = lines[0] if lines else type(error).__name__
+    return ServiceUnavailable(f"Elasticsearch: cannot {what} of version {version}: {first}; check elasticsearch.url")

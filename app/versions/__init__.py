@@ -1,0 +1,1 @@
+"""Versions of results: which one serves, who runs its jobs, and where these begin."""

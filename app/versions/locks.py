@@ -1,0 +1,53 @@
+"""Each job of a version runs once at a time: `home/versions/VERSION/JOB.lock` is held while it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from app.core.file_lock import file_lock
+from app.core.settings import Settings
+from app.versions import serving
+from pipelines.errors import InputError
+
+LOOK_SECONDS = 0.5  # longer than somebody who only looks holds a lock
+
+
+@contextmanager
+def taken(settings: Settings, jobs: Sequence[str], wait_seconds: float = LOOK_SECONDS) -> Iterator[list[str]]:
+    """Hold the locks of jobs (by the names that they run under) in the block; yields those that others hold.
+
+    All or none: where another process runs one of them, none is held.
+    """
+    folder = serving.folder(settings.home) / settings.version
+    with ExitStack() as held:
+        busy = [job for job in jobs if not held.enter_context(file_lock(folder / f"{job}.lock", wait_seconds))]
+        if busy:
+            held.close()
+        yield busy
+
+
+@contextmanager
+def only_here(settings: Settings, jobs: Sequence[str]) -> Iterator[None]:
+    """Hold the locks of jobs in the block. Raises InputError where another process runs one of them."""
+    with taken(settings, jobs) as busy:
+        if busy:
+            raise run_elsewhere(settings, busy)
+        yield
+
+
+def run_elsewhere(settings: Settings, jobs: Sequence[str]) -> InputError:
+    """The error for jobs that another process runs."""
+    return InputError(
+        f"{', '.join(jobs)} of version {settings.version} is run by another process with this home; wanted one at a time "
+        "for each checkpoint: stop that one, or use another --version"
+    )
+
+
+def busy(settings: Settings, jobs: Sequence[str]) -> list[str]:
+    """Those of the jobs that some process runs now."""
+    found = []
+    for job in jobs:
+        with taken(settings, [job], 0.0) as others:
+            found += others
+    return found

@@ -1,0 +1,142 @@
+"""Columns of numbers with a row per name, and their form as Arrow IPC.
+
+A part is one record batch: a row per series, its numbers in a list of fixed size for each type, the columns' names and the
+format's version in the schema's metadata. Equal content gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models.core.windows import Floats
+
+FORMAT = 7
+Ints = NDArray[np.int64]
+
+
+class Columns:
+    """A growing matrix of float64, `(n_columns, n_rows)`, whose rows have names and integers beside them.
+
+    `kinds` are the types that columns are dumped as; what does not fit into them must not be put there.
+    `owner` are integers of each row that follow from its name, such as the index of its host; they are not stored.
+    """
+
+    def __init__(self, columns: Sequence[str], owners: int = 0, kinds: Sequence[str] = ()) -> None:
+        self.columns = tuple(columns)
+        self.kinds = tuple(kinds) or ("f8",) * len(self.columns)
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self._matrix = np.zeros((len(self.columns), 16))
+        self._owner = np.zeros((owners, 16), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def matrix(self) -> Floats:
+        """All rows, `(n_columns, n_rows)`: a view."""
+        return self._matrix[:, : len(self.names)]
+
+    @property
+    def owner(self) -> Ints:
+        """The integers beside the rows, `(owners, n_rows)`: a view."""
+        return self._owner[:, : len(self.names)]
+
+    def add(self, name: str, owners: Iterable[int] = (), **values: float) -> int:
+        """A new row: zeros but for `values`. Answers its index."""
+        row = len(self.names)
+        if row == self._matrix.shape[1]:
+            self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)], axis=1)
+            self._owner = np.concatenate([self._owner, np.zeros_like(self._owner)], axis=1)
+        self.names.append(name)
+        self.index[name] = row
+        self._matrix[:, row] = 0.0
+        for column, value in values.items():
+            self._matrix[self.columns.index(column), row] = value
+        self._owner[:, row] = list(owners)
+        return row
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget the rows that are not kept; the others keep their order."""
+        rows = np.flatnonzero(kept)
+        room = max(16, len(rows))
+        matrix, owner = np.zeros((len(self.columns), room)), np.zeros((len(self._owner), room), dtype=np.int64)
+        matrix[:, : len(rows)] = self.matrix[:, rows]
+        owner[:, : len(rows)] = self.owner[:, rows]
+        self.names = [self.names[row] for row in rows.tolist()]
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self._matrix, self._owner = matrix, owner
+
+    def dump(self) -> bytes:
+        """The numbers as Arrow IPC."""
+        rows = zip(self.columns, self.kinds, self.matrix, strict=True)
+        return numbers_part({name: numbers.astype(kind) for name, kind, numbers in rows})
+
+    def load(self, names: Sequence[str], data: bytes, owners: Sequence[Sequence[int]] | None = None) -> None:
+        """The inverse of `dump`. Raises ValueError for another format or other columns."""
+        arrays, about = read_part(data)
+        if about.get("columns") != list(self.columns):
+            msg = f"detector state has columns {about.get('columns')}; wanted {list(self.columns)}"
+            raise ValueError(msg)
+        found = numbers_of(arrays, about)
+        rows = len(next(iter(found.values())))
+        if rows != len(names):
+            msg = f"detector state has {rows} rows of numbers for {len(names)} names: not one dump"
+            raise ValueError(msg)
+        room = max(16, len(names))
+        self.names = list(names)
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self._matrix = np.zeros((len(self.columns), room))
+        self._matrix[:, : len(names)] = np.stack(list(found.values()))
+        self._owner = np.zeros((len(self._owner), room), dtype=np.int64)
+        if owners is not None and len(names):
+            self._owner[:, : len(names)] = owners
+
+
+def numbers_part(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """Columns of numbers, `(n,)` each, as a part that has one list for each type."""
+    kinds = [numbers.dtype.str[1:] for numbers in columns.values()]
+    lists = {}
+    for kind in sorted(set(kinds)):
+        chosen = [numbers for numbers, k in zip(columns.values(), kinds, strict=True) if k == kind]
+        lists[kind] = pa.FixedSizeListArray.from_arrays(pa.array(np.stack(chosen, axis=1).ravel()), len(chosen))
+    return part(lists, {"columns": list(columns), "kinds": kinds})
+
+
+def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The inverse of `numbers_part`, of what `read_part` answers."""
+    found: dict[str, NDArray[Any]] = {}
+    for kind, lists in arrays.items():
+        names = [name for name, k in zip(about["columns"], about["kinds"], strict=True) if k == kind]
+        numbers = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))
+        found |= {name: numbers[:, i] for i, name in enumerate(names)}
+    return {name: found[name] for name in about["columns"]}
+
+
+def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any], *, packed: bool = False) -> bytes:
+    """Arrays as one Arrow IPC stream that says its format; `packed` with LZ4, and read alike."""
+    metadata = {"format": str(FORMAT), "about": json.dumps(dict(about), sort_keys=True)}
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if packed else None, use_threads=False)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def read_part(data: bytes) -> tuple[dict[str, pa.Array], dict[str, Any]]:
+    """The inverse of `part`. Raises ValueError for another format."""
+    with pa.ipc.open_stream(data) as reader:
+        metadata = reader.schema.metadata or {}
+        found = metadata.get(b"format", b"none").decode()
+        if found != str(FORMAT):
+            msg = f"detector state has format {found}; wanted {FORMAT}: load it with the release that wrote it"
+            raise ValueError(msg)
+        batch = reader.read_next_batch()
+    return dict(zip(batch.schema.names, batch.columns, strict=True)), json.loads(metadata[b"about"])

@@ -1,0 +1,162 @@
+"""Things that appear: hosts, services, metrics, templates. Says which of them are news, and keeps count of each place.
+
+A new host is one piece of news, not one for each of its series; so is a new service. A place that is younger than the
+grace period says nothing of what appears in it: everything there is new.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+import numpy as np
+
+from models.core.parameters import Parameters
+from models.core.series import Series, build, parse, quote
+from models.core.store import Ints
+from models.core.windows import Floats, Windows
+from models.detection import reasons
+from models.detection.episodes import APPEARED, Episode
+from models.detection.shard_state import CONTEXT_COLUMNS, NewTemplate, ShardState, context_name, is_template
+from models.records.novelty import Novelty
+from models.stats.pitman_yor import new_surprise, return_surprise
+
+TRIAL_MINUTES = 10.0
+FADING = slice(CONTEXT_COLUMNS.index("lines"), CONTEXT_COLUMNS.index("metrics") + 1)
+
+
+class Appearance:
+    """Registers what a window shows for the first time."""
+
+    def __init__(self, state: ShardState, p: Parameters) -> None:
+        self._state, self._p = state, p
+        self._grace = 60_000 * p.grace_minutes
+
+    def register(self, missing: list[int], now: int, rows: Windows) -> list[Novelty]:
+        """Give rows to unknown series, in order of their names; says what is news about them."""
+        said: list[Novelty] = []
+        for i in missing:
+            name = rows.series[i]
+            series = parse(name)
+            said += self._host(series, now)
+            said += self._context(series, now)
+            said += self._series(name, series, now)
+            if series.kind == "template" and rows.template[i]:
+                self._state.texts.setdefault(series.template_id, reasons.short(rows.template[i]))
+        self._state.renamed |= bool(missing)
+        return said
+
+    def _host(self, series: Series, now: int) -> list[Novelty]:
+        state, key = self._state, quote(series.host)
+        if key in state.hosts.index:
+            return []
+        hosts, lived = len(state.hosts), float(state.host_column("windows").sum())
+        state.hosts.add(key, first=now, seen=now, step=state.steps - 1)
+        if now - state.first < self._grace:
+            return []
+        score = new_surprise(max(lived, state.steps), hosts)
+        return [self._announce(build(Series("host", series.host)), f"new host {series.host} first seen", score, now)]
+
+    def _context(self, series: Series, now: int) -> list[Novelty]:
+        state, key = self._state, context_name(series)
+        if key in state.contexts.index:
+            return []
+        host = state.hosts.index[quote(series.host)]
+        siblings = int((state.contexts.owner[0] == host).sum())
+        state.contexts.add(key, [host], first=now, seen=now)
+        if not series.service or now - state.host_column("first")[host] < self._grace:
+            return []
+        score = new_surprise(float(state.host_column("windows")[host]), siblings)
+        reason = f"new service {series.service} on {series.host} first seen"
+        return [self._announce(build(Series("service", series.host, series.service)), reason, score, now)]
+
+    def _series(self, name: str, series: Series, now: int) -> list[Novelty]:
+        state = self._state
+        host, context = state.hosts.index[quote(series.host)], state.contexts.index[context_name(series)]
+        before = now - 1000 * self._p.window_seconds
+        settled = now - state.context_column("first")[context] >= self._grace
+        if series.kind in ("gauge", "counter"):
+            windows = float(state.host_column("windows")[host])
+            nan = float("nan")
+            state.gauges.add(name, (host, context), seen=before, host_window=windows, total=nan)
+            score = self._surprise(context, "rows", "metrics")
+            if not settled or score < self._p.new_series_nats:
+                return []
+            return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
+        state.counts.add(name, (host, context, is_template(name)), seen=before, last_line=now)
+        if series.kind == "template":
+            score = self._surprise(context, "lines", "templates")
+            if settled:
+                state.trials[name] = NewTemplate(name, score, now)
+        return []
+
+    def _surprise(self, context: int, things: str, kinds: str) -> float:
+        """How surprising a new kind of thing is in a context; learns that it came."""
+        seen, known = self._state.context_column(things), self._state.context_column(kinds)
+        score = new_surprise(float(seen[context]), float(known[context]))
+        known[context] += 1
+        return score
+
+    def _announce(self, name: str, reason: str, score: float, now: int) -> Novelty:
+        nan, kind = float("nan"), parse(name).kind
+        what = kind if kind in ("host", "service") else "metric"
+        start = now - int(1000 * self._p.window_seconds)
+        episode = Episode(
+            name, APPEARED, "change", start, score, score, nan, nan, nan, nan, "", reason,
+            over=now + 1, part=f"new {what}",
+        )  # fmt: skip
+        return self._state.episodes.begin(episode, now)
+
+    def try_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[Novelty]:
+        """Weigh templates on trial: those that have come back often enough to be new, not rare, are said.
+
+        `left_out` says of which series nothing is known now.
+        """
+        said = []
+        for trial in [trial for trial in self._state.trials.values() if not left_out(trial.series)]:
+            at = bisect_left(rows.series, trial.series)
+            here = at < len(rows) and rows.series[at] == trial.series
+            if now > trial.first:
+                trial.windows += 1
+                trial.returns += here
+            evidence = trial.surprise + return_surprise(trial.returns, max(trial.windows, 1), self._exposure(trial))
+            if here and evidence >= self._p.new_template_nats and trial.series not in self._state.episodes:
+                said.append(self._new(trial, evidence, now, rows, at))
+                del self._state.trials[trial.series]
+            elif now - trial.first >= 60_000 * TRIAL_MINUTES:
+                del self._state.trials[trial.series]
+        return said
+
+    def _exposure(self, trial: NewTemplate) -> float:
+        """Windows that the template could have come in before its first sight."""
+        context = self._state.counts.owner[1][self._state.counts.index[trial.series]]
+        age = trial.first - float(self._state.context_column("first")[context])
+        return age / (1000 * self._p.window_seconds)
+
+    def _new(self, trial: NewTemplate, evidence: float, now: int, rows: Windows, at: int) -> Novelty:
+        series, template, sample = parse(trial.series), rows.template[at], rows.sample[at]
+        per_minute = float(rows.n[at]) * 60 / self._p.window_seconds
+        start = trial.first - int(1000 * self._p.window_seconds)
+        episode = Episode(
+            trial.series, APPEARED, "new", start, evidence, evidence, per_minute, 0.0, 0.0, 0.0,
+            "lines/min", reasons.new_template(series, template), template, sample,
+            over=now + 1, part="new template",
+        )  # fmt: skip
+        return self._state.episodes.begin(episode, now)
+
+    def count(self, contexts: Ints, numbers: Floats, things: str) -> None:
+        """Learn how many lines or rows came from each context; `contexts` and `numbers` are `(n_rows,)`."""
+        state = self._state
+        if not len(contexts):
+            return
+        total = np.bincount(contexts, weights=numbers, minlength=len(state.contexts))
+        state.context_column(things)[:] += total
+
+    def age(self, now: int, contexts: Ints) -> None:
+        """Let the counts of contexts that report now fade for the time since they last did."""
+        state = self._state
+        touched = np.flatnonzero(np.bincount(contexts, minlength=len(state.contexts)))
+        seconds = (now - state.context_column("seen")[touched]) / 1000.0
+        fade = np.exp2(-seconds / (3600.0 * self._p.context_half_life_hours))
+        state.contexts.matrix[FADING, touched] *= fade
+        state.context_column("seen")[touched] = now

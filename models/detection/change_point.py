@@ -1,0 +1,289 @@
+"""A passing outlier, or a change of state? Competing explanations of the latest windows, compared by evidence.
+
+What a series has been, its level m and spread s, is what the univariate model knows of it. While it is in doubt, its rows since
+some start may be explained by
+
+    old       it goes on, with a row ten spreads wide now and then:  (1 - e) t(m, s) + e t(m, 10 s)
+    spread    the old level with a spread of its own                 trend   a line through the latest rows
+    level     one new level with a spread of its own, since          back    the regime before, after a change
+              one moment
+
+Each predicts every row before it learns it, and evidence is gathered as in Page's test with learnt alternatives:
+
+    L_level += clip(ln p_level(x) - max(ln p_old(x), ln p_spread(x)), -c, c)        alike for spread and back against old
+
+It begins with `HEAD` nats at a row that strays, so that a first row or two may miss; where it is used up, the explanation is.
+So it is where others have explained the latest rows better by `against_nats`: a ramp is no level, however far away it is, and values that are back
+at the old level end the new one at once. A row of a series whose neighbours depend on each other is worth w <= 1 rows
+(`dependence`), so what counts is w (L - HEAD).
+
+    a change     has lasted, goes on, and either is beyond doubt for what the series has been (an episode is open), or brings as
+                 much evidence as a loud metric must
+    a trend      leads while values are on their way: nothing is learnt from it
+    a return     to the regime before a change needs evidence, and no time
+
+Nothing is announced while no explanation has won: `undecided`. Where all evidence is used up, the series is in doubt no more. It fails
+on changes so slow that the old regime learns them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.core.windows import Floats
+from models.detection.change_candidates import TREND as TREND_COLUMNS
+from models.detection.change_candidates import Table
+from models.stats import regression as reg
+
+EXPLANATIONS = ("old", "spread", "level", "trend", "back")
+OLD, SPREAD, LEVEL, TREND, BACK = range(len(EXPLANATIONS))
+WIDE, DEGREES = 10.0, 8.0
+HEAD = 2.0
+CALM = 3.0  # nats against an explanation that goes on
+FARTHEST = 1e12  # spreads: squares of larger values would overflow single precision
+SHAPE = 1.0  # of the prior of a spread: it is worth two rows
+SINGLE = 3e38
+LN2 = float(np.log(2))
+
+
+@dataclass(frozen=True)
+class ChangeParameters:
+    """What it takes to doubt, and to believe in a change.
+
+    `open_scales`    so many spreads from its level a series is in doubt.
+    `clip_nats`      the most that one row can say.
+    `against_nats`   evidence for others that ends an explanation.
+    `outlier_share`  of rows are wide of what is usual.
+    `level_rows`     rows that the prior of a new level, around the old one, is worth: the smaller, the wider it is.
+    `trend_rows`     the same of a trend, around 0.
+    `half_life_rows` memory of the trend.
+    `least_rows`     rows that a new regime must have.
+    `back_rows`      rows that a return must have.
+    `back_hours`     the regime before a change is remembered for so long.
+    """
+
+    open_scales: float = 2.5
+    clip_nats: float = 5.0
+    against_nats: float = 8.0
+    outlier_share: float = 0.01
+    level_rows: float = 0.01
+    trend_rows: float = 1000.0
+    half_life_rows: float = 18.0
+    least_rows: float = 12.0
+    back_rows: float = 6.0
+    back_hours: float = 24.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number that is not above 0."""
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                msg = f"{field.name} is {getattr(self, field.name)}; wanted a number above 0"
+                raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A row of each series in doubt, `(n,)`: the value, level and spread that the series has had, whether it is loud (an
+    episode is open) and has been for long (`settled`).
+
+    `before` and `now` are the ends of the last window with a row and of this one, ms; `worth` is that of a row of evidence;
+    `lasting` how long a change must have lasted, ms; `asked` how much evidence it takes, nats.
+    """
+
+    x: Floats
+    place: Floats
+    scale: Floats
+    loud: NDArray[np.bool_]
+    settled: NDArray[np.bool_]
+    before: Floats
+    now: float
+    worth: Floats
+    lasting: float
+    asked: Floats
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is thought of each series after a row, `(n,)`.
+
+    `what` of `EXPLANATIONS` leads. `announced`: it has won, just now; it began after `start` (ms); `after` is its level, `spread` its spread,
+    `lead` its evidence, nats. `over`: nothing is left to doubt.
+    """
+
+    what: NDArray[np.int8]
+    announced: NDArray[np.bool_]
+    start: Floats
+    after: Floats
+    spread: Floats
+    lead: Floats
+    over: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Densities:
+    """ln of what each explanation has said of a row, `(n,)`, -inf where it says nothing."""
+
+    old: Floats
+    spread: Floats
+    level: Floats
+    trend: Floats
+    back: Floats
+
+
+def step(s: Table, look: Look, p: ChangeParameters) -> Verdict:
+    """Weigh a row of every series in doubt, then learn it in place; `s` are the columns of `doubts`."""
+    strays = (np.abs(look.x - look.place) >= p.open_scales * look.scale) | look.loud
+    y = _anchor(s, look, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~look.loud), p)
+    trend = np.stack([s[name] for name in TREND_COLUMNS])
+    reg.advance(trend)
+    said = _densities(s, y, trend, look, p)
+    old = np.maximum(said.old, said.spread)
+    others = np.logaddexp(np.logaddexp(said.old, said.spread) - LN2 * (s["spread_rows"] > 0), said.trend) - LN2
+    _weigh(s, "level", said.level - old, others - said.level, p)
+    _weigh(s, "spread", said.spread - said.old, np.logaddexp(said.old, said.trend) - LN2 - said.spread, p)
+    _return(s, said.back - old, strays, look, p)
+    _begin(s, strays, look)
+    _learn(s, y, trend, p)
+    return _decide(s, look, reg.predict(trend)[0], p)
+
+
+def _anchor(s: Table, look: Look, fresh: NDArray[np.bool_], p: ChangeParameters) -> Floats:
+    """The values in units of the spread that the series has had, from its level, as they were when the doubt began: `fresh` if nothing goes on.
+
+    What it has been is held fast meanwhile: in a young series, the model would learn what is in doubt.
+    """
+    s["anchor"], s["unit"] = np.where(fresh, look.place, s["anchor"]), np.where(fresh, look.scale, s["unit"])
+    s["worth"] = np.where(fresh, look.worth, s["worth"])
+    begun = reg.begin(np.ones(len(fresh)), p.level_rows, SHAPE, p.trend_rows)
+    for name, column in zip(TREND_COLUMNS, begun, strict=True):
+        s[name] = np.where(fresh, column, s[name])
+    for name in ("rows", "sum", "nats", "against"):
+        s[f"spread_{name}"] = np.where(fresh, 0.0, s[f"spread_{name}"])
+    out: Floats = np.clip((look.x - s["anchor"]) / s["unit"], -FARTHEST, FARTHEST)
+    return out
+
+
+def _begin(s: Table, strays: NDArray[np.bool_], look: Look) -> None:
+    """Explanations that begin with this row, which they do not have to explain, and those that go on."""
+    for name in ("level", "spread"):
+        begins = strays & (s[f"{name}_nats"] == 0)
+        s[f"{name}_start"] = np.where(begins, look.before, s[f"{name}_start"])
+        s[f"{name}_nats"] = np.where(begins, HEAD, s[f"{name}_nats"])
+        s[f"{name}_rows"] = np.where(begins | (s[f"{name}_rows"] > 0), s[f"{name}_rows"] + 1, 0.0)
+
+
+def _densities(s: Table, y: Floats, trend: Floats, look: Look, p: ChangeParameters) -> Densities:
+    """What is said beforehand of `y`, which is in units of the doubt."""
+    nothing = np.full(len(y), -np.inf)
+    old = np.logaddexp(
+        np.log1p(-p.outlier_share) + reg.log_density(y, np.ones_like(y), DEGREES),
+        np.log(p.outlier_share) + reg.log_density(y / WIDE, np.full_like(y, WIDE), DEGREES),
+    )
+    shape = SHAPE + s["spread_rows"] / 2
+    own = spread_of(s)
+    spread = reg.log_density(y / own, own, 2 * shape)
+    where, wide, free = level_of(s, p)
+    level = reg.log_density((y - where) / wide, wide, free)
+    towards, across, degrees = reg.predict(trend)
+    line = reg.log_density((y - towards) / across, across, degrees)
+    going = look.now <= s["back_until"]
+    back_scale = np.where(going, s["back_scale"], 1.0)
+    back = reg.log_density((look.x - s["back_place"]) / back_scale, back_scale / s["unit"], DEGREES)
+    return Densities(
+        old,
+        np.where(s["spread_rows"] > 0, spread, nothing),
+        np.where(s["level_rows"] > 0, level, nothing),
+        line,
+        np.where(going, back, nothing),
+    )
+
+
+def spread_of(s: Table) -> Floats:
+    """The spread of the rows around the old level."""
+    out: Floats = np.sqrt((SHAPE + s["spread_sum"] / 2) / (SHAPE + s["spread_rows"] / 2))
+    return out
+
+
+def level_of(s: Table, p: ChangeParameters) -> tuple[Floats, Floats, Floats]:
+    """Location, scale and degrees of freedom of the next value by the new level: Normal-Gamma, its prior around the anchor."""
+    rows, mean = s["level_rows"], s["level_mean"]
+    weight, shape = rows + p.level_rows, SHAPE + rows / 2
+    rate = SHAPE + s["level_sum"] / 2 + p.level_rows * rows / weight * mean * mean / 2
+    return rows * mean / weight, np.sqrt(rate * (weight + 1) / (shape * weight)), 2 * shape
+
+
+def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParameters) -> None:
+    """Evidence for an explanation that has begun, and that against it; it ends where either says so."""
+    there = s[f"{name}_nats"] > 0
+    gain, against = (np.clip(np.where(there, nats, 0.0), -p.clip_nats, p.clip_nats) for nats in (gain, against))
+    s[f"{name}_nats"] = s[f"{name}_nats"] + gain
+    s[f"{name}_against"] = np.maximum(s[f"{name}_against"] + against, 0.0)
+    goes_on = there & (s[f"{name}_nats"] > 0) & (s[f"{name}_against"] < p.against_nats)
+    for column in ("nats", "against"):
+        s[f"{name}_{column}"] = np.where(goes_on, s[f"{name}_{column}"], 0.0)
+    kept = (
+        goes_on if name == "level" else goes_on | (s["level_rows"] > 0)
+    )  # a level has to be better than a spread, always
+    for column in ("rows", "sum", *(["mean"] if name == "level" else [])):
+        s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
+
+
+def _return(s: Table, gain: Floats, strays: NDArray[np.bool_], look: Look, p: ChangeParameters) -> None:
+    """Evidence for the regime before."""
+    known, going = look.now <= s["back_until"], s["back_rows"] > 0
+    begins = known & ~going & strays
+    gain = np.clip(np.where(known & going, gain, 0.0), -p.clip_nats, p.clip_nats)
+    s["back_start"] = np.where(begins, look.before, s["back_start"])
+    s["back_nats"] = np.where(begins, HEAD, s["back_nats"] + gain)
+    goes_on = begins | (known & going & (s["back_nats"] > 0))
+    s["back_rows"] = np.where(goes_on, s["back_rows"] + 1, 0.0)
+    s["back_nats"] = np.where(goes_on, s["back_nats"], 0.0)
+    s["back_until"] = np.where(known, s["back_until"], 0.0)
+
+
+def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
+    """Explanations take in the row; it has been counted."""
+    rows = s["level_rows"]
+    delta = np.where(rows > 0, y - s["level_mean"], 0.0)
+    s["level_mean"] = s["level_mean"] + delta / np.maximum(rows, 1.0)
+    s["level_sum"] = np.minimum(s["level_sum"] + delta * np.where(rows > 0, y - s["level_mean"], 0.0), SINGLE)
+    s["spread_sum"] = np.minimum(s["spread_sum"] + np.where(s["spread_rows"] > 0, y * y, 0.0), SINGLE)
+    reg.learn(trend, y, 0.5 ** (1 / p.half_life_rows))
+    for name, column in zip(TREND_COLUMNS, trend, strict=True):
+        s[name] = column
+
+
+def _decide(s: Table, look: Look, line: Floats, p: ChangeParameters) -> Verdict:
+    """Which explanation leads, and whether it has won."""
+    lasted = {name: look.now - s[f"{name}_start"] >= look.lasting for name in ("level", "spread")}
+    lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}
+    sure = {name: s[f"{name}_rows"] >= p.least_rows for name in lasted}
+    goes_on = {name: s[f"{name}_against"] <= CALM for name in lasted}
+    level = sure["level"] & lasted["level"] & goes_on["level"] & (look.settled | (lead["level"] >= look.asked))
+    spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & look.settled & (lead["spread"] > 0)
+    spread &= lead["level"] <= 0  # the level's lead is over the spread, too
+    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= look.asked) & (lead["back"] >= lead["level"])
+    best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
+    best = np.where(s["level_against"] > CALM, TREND, best)
+    best = np.where((s["level_rows"] == 0) & (s["spread_rows"] == 0), OLD, best)
+    what = np.where(back, BACK, np.where(level, LEVEL, np.where(spread, SPREAD, best)))
+    idle = (s["level_rows"] == 0) & (s["back_rows"] == 0)
+    after = s["anchor"] + s["unit"] * s["level_mean"]
+    going = s["anchor"] + s["unit"] * line
+    after = np.select([what == BACK, what == LEVEL, what == SPREAD], [s["back_place"], after, s["anchor"]], going)
+    start = np.where(what == BACK, s["back_start"], np.where(what == SPREAD, s["spread_start"], s["level_start"]))
+    nats = np.where(what == BACK, lead["back"], np.where(what == SPREAD, lead["spread"], lead["level"]))
+    over = idle & ~look.loud & (s["back_until"] == 0)
+    return Verdict(what.astype(np.int8), level | spread | back, start, after, spread_of(s) * s["unit"], nats, over)
+
+
+def settle(s: Table, level: float, spread: float, now: int, p: ChangeParameters) -> None:
+    """The series is what it is now, in place: nothing speaks for another explanation, and the regime before is remembered."""
+    for name in s:
+        if name.startswith(("level_", "spread_", "back_", "trend_")):
+            s[name][:] = 0.0
+    s["back_until"][:] = now + 3_600_000 * p.back_hours
+    s["back_place"][:], s["back_scale"][:] = level, spread

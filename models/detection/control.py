@@ -1,0 +1,176 @@
+"""Control over learning and alarms: what people have said beforehand, by rules, about what may be said and what is learnt.
+
+The detector asks at every window. Which rules hold follows from the window's end alone, what has been said under a mute
+is part of the state, so a replay controls the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.core.parameters import Parameters
+from models.core.store import Ints
+from models.core.windows import Floats, Scores, Windows
+from models.detection import reasons
+from models.detection.labels import Labels
+from models.detection.reset import begin_anew
+from models.detection.shard_state import ShardState
+from models.records.novelty import Novelty
+from models.rules.rule import Rule, rules_of
+from models.rules.table import Applied, Bools, RuleTable
+
+MUTED, PLANNED = "muted", "planned"
+PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"}
+
+
+@dataclass(frozen=True)
+class Controlled(Parameters):
+    """The parameters of the detector, and the rules that it follows."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Rules may come as JSON types."""
+        super().__post_init__()
+        object.__setattr__(self, "rules", rules_of(self.rules))
+
+
+class Control:
+    """Follows the rules for the series of a shard."""
+
+    def __init__(self, state: ShardState, p: Parameters) -> None:
+        self._state, self._p = state, p
+        self.labels = Labels(state, p)
+        self._rules: Sequence[Rule] = p.rules if isinstance(p, Controlled) else ()
+        self._tables = {name: RuleTable(self._rules) for name in PREFIXES}
+        self._holding = (False,) * len(self._rules)
+        self._by_name: dict[str, dict[str, bool]] = {MUTED: {}, PLANNED: {}}
+
+    def turn(self, now: int, before: int) -> list[Novelty]:
+        """Go on from the window that ended at `before` to the next one: series that are reset begin anew.
+
+        Answers the closing of episodes that were open on those.
+        """
+        if not self._rules:
+            return []
+        self.hold(now)
+        due = [r.reset_ms is not None and before and before <= r.reset_ms < now for r in self._rules]
+        if not any(due):
+            return []
+        chosen = {name: self._masks(name)[np.array(due)].any(axis=0) for name in PREFIXES}
+        said = begin_anew(self._state, {name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
+        self.labels.changed()
+        return said
+
+    def hold(self, now: int) -> None:
+        """See which rules hold in a window."""
+        length = int(1000 * self._p.window_seconds)
+        holding = tuple(rule.holds(now, length) for rule in self._rules)
+        if holding != self._holding:
+            self._holding = holding
+            for known in self._by_name.values():
+                known.clear()
+
+    def _masks(self, table: str) -> Bools:
+        names = getattr(self._state, table).names
+        return self._tables[table].masks(names, self._state.texts, PREFIXES[table])
+
+    def of(self, table: str) -> Applied | None:
+        """What holds of the rows of a table; None if nothing does of any."""
+        return self._tables[table].applied(self._masks(table), self._holding) if any(self._holding) else None
+
+    def _told(self, what: str, deed: str, name: str, text: str | None = None) -> bool:
+        """Whether a rule that holds does something to a series, which may be unknown."""
+        known = self._by_name[what]
+        found = known.get(name)
+        if found is None:
+            both = zip(self._rules, self._holding, strict=True)
+            found = any(h and getattr(r, deed) and r.selector.matches(name, text) for r, h in both)
+            known[name] = found
+        return found
+
+    def muted(self, name: str) -> bool:
+        """Whether nothing is to be said of a series, host or service."""
+        return bool(self._rules) and self._told(MUTED, "mute", name, self._state.text_of(name))
+
+    def held(self, table: str, row: int) -> bool:
+        """Whether a row of a table is not to be learnt."""
+        applied = self.of(table)
+        return applied is not None and bool(applied.dont_learn[row])
+
+    def planned_now(self, name: str) -> bool:
+        """Whether a known count series is planned."""
+        applied = self.of("counts")
+        return applied is not None and bool(applied.planned[self._state.counts.index[name]])
+
+    def planned_rows(self, rows: Windows) -> Bools | None:
+        """Which rows are of planned series, `(n,)`; None if none is."""
+        if not any(holds and rule.planned for rule, holds in zip(self._rules, self._holding, strict=True)):
+            return None
+        both = zip(rows.series.tolist(), rows.template.tolist(), strict=True)
+        told = [self._told(PLANNED, "planned", name, reasons.short(text) if text else None) for name, text in both]
+        found = np.array(told, dtype=bool)
+        return found if found.any() else None
+
+    def planned(self, table: str) -> Ints:
+        """Rows of a table that are planned."""
+        applied = self.of(table)
+        return np.zeros(0, dtype=np.int64) if applied is None else np.flatnonzero(applied.planned)
+
+    def speak(self, now: int, said: Sequence[Novelty]) -> list[Novelty]:
+        """What may be said of it. An episode that began under a mute is said after it, if it still goes on."""
+        unsaid = self._state.control.unsaid
+        if not (unsaid or any(self._holding)):
+            return list(said)
+        spoken = [one for novelty in said if (one := self._spoken(novelty)) is not None]
+        for name in sorted(unsaid):
+            episode = self._state.episodes.get(name)
+            if episode is None:
+                unsaid.discard(name)
+            elif not (self.muted(name) or episode.quiet or episode.over):
+                unsaid.discard(name)
+                spoken.append(episode.say("open", now))
+        return spoken
+
+    def _spoken(self, novelty: Novelty) -> Novelty | None:
+        unsaid, name = self._state.control.unsaid, novelty.series
+        muted, hidden = self.muted(name), name in unsaid
+        if novelty.status == "open" and muted:
+            unsaid.add(name)
+        elif hidden and not (novelty.status == "update" and muted):
+            unsaid.discard(name)
+        if (muted and novelty.status != "close") or (hidden and novelty.status == "close"):
+            return None
+        return replace(novelty, status="open") if hidden else novelty
+
+
+NUMBERS = ("score", "value", "typical", "lower", "upper", "health")
+
+
+def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
+    """Scores of the other rows, and for each planned one its value alone."""
+    size, kept = len(planned), np.flatnonzero(~planned)
+    more = len(scores.series) - len(kept)
+    at = np.concatenate([kept, size + np.arange(more)])
+    columns = {name: np.full(size + more, math.nan) for name in NUMBERS}
+    columns["value"][:size] = values_of(rows)
+    for name, column in columns.items():
+        column[at] = getattr(scores, name)
+    kind = np.full(size + more, PLANNED, dtype=object)
+    kind[at] = scores.kind
+    template = np.full(size + more, None, dtype=object)
+    template[:size] = rows.template
+    template[at] = scores.template
+    series = np.concatenate([rows.series, scores.series[len(kept) :]])
+    return Scores(series=series, kind=kind, template=template, **columns)
+
+
+def values_of(rows: Windows) -> Floats:
+    """What rows say by themselves, `(n,)`: means of gauges, numbers of lines; a counter's rate is not known."""
+    kinds = np.array([name.split("/", 1)[0] for name in rows.series.tolist()], dtype=object)
+    found: Floats = np.where(kinds == "gauge", rows.mean, np.where(kinds == "counter", np.nan, rows.n))
+    return found.astype(np.float64)

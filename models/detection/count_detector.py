@@ -1,0 +1,228 @@
+"""Lines of logs and templates in a window: zeros filled in, score, episodes, learning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.core.parameters import Parameters
+from models.core.series import parse
+from models.core.store import Ints
+from models.core.windows import Floats, Windows
+from models.detection import reasons
+from models.detection.control import Control
+from models.detection.episodes import Episode
+from models.detection.shard_state import ShardState
+from models.records.novelty import Novelty
+from models.rules.table import Applied, Bools, deviates
+from models.stats import gamma_poisson as poisson
+
+HIGH, ZERO = "high", "zero"
+CAUSES = (HIGH, ZERO)
+ZERO_PATIENCE = 2.0  # times the persistence
+SILENT_MINUTE = 0.05  # what lies outside of the interval that a silence is held against
+INFORMATIVE_LINES, INFORMATIVE_NATS = 1.0, 3.0  # zeros that are worth a row of their own
+
+
+@dataclass(frozen=True)
+class CountAnswers:
+    """What is said of every count series of a host that is present, `(n,)`; `rows` are their rows in the table."""
+
+    rows: Ints
+    belief: poisson.Belief
+    score: Floats
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+    @property
+    def informative_zeros(self) -> Ints:
+        """Positions of series without a line about which that says something."""
+        said = (self.belief.mean >= INFORMATIVE_LINES) | (self.score >= INFORMATIVE_NATS)
+        return np.flatnonzero((self.value == 0) & said & ~self.belief.warming)
+
+
+class CountWatch:
+    """Steps the count series of a shard."""
+
+    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+        self._state, self._p, self._control = state, p, control
+
+    def step(
+        self, now: int, rows: Windows, metrics: int, index: Ints, present: poisson.Bools
+    ) -> tuple[CountAnswers, list[Novelty]]:
+        """Score all count series of hosts that are present, then learn them.
+
+        Rows from `metrics` on are the lines there were; `index` are their rows in the table.
+        """
+        state, p = self._state, self._p
+        if not len(state.counts):
+            return NO_ANSWERS, []
+        counts = np.zeros(len(state.counts))
+        counts[index] = rows.n[metrics:]
+        applied = self._control.of("counts")
+        here = present[state.counts.owner[0]]
+        chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
+        x, s = counts[chosen], state.counts.matrix[:, chosen]
+        memory = self._memory(applied, chosen)
+        b = poisson.believe(s, x, now, p, memory)
+        poisson.learn(s, x, now, b, p, memory)
+        state.counts.matrix[:, chosen] = s
+        lower, upper = b.bounds(p.interval_probability)
+        for column in (lower, upper):
+            column[b.warming] = np.nan
+        answers = CountAnswers(chosen, b, b.score(), x, lower, upper)
+        loud = self._loud(b, x, chosen) & ~b.warming
+        if applied is not None:
+            loud &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
+        concerned = np.flatnonzero(loud).tolist() + self._open_rows(chosen)
+        said: list[Novelty] = []
+        for j in sorted(set(concerned)):
+            name = state.counts.names[int(chosen[j])]
+            row = _Row(name, int(chosen[j]), j, answers, now, *self._texts(rows, name))
+            episode = state.episodes.get(name)
+            if episode is None:
+                said.append(self._open(row))
+            elif episode.cause in CAUSES and not episode.over:
+                said += self._go_on(episode, row)
+        return answers, said
+
+    def _loud(self, b: poisson.Belief, x: Floats, chosen: Ints) -> Bools:
+        """Which rates are too high, or silences too long, after what labels demand of them."""
+        p, demand = self._p, self._control.labels.demand
+        more = demand("counts", HIGH, chosen, np.abs(x - b.mean) * p.windows(minutes=1))
+        found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
+        found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
+        return found
+
+    def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.Memory | None:
+        """What rules say of how the chosen series learn; None if nothing."""
+        if applied is None:
+            return None
+        half_life, warm_up = 24.0 * applied.half_life_days[chosen], applied.warm_up_minutes[chosen]
+        return poisson.Memory(
+            np.where(np.isnan(half_life), self._p.count_half_life_hours, half_life),
+            np.where(np.isnan(warm_up), self._p.warm_up_minutes, warm_up),
+            ~applied.dont_learn[chosen],
+        )
+
+    def _open_rows(self, chosen: Ints) -> list[int]:
+        """Positions in `chosen` of series that have an open episode."""
+        found = []
+        for name, episode in self._state.episodes.open.items():
+            if episode.cause in CAUSES:
+                row = self._state.counts.index[name]
+                at = int(np.searchsorted(chosen, row))
+                if at < len(chosen) and chosen[at] == row:
+                    found.append(at)
+        return found
+
+    def _texts(self, rows: Windows, name: str) -> tuple[str | None, str | None]:
+        """Template and sample of a series in this window, if it has a row."""
+        at = bisect_left(rows.series, name)
+        if at < len(rows) and rows.series[at] == name:
+            return rows.template[at], rows.sample[at]
+        return self._state.texts.get(parse(name).template_id), None
+
+    def _open(self, row: _Row) -> Novelty:
+        state, b, j = self._state, row.answers.belief, row.at
+        cause = ZERO if b.zero[j] >= self._p.zero_nats else HIGH
+        matrix = state.counts.matrix
+        start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
+        score = float(row.answers.score[j])
+        value, typical, lower, upper, reason = self._words(row, cause)
+        gathered = float(b.zero[j] if cause == ZERO else b.high[j])
+        episode = Episode(
+            row.name, cause, "silence" if cause == ZERO else "anomaly", start, score, max(score, gathered), value,
+            typical, lower, upper, "lines/min", reason, row.template, row.sample,
+        )  # fmt: skip
+        episode.part = "silence" if cause == ZERO else "rate"
+        if cause == HIGH:
+            episode.take_in(float(row.answers.value[j]), self._p.window_seconds)
+        matrix[poisson.FROZEN, row.row] = 1.0
+        return state.episodes.begin(episode, row.now)
+
+    def _words(self, row: _Row, cause: str) -> tuple[float, float, float, float, str]:
+        """Value, typical, lower, upper in lines a minute, and the reason.
+
+        A rate that is too high is the mean since it began to be, against what is expected of so long a time; silence is
+        held against what is expected of a minute.
+        """
+        b, j, p = row.answers.belief, row.at, self._p
+        s = self._state.counts.matrix[:, row.row]
+        windows, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
+        if cause == HIGH:
+            since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
+            windows = max(round((row.now - since) / (1000 * p.window_seconds)), 1)
+            lines = max(s[poisson.HIGH_LINES], row.answers.value[j])
+        mean, outside = float(b.mean[j]), p.interval_probability if cause == HIGH else SILENT_MINUTE
+        lower, upper = poisson.expected(mean, float(b.shape[j]), windows, outside)
+        per_minute = p.windows(minutes=1) / windows
+        value, lower, upper = float(lines) * per_minute, float(lower) * per_minute, float(upper) * per_minute
+        reason = reasons.count_off(
+            parse(row.name), row.template, value, lower, upper, seconds=(row.now - float(since)) / 1000
+        )
+        return value, mean * p.windows(minutes=1), lower, upper, reason
+
+    def _go_on(self, episode: Episode, row: _Row) -> list[Novelty]:
+        p, b, j = self._p, row.answers.belief, row.at
+        score = float(row.answers.score[j])
+        peak = np.isfinite(score) and episode.gather(score, p.allowance_nats)
+        if peak:
+            words = self._words(row, episode.cause)
+            episode.value, episode.typical, episode.lower, episode.upper, episode.reason = words
+            episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
+        if episode.cause == HIGH:
+            episode.take_in(float(row.answers.value[j]), float(b.seconds[j]))
+        calm = b.zero[j] < p.quiet_nats if episode.cause == ZERO else b.high_nats[j] < p.quiet_nats
+        episode.quiet = episode.quiet + 1 if calm else 0
+        if episode.quiet >= p.quiet_windows:
+            self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
+            poisson.end_of_high(self._state.counts.matrix, row.row)
+            return [self._state.episodes.close(episode.series, row.now)]
+        factor = ZERO_PATIENCE if episode.cause == ZERO else 1.0
+        held = self._control.held("counts", row.row)
+        lasted = row.now - episode.start >= 60_000 * factor * p.persistence_minutes
+        if not held and (lasted or episode.expected):
+            return [self._adopt(episode, row)]
+        return [episode.say("update", row.now)] if episode.worth_saying() else []
+
+    def _adopt(self, episode: Episode, row: _Row) -> Novelty:
+        """The new rate is the normal: says so, and the episode closes with the next window."""
+        p, matrix = self._p, self._state.counts.matrix
+        mean = episode.mean  # 0 of one that fell silent
+        per_minute = 60 / p.window_seconds
+        poisson.adopt(matrix, row.row, mean, p.windows(minutes=p.persistence_minutes))
+        matrix[poisson.FROZEN, row.row] = 0.0
+        episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
+        episode.value = mean * per_minute
+        episode.before, episode.after = episode.typical, episode.value
+        episode.reason = reasons.new_level(
+            parse(row.name)._replace(metric=reasons.lines_of(parse(row.name), episode.template)),
+            episode.value, episode.start, episode.typical, lower=episode.lower, upper=episode.upper, unit="/min",
+        )  # fmt: skip
+        return episode.say("update", row.now)
+
+
+def _nothing() -> CountAnswers:
+    none = np.zeros(0)
+    belief = poisson.Belief(none > 0, none, none, none, none, none, none, none, none, none)
+    return CountAnswers(np.zeros(0, dtype=np.int64), belief, none, none, none, none)
+
+
+NO_ANSWERS = _nothing()
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One series that an episode is about: its row in the table, its place in the answers, its texts."""
+
+    name: str
+    row: int
+    at: int
+    answers: CountAnswers
+    now: int
+    template: str | None
+    sample: str | None

@@ -1,0 +1,159 @@
+"""Episodes: what has been said of a series and not yet taken back. Opened once, updated rarely, closed once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from models.detection import reasons
+from models.records.novelty import Novelty
+from models.stats.certainty import certainty
+
+GROWTH = 1.5  # an update is worth saying when the score has grown by this factor
+GATHERED = 1.25  # or when the evidence has: incidents wait for it
+MOST_UPDATES = 8
+SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
+RECENT_SECONDS = 180.0  # half-life
+APPEARED = "appeared"  # the cause of what is said once: a new host, service, metric or template
+UNDECIDED = ("anomaly", "silence")  # kinds that may yet become a change
+
+
+@dataclass
+class Episode:
+    """One open episode. `cause` says which look at the series opened it, and so what ends it.
+
+    `told` and `told_evidence` are what was last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
+    interval, `expected` whether people have said that it is a change they expect, `over` when it is due to be closed (ms, 0: open
+    end), `mean` that of the last minutes' values and `weight` how many they are, of log lines.
+    `reason` is told without what `say` adds to it: since when, and how sure. The other fields are those of `Novelty`.
+    """
+
+    series: str
+    cause: str
+    kind: str
+    start: int
+    score: float
+    evidence: float
+    value: float
+    typical: float
+    lower: float
+    upper: float
+    unit: str
+    reason: str
+    template: str | None = None
+    sample: str | None = None
+    told: float = 0.0
+    updates: int = 0
+    quiet: int = 0
+    over: int = 0
+    adopted: bool = False
+    strayed: bool = False
+    expected: bool = False
+    mean: float = 0.0
+    weight: float = 0.0
+    part: str = ""
+    before: float = math.nan
+    after: float = math.nan
+    told_evidence: float = 0.0
+
+    def say(self, status: str, window_end: int) -> Novelty:
+        """A statement about it."""
+        self.told, self.told_evidence = self.score, self.evidence
+        sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED
+        facts = self.cause == APPEARED
+        return Novelty(
+            series=self.series,
+            kind=self.kind,
+            status=status,
+            start=self.start,
+            window_end=window_end,
+            score=self.score,
+            evidence=self.evidence,
+            value=self.value,
+            typical=self.typical,
+            lower=self.lower,
+            upper=self.upper,
+            unit=self.unit,
+            reason=self.reason if facts else reasons.sentence(self.reason, self.start, sure, provisional=provisional),
+            template=self.template,
+            sample=self.sample,
+            part=self.part,
+            certainty=sure,
+            provisional=provisional,
+            before=self.before,
+            after=self.after,
+        )
+
+    @property
+    def certainty(self) -> float:
+        """The probability that it is no chance. That something has never been seen here is a fact."""
+        return 1.0 if self.cause == APPEARED and self.kind == "change" else certainty(self.evidence)
+
+    def gather(self, score: float, allowance: float) -> bool:
+        """Take in the surprise of another window; answers whether it is a new peak."""
+        self.evidence += SHARE_OF_LATER_WINDOWS * max(score - allowance, 0.0)
+        if score <= self.score:
+            return False
+        self.evidence += score - self.score
+        self.score = score
+        return True
+
+    def take_in(self, value: float, seconds: float) -> None:
+        """Learn where values are now, `seconds` after the last one."""
+        self.weight = 1.0 + self.weight * 0.5 ** (seconds / RECENT_SECONDS)
+        self.mean += (value - self.mean) / self.weight
+
+    def worth_saying(self) -> bool:
+        """Whether the peak or the evidence has grown enough since it was last told."""
+        grown = self.score >= GROWTH * self.told or self.evidence >= GATHERED * self.told_evidence
+        if not grown or self.updates >= MOST_UPDATES:
+            return False
+        self.updates += 1
+        return True
+
+    def dump(self) -> str:
+        """As JSON; floats keep every bit."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, text: str) -> Episode:
+        """The inverse of `dump`."""
+        return cls(**json.loads(text))
+
+
+class Episodes:
+    """The open episodes of a shard, one for each series at most."""
+
+    def __init__(self, episodes: Iterable[Episode] = ()) -> None:
+        self.open: dict[str, Episode] = {e.series: e for e in episodes}
+
+    def __contains__(self, series: str) -> bool:
+        return series in self.open
+
+    def get(self, series: str) -> Episode | None:
+        """The open episode of a series."""
+        return self.open.get(series)
+
+    def begin(self, episode: Episode, window_end: int) -> Novelty:
+        """Open an episode and say so."""
+        self.open[episode.series] = episode
+        return episode.say("open", window_end)
+
+    def close(self, series: str, window_end: int) -> Novelty:
+        """Close the episode of a series and say so."""
+        return self.open.pop(series).say("close", window_end)
+
+    def due(self, window_end: int) -> list[str]:
+        """Series whose episodes end now, in order of their names."""
+        return sorted(name for name, e in self.open.items() if e.over and e.over <= window_end)
+
+    def dump(self) -> list[str]:
+        """Every episode as JSON, in order of series."""
+        return [self.open[name].dump() for name in sorted(self.open)]
+
+    @classmethod
+    def load(cls, texts: Iterable[str]) -> Episodes:
+        """The inverse of `dump`."""
+        return cls(Episode.load(text) for text in texts)

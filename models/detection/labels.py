@@ -1,0 +1,190 @@
+"""What people say of incidents afterwards: true, a false alarm, an expected change. Labels are records of the log.
+
+A label comes into a shard as a row of series `label/HOST/OFFSET`, in the window in which it was appended, and takes effect
+before that window is scored.
+
+    false-alarm      the pattern that opened the last episode of each series (which look at it, in which direction, and up to
+                     BEYOND times as far off) needs `label_nats` more from then on. More labels add up, to MOST_LABELS of
+                     them; half is left after `label_half_life_days`
+    true             that pattern needs no more than usual again
+    expected-change  the level that the series has now is the normal, and its open episode ends as a change
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.core.parameters import Parameters
+from models.core.store import Ints
+from models.core.windows import Floats, Windows
+from models.detection.episodes import Episode
+from models.detection.shard_state import ShardState
+from models.records.novelty import Novelty
+
+TRUE, FALSE_ALARM, EXPECTED = "true", "false-alarm", "expected-change"
+LABELS = (TRUE, FALSE_ALARM, EXPECTED)
+MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
+FIRST, AFTER = "label/", "label0"  # names of labels lie between
+BEYOND = 3.0  # what is so many times as far off is something else
+MOST_LABELS = 3  # false alarms of one pattern that add up
+LEAST_NATS = 0.1  # what is less is forgotten
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+UP, DOWN = "up", "down"
+# The looks at a series that have a direction; the others have the same name both ways.
+DIRECTED = ("strange",)
+SIZED = ("strange", "high")  # those that are more or less far off
+USUAL = {
+    "gauge": ("strange",),
+    "counter": ("strange",),
+    "logs": ("high", "zero"),
+    "template": ("high", "zero"),
+    "service": ("mix",),
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """One label, as far as one host is concerned."""
+
+    label: str
+    series: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Label:
+        """From the JSON that `extract` makes of it."""
+        found = json.loads(text)
+        return cls(found["label"], tuple(found["series"]))
+
+
+def named(part: str, way: str) -> str:
+    """A pattern: the look at a series, and the direction where it has one."""
+    return f"{part} {way}" if part in DIRECTED else part
+
+
+class Labels:
+    """Takes in labels, and says what more they demand of a pattern."""
+
+    def __init__(self, state: ShardState, p: Parameters) -> None:
+        self._state, self._p = state, p
+        self._dense: dict[tuple[str, str], tuple[Sequence[str], tuple[int, ...], Floats, Floats]] = {}
+        self._changes = 0
+
+    def take(self, now: int, rows: Windows) -> Windows:
+        """The labels of a window take effect, in the order in which they were appended. Answers the rows that are none."""
+        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
+        if first == after:
+            return rows
+        for text in rows.sample[first:after].tolist():
+            label = Label.of(text)
+            for name in label.series:
+                self._apply(label.label, name, now)
+        self._changes += 1
+        labels = np.zeros(len(rows), dtype=bool)
+        labels[first:after] = True
+        return rows.without(labels)
+
+    def _apply(self, label: str, name: str, now: int) -> None:
+        episode = self._state.episodes.get(name)
+        if label == EXPECTED:
+            if episode is not None:
+                episode.expected = True
+            return
+        demands = self._state.control.demands
+        for pattern, size in self._patterns(name):
+            if label == TRUE:
+                demands.get(name, {}).pop(pattern, None)
+            else:
+                most, before = MOST_LABELS * self._p.label_nats, demands.get(name, {}).get(pattern)
+                added = min(self._left(name, pattern, now) + self._p.label_nats, most)
+                reach = size if before is None or not size else max(size, before[2])
+                demands.setdefault(name, {})[pattern] = (added, now, reach)
+        if not demands.get(name, True):
+            del demands[name]
+
+    def _patterns(self, name: str) -> list[tuple[str, float]]:
+        """The pattern and size of the last episode that was said of a series; if that is not known, all that are usual."""
+        last = self._state.control.spoken.get(name)
+        if last is not None:
+            return [(last[0], last[2])]
+        return [(named(part, way), 0.0) for part in USUAL.get(name.split("/", 1)[0], ()) for way in (UP, DOWN)]
+
+    def _left(self, name: str, pattern: str, now: int) -> float:
+        nats, at, _ = self._state.control.demands.get(name, {}).get(pattern, (0.0, now, 0.0))
+        return float(nats * 2.0 ** (-(now - at) / (DAY_MS * self._p.label_half_life_days)))
+
+    @property
+    def any(self) -> bool:
+        """Whether any pattern needs more than the usual."""
+        return bool(self._state.control.demands)
+
+    def note(self, spoken: Iterable[Novelty]) -> None:
+        """Remember what was said, to know what a label is about."""
+        known = self._state.control.spoken
+        for novelty in spoken:
+            episode, size = self._state.episodes.get(novelty.series), size_of(novelty)
+            if novelty.status == "open" and episode is not None:
+                pattern = named(episode.cause, way_of(episode))
+                known[novelty.series] = (pattern, novelty.window_end, size if episode.cause in SIZED else 0.0)
+            elif novelty.kind == "anomaly" and novelty.series in known:  # a change says where it stands, not its peak
+                pattern, at, before = known[novelty.series]
+                known[novelty.series] = (pattern, at, before and max(before, size))
+
+    def forget(self, now: int) -> None:
+        """Once an hour: let go of what is long ago, or hardly counts any more."""
+        state, oldest = self._state.control, now - DAY_MS * self._p.forget_days
+        state.spoken = {name: last for name, last in state.spoken.items() if last[1] >= oldest}
+        kept = {
+            name: {pattern: found for pattern, found in own.items() if self._left(name, pattern, now) >= LEAST_NATS}
+            for name, own in state.demands.items()
+        }
+        state.demands = {name: own for name, own in kept.items() if own}
+        self._changes += 1
+
+    def changed(self) -> None:
+        """What patterns need is no longer what it was."""
+        self._changes += 1
+
+    def demand(
+        self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = ""
+    ) -> Floats | float:
+        """Nats that a pattern needs beyond the usual ones, `(n,)`, of series at `rows` of a table, as of the hour's beginning.
+
+        `size` is how far off they are, in the unit of novelties.
+        """
+        if not self.any:
+            return 0.0
+        names: Sequence[str] = getattr(self._state, table).names
+        hour = self._state.last // HOUR_MS
+        fits = (len(names), hour, self._changes)
+        kept = self._dense.get((table, pattern))
+        if kept is None or kept[0] is not names or kept[1] != fits:
+            kept = self._dense[table, pattern] = names, fits, *self._made(table, pattern, hour * HOUR_MS, prefix)
+        nats, reach = kept[2][rows], kept[3][rows]
+        found: Floats = nats if size is None else np.where(size <= reach, nats, 0.0)
+        return found
+
+    def _made(self, table: str, pattern: str, at: int, prefix: str) -> tuple[Floats, Floats]:
+        """Nats and reach of all rows of a table."""
+        columns = getattr(self._state, table)
+        nats, reach = np.zeros(len(columns)), np.zeros(len(columns))
+        for name, own in self._state.control.demands.items():
+            row = columns.index.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+            if row is not None and pattern in own:
+                _, since, size = own[pattern]
+                nats[row], reach[row] = self._left(name, pattern, max(at, since)), BEYOND * size or np.inf
+        return nats, reach
+
+
+def size_of(novelty: Novelty) -> float:
+    """How far off what was seen is from what is typical; 0 if that is not known."""
+    return float(np.nan_to_num(abs(novelty.value - novelty.typical)))
+
+
+def way_of(episode: Episode) -> str:
+    """The direction in which an episode's peak lies."""
+    return DOWN if episode.value < episode.typical else UP

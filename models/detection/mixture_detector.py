@@ -1,0 +1,256 @@
+"""Shifts in the mix of a service's log templates: blocks of lines, score, episodes, learning.
+
+What the rates of templates have said is not said again: a template with an open episode of its own is left out of the mix. So
+is a muted one, where the service itself is not muted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.core.parameters import Parameters
+from models.core.series import parse
+from models.core.store import Ints
+from models.core.windows import Floats
+from models.detection import reasons
+from models.detection.control import Control
+from models.detection.count_detector import CountAnswers
+from models.detection.episodes import Episode
+from models.detection.shard_state import COUNT_COLUMNS, ShardState
+from models.records.novelty import Novelty
+from models.stats import template_mixture
+from models.stats.template_mixture import Belief, Blocks, Bools
+
+MIX = "mix"
+PREFIX = "service/"
+OF_MIX = slice(COUNT_COLUMNS.index(template_mixture.COLUMNS[0]), len(COUNT_COLUMNS))
+SUM, LINES, PENDING, FRESH = (
+    OF_MIX.start + at
+    for at in (template_mixture.SUM, template_mixture.LINES, template_mixture.PENDING, template_mixture.FRESH)
+)
+MOST_NAMED = 3  # templates in a sentence
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Blocks that ended with a window: their `contexts` `(size,)`, the `rows` of their templates in the table of counts `(m,)`."""
+
+    now: int
+    contexts: Ints
+    rows: Ints
+    blocks: Blocks
+    belief: Belief
+
+    def counted_in(self, at: int) -> Ints:
+        """Positions in `rows` of the templates that the block `at` is judged by, the strangest first."""
+        found = np.flatnonzero((self.blocks.place == at) & self.belief.counted)
+        return found[np.argsort(-self.belief.nats[found], kind="stable")]
+
+
+class MixWatch:
+    """Steps the services of a shard."""
+
+    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+        self._state, self._p, self._control = state, p, control
+
+    def step(self, now: int, lines: CountAnswers) -> list[Novelty]:
+        """Take in the lines of a window; score, then learn, the services whose block is full with them."""
+        said = self._give_up(now)
+        of_template = self._state.counts.owner[2, lines.rows] == 1
+        of_template &= ~np.isin(self._state.counts.owner[1, lines.rows], self._control.planned("contexts"))
+        if not of_template.any():
+            return said
+        rows, told = lines.rows[of_template], self._told()
+        muted = self._muted(rows)
+        full = self._gather(now, rows, lines.value[of_template], muted)
+        if not full.any():
+            return said
+        chosen = full[self._state.counts.owner[1, rows]]
+        left_out = [*told, *rows[muted].tolist()]
+        judged = self._judge(now, full, rows[chosen], left_out, settled=~lines.belief.warming[of_template][chosen])
+        self._learn(judged)
+        return said + [novelty for at in self._concerned(judged) for novelty in self._speak(judged, at)]
+
+    def _told(self) -> list[int]:
+        """Rows of templates of which something has been said. One with a new rate has a new share: that is learnt anew."""
+        found, counts = [], self._state.counts
+        for name, episode in self._state.episodes.open.items():
+            row = counts.index.get(name)
+            if row is not None:
+                found.append(row)
+                if episode.adopted:
+                    counts.matrix[[SUM, LINES], row] = 0.0
+        return found
+
+    def _muted(self, rows: Ints) -> Bools:
+        """Which of these templates, `(m,)`, may not be named, where their service may be."""
+        counts, contexts = self._control.of("counts"), self._control.of("contexts")
+        if counts is None or contexts is None:
+            return np.zeros(len(rows), dtype=bool)
+        # Of a service that is muted nothing is said anyhow: it is learnt as ever.
+        found: Bools = counts.muted[rows] & ~contexts.muted[self._state.counts.owner[1, rows]]
+        return found
+
+    def _gather(self, now: int, rows: Ints, lines: Floats, muted: Bools) -> Bools:
+        """Put lines to their blocks; answers which services have a full one, or have waited too long, `(n_contexts,)`.
+
+        Lines of muted templates fill no block: blocks of one that is most of the lines would have too few of the others.
+        """
+        state, begun = self._state, self._state.context_column("mix_begun")
+        place = state.counts.owner[1, rows]
+        state.counts.matrix[PENDING, rows] += lines
+        pending = np.where(muted, 0.0, state.counts.matrix[PENDING, rows])
+        waiting = np.bincount(place, weights=pending, minlength=len(state.contexts))
+        begun[:] = np.where((begun == 0) & (waiting > 0), now - 1000 * self._p.window_seconds, begun)
+        full: Bools = (waiting >= template_mixture.LEAST_LINES) | (
+            (waiting > 0) & (now - begun >= template_mixture.LONGEST_MS)
+        )
+        return full
+
+    def _judge(self, now: int, full: Bools, rows: Ints, told: list[int], *, settled: Bools) -> Judged:
+        state, contexts = self._state, np.flatnonzero(full)
+        seconds = (now - state.context_column("mix_seen")[contexts]) / 1000.0
+        place = np.searchsorted(contexts, state.counts.owner[1, rows])
+        s = state.counts.matrix[OF_MIX, rows]
+        blocks = Blocks(len(contexts), place, s[template_mixture.PENDING], np.isin(rows, told), settled, seconds)
+        return Judged(now, contexts, rows, blocks, template_mixture.believe(s, blocks, self._p))
+
+    def _learn(self, judged: Judged) -> None:
+        """Learn the blocks in place, and what they hold against chance."""
+        state, p, contexts, b = self._state, self._p, judged.contexts, judged.belief
+        page, blocks = (state.context_column(name) for name in ("mix_page", "mix_blocks"))
+        since, begun = (state.context_column(name) for name in ("mix_since", "mix_begun"))
+        step = np.minimum(b.score, template_mixture.most_of_a_block(p)) - p.allowance_nats
+        page[contexts] = np.maximum(page[contexts] + np.where(b.judged, step, 0.0), 0.0)
+        high = page[contexts] > 0
+        since[contexts] = np.where(high, np.where(since[contexts] > 0, since[contexts], begun[contexts]), 0.0)
+        blocks[contexts] = np.where(high, blocks[contexts] + b.judged, 0.0)
+        begun[contexts] = 0.0
+        state.context_column("mix_seen")[contexts] = judged.now
+        s = state.counts.matrix[OF_MIX, judged.rows]
+        template_mixture.learn(s, judged.blocks, b, self._weight(judged), p)
+        s[template_mixture.FRESH] = np.where(
+            high[judged.blocks.place], s[template_mixture.FRESH] + judged.blocks.lines * b.counted, 0.0
+        )
+        s[template_mixture.PENDING] = 0.0
+        state.counts.matrix[OF_MIX, judged.rows] = s.astype(np.float32)
+
+    def _weight(self, judged: Judged) -> Floats:
+        """How much of each template's lines is learnt, `(m,)`: hardly anything of a strange block, nothing of an episode."""
+        place = judged.blocks.place
+        strange = np.exp(np.minimum(np.nan_to_num(judged.belief.score), 50.0))
+        weight = 1 / (1 + self._p.outlier_share * strange)
+        weight[np.isin(judged.contexts, list(self._open_ones().values()))] = 0.0
+        found: Floats = weight[place]
+        for table, rows in (("counts", judged.rows), ("contexts", judged.contexts[place])):
+            applied = self._control.of(table)
+            if applied is not None:
+                found *= ~applied.dont_learn[rows]
+        return found
+
+    def _concerned(self, judged: Judged) -> list[int]:
+        """Blocks that something may be said about: where the evidence is enough, or an episode is open."""
+        contexts = judged.contexts
+        page = self._state.context_column("mix_page")[contexts]
+        page -= self._control.labels.demand("contexts", MIX, contexts, prefix=PREFIX)
+        concerned = (page >= self._p.count_nats) | np.isin(contexts, list(self._open_ones().values()))
+        found: list[int] = np.flatnonzero(judged.belief.judged & concerned).tolist()
+        return found
+
+    def _open_ones(self) -> dict[str, int]:
+        """The open episodes of mixes, in order of their names, and the services' rows."""
+        index, episodes = self._state.contexts.index, self._state.episodes.open
+        names = sorted(name for name, episode in episodes.items() if episode.cause == MIX)
+        return {name: index[name.removeprefix(PREFIX)] for name in names}
+
+    def _speak(self, judged: Judged, at: int) -> list[Novelty]:
+        name = PREFIX + self._state.contexts.names[int(judged.contexts[at])]
+        episode = self._state.episodes.get(name)
+        if episode is None:
+            return [self._open(name, judged, at)]
+        return self._go_on(episode, judged, at) if episode.cause == MIX and not episode.over else []
+
+    def _open(self, name: str, judged: Judged, at: int) -> Novelty:
+        context, score = int(judged.contexts[at]), float(judged.belief.score[at])
+        start = int(self._state.context_column("mix_since")[context])
+        evidence = max(score, float(self._state.context_column("mix_page")[context]))
+        nan = float("nan")
+        episode = Episode(name, MIX, "anomaly", start, score, evidence, nan, nan, nan, nan, "%", "", part="mix")
+        self._describe(episode, judged, at)
+        return self._state.episodes.begin(episode, judged.now)
+
+    def _go_on(self, episode: Episode, judged: Judged, at: int) -> list[Novelty]:
+        p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
+        if episode.gather(score, p.allowance_nats):
+            self._describe(episode, judged, at)
+        episode.quiet = episode.quiet + 1 if score < p.quiet_nats else 0
+        if episode.quiet >= p.quiet_windows or not self._state.context_column("mix_page")[context]:
+            self._begin_anew([context])
+            return [self._state.episodes.close(episode.series, judged.now)]
+        if self._lasted(episode, judged.now, context) and not self._control.held("contexts", context):
+            return [self._adopt(episode, judged, at)]
+        return [episode.say("update", judged.now)] if episode.worth_saying() else []
+
+    def _lasted(self, episode: Episode, now: int, context: int) -> bool:
+        """Whether an episode has become the normal: after a while and several blocks, as long as it goes on."""
+        blocks = self._state.context_column("mix_blocks")[context]
+        enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.quiet_windows
+        return episode.expected or bool(enough and not episode.quiet)
+
+    def _adopt(self, episode: Episode, judged: Judged, at: int) -> Novelty:
+        """The mix since the episode began is the normal: says so, and the episode closes with the next window."""
+        self._describe(episode, judged, at, changed=True)
+        episode.kind, episode.adopted, episode.over = "change", True, judged.now + 1
+        episode.before, episode.after = episode.typical, episode.value
+        rows = judged.rows[judged.counted_in(at)]
+        matrix = self._state.counts.matrix
+        fresh = matrix[FRESH, rows]
+        matrix[SUM, rows], matrix[LINES, rows] = fresh, np.float32(fresh.sum())
+        self._begin_anew([int(judged.contexts[at])])
+        return episode.say("update", judged.now)
+
+    def _describe(self, episode: Episode, judged: Judged, at: int, *, changed: bool = False) -> None:
+        """Put into an episode what is seen since it began, and what is expected in a block: numbers of the strangest template."""
+        state, b, found = self._state, judged.belief, judged.counted_in(at)
+        fresh = state.counts.matrix[FRESH, judged.rows[found]]
+        seen = 100 * fresh / max(float(fresh.sum()), 1.0)
+        blocks = max(float(state.context_column("mix_blocks")[judged.contexts[at]]), 1.0)
+        lower, upper = b.bounds(found, float(fresh.sum()) / blocks, blocks, self._p.interval_probability)
+        named = max(int(np.sum(b.nats[found[:MOST_NAMED]] >= self._p.quiet_nats)), 1)
+        parts = [
+            (self._title(int(judged.rows[found[i]])), float(seen[i]), 100 * float(lower[i]), 100 * float(upper[i]))
+            for i in range(named)
+        ]
+        series = parse(episode.series)
+        episode.value, episode.lower, episode.upper = parts[0][1:]
+        episode.typical = 100 * float(b.share[found[0]])
+        episode.template = self._text(int(judged.rows[found[0]]))
+        episode.reason = reasons.new_mix(series, parts, episode.start) if changed else reasons.mix_off(series, parts)
+
+    def _text(self, row: int) -> str:
+        identity = parse(self._state.counts.names[row]).template_id
+        return self._state.texts.get(identity, identity)
+
+    def _title(self, row: int) -> str:
+        """The level and text of a template."""
+        level = parse(self._state.counts.names[row]).level.upper()
+        return f"{level} {self._text(row)}".strip()
+
+    def _begin_anew(self, contexts: Sequence[int]) -> None:
+        """What was held against the mix of services is forgotten."""
+        for name in ("mix_page", "mix_since", "mix_blocks"):
+            self._state.context_column(name)[contexts] = 0.0
+        of = np.isin(self._state.counts.owner[1], contexts)
+        self._state.counts.matrix[FRESH, of] = 0.0
+
+    def _give_up(self, now: int) -> list[Novelty]:
+        """Close the episodes of services that have not had enough lines for long."""
+        oldest = now - 60_000 * self._p.patience_minutes - template_mixture.LONGEST_MS
+        seen = self._state.context_column("mix_seen")
+        gone = {name: row for name, row in self._open_ones().items() if seen[row] < oldest}
+        if gone:
+            self._begin_anew(list(gone.values()))
+        return [self._state.episodes.close(name, now) for name in gone]

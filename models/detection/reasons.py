@@ -1,0 +1,188 @@
+"""Novelties in words: what was seen, what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from models.core.series import Series
+
+LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+MOST_CHARACTERS = 160
+Shares = Sequence[
+    tuple[str, float, float, float]
+]  # texts of templates, shares, and the least and most expected, percent
+BY_MEMBER = {
+    "log level": "an unusual level",
+    "step": "an unusual step",
+    "fast mean": "an unusual mean of late",
+    "roughness": "an unusual roughness",
+    "rhythm": "unusual at this hour of the day",
+    "local": "an unusual step in a calm hour",
+    "spread within": "an unusual spread within the window",
+}
+PART_OF_MEMBER = {
+    "log level": "level",
+    "step": "step",
+    "fast mean": "mean",
+    "roughness": "roughness",
+    "rhythm": "rhythm",
+    "local": "local",
+    "spread within": "spread",
+}
+
+
+def number(value: float) -> str:
+    """A number for a person: three or four digits, large ones with a prefix."""
+    if not math.isfinite(value):
+        return "unknown"
+    size = abs(value)
+    for unit, sign in LARGE:
+        if size >= unit:
+            return f"{value / unit:.3g}{sign}"
+    if size >= 1000 or value == round(value):
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.3g}"
+
+
+def interval(lower: float, upper: float) -> str:
+    """Two numbers."""
+    return f"{number(lower)} to {number(upper)}"
+
+
+def clock(milliseconds: float) -> str:
+    """The time of day, UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%H:%M:%SZ")
+
+
+def duration(seconds: float) -> str:
+    """A length of time."""
+    if seconds < 300:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def place(series: Series) -> str:
+    """Host and service."""
+    return f"{series.host}/{series.service}" if series.service else series.host
+
+
+def subject(series: Series) -> str:
+    """What a metric is called: its name, and its service where it has one."""
+    return f"{series.service} {series.metric}" if series.service else series.metric
+
+
+def sentence(text: str, start: float, certainty: float, *, provisional: bool) -> str:
+    """What is said of an episode: what was seen, since when, how sure, and whether that is the last word."""
+    since = "" if " since " in text else f"since {clock(start)}, "
+    return f"{text}; {since}{percent(certainty)} sure{' (provisional)' if provisional else ''}"
+
+
+def percent(probability: float) -> str:
+    """A probability for a person, never rounded to certainty."""
+    if not 0.01 <= probability <= 0.999:
+        return "less than 1 %" if probability < 0.01 else "more than 99.9 %"
+    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
+
+
+def value_off(series: Series, value: float, lower: float, upper: float, unit: str, member: str) -> str:
+    """A value that a member of the model is surprised by, mostly outside of its interval."""
+    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}: {BY_MEMBER[member]}"
+
+
+def rough(series: Series, moves: float, usual: float, unit: str) -> str:
+    """Too rough, or too smooth."""
+    return f"{subject(series)} moves by {number(moves)}{unit} from window to window, usually by {number(usual)}{unit}"
+
+
+def mean_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:
+    """A fast mean outside of its interval."""
+    return f"{subject(series)} averages {number(value)}{unit}, expected {interval(lower, upper)}{unit}"
+
+
+def stuck(series: Series, value: float, seconds: float, unit: str) -> str:
+    """A value repeated exactly."""
+    return f"{subject(series)} stuck at {number(value)}{unit} for {duration(seconds)}, it normally varies"
+
+
+def new_level(
+    series: Series,
+    value: float,
+    since: float,
+    old: float,
+    *,
+    lower: float,
+    upper: float,
+    unit: str,
+    of: str = "new level",
+) -> str:
+    """A level adopted; `of` says what kind of level it is."""
+    was = f"was {number(old)}{unit} ({interval(lower, upper)})"
+    return f"{subject(series)} {of} {number(value)}{unit} since {clock(since)}, {was}"
+
+
+def new_spread(series: Series, spread: float, since: float, old: float, unit: str) -> str:
+    """A spread adopted."""
+    return f"{subject(series)} spreads by {number(spread)}{unit} since {clock(since)}, was {number(old)}{unit}"
+
+
+def lines_of(series: Series, template: str | None) -> str:
+    """What is counted: lines of a level, or of a template."""
+    if template is not None or series.template_id:
+        return f"lines of {short(template or series.template_id)!r}"
+    return f"{series.level.upper()} lines" if series.level else "lines"
+
+
+def count_off(
+    series: Series, template: str | None, per_minute: float, lower: float, upper: float, *, seconds: float
+) -> str:
+    """Too many or too few lines; the numbers are lines a minute."""
+    what = lines_of(series, template)
+    head = f"{series.service}: " if series.service else ""
+    if per_minute == 0:
+        return f"{head}no {what} for {duration(seconds)}, expected {interval(lower, upper)} lines/min"
+    return f"{head}{number(per_minute)} {what}/min, expected {interval(lower, upper)}".replace(
+        " lines of", " lines/min of"
+    ).replace("'/min,", "',")
+
+
+def mix_off(series: Series, parts: Shares) -> str:
+    """Templates whose share of a service's lines is off."""
+    texts = [f"{short(text)!r} is {number(round(share, 2))} %" for text, share, _, _ in parts]
+    texts[0] += f" of {lines_in(series)}"
+    expected = [f", expected {interval(round(lower, 2), round(upper, 2))} %" for _, _, lower, upper in parts]
+    return "; ".join(text + more for text, more in zip(texts, expected, strict=True))
+
+
+def new_mix(series: Series, parts: Shares, since: float) -> str:
+    """The same, when it is the new normal."""
+    texts = [
+        f"{short(text)!r} {number(round(now, 2))} %, was {interval(round(lower, 2), round(upper, 2))} %"
+        for text, now, lower, upper in parts
+    ]
+    return f"new mix of {lines_in(series)} since {clock(since)}: {'; '.join(texts)}"
+
+
+def lines_in(series: Series) -> str:
+    """All lines of a service, or of a host that names none."""
+    return f"{series.service}'s lines" if series.service else f"the lines of {series.host}"
+
+
+def silent(what: str, seconds: float, usual: float) -> str:
+    """Something that reported, in `usual` of the windows, and does not any more."""
+    return f"{what} silent for {duration(seconds)}, it reported in {percent(usual)} of windows"
+
+
+def new_template(series: Series, template: str | None) -> str:
+    """A template never seen in this service."""
+    return f"never-seen template in {place(series)}: {short(template or series.template_id)}"
+
+
+def short(text: str) -> str:
+    """At most so many characters."""
+    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 3] + "..."

@@ -1,0 +1,225 @@
+"""What a shard's detector knows: its series, hosts and services, and what it has said. Dumped as Arrow parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models.challengers.memory import PART as CHALLENGERS
+from models.challengers.memory import Memories
+from models.core.parameters import Parameters
+from models.core.series import Series, parse, quote
+from models.core.store import Columns, part, read_part
+from models.detection import metric_rows as of
+from models.detection.change_candidates import PART as DOUBTS
+from models.detection.change_candidates import Doubts
+from models.detection.episodes import Episodes
+from models.records.novelty import Novelty
+from models.rules.control_state import ControlState
+from models.stats import gamma_poisson as poisson
+from models.stats import template_mixture
+from models.univariate.univariate_state import PARTS as UNIVARIATE
+from models.univariate.univariate_state import UnivariateState
+
+HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed")
+CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
+COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
+COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
+TABLES = ("gauges", "counts", "hosts", "contexts")
+PARTS = ("names", "texts", "episodes", DOUBTS, *TABLES, *UNIVARIATE)
+
+
+@dataclass
+class NewTemplate:
+    """A template on trial: is it new, or only rare?
+
+    `surprise` is that of its first sight, in the window that ended at `first`; since then it came back in `returns` of
+    `windows`.
+    """
+
+    series: str
+    surprise: float
+    first: int
+    returns: int = 0
+    windows: int = 0
+
+
+@dataclass
+class ShardState:
+    """Tables with a row for each metric series, count series, host and context (a service of a host).
+
+    `univariate` has the rows of `gauges`, and so has `challengers` where there is one; those that were added since the last
+    window are still missing there.
+    `doubts` has those metrics alone that may be changing.
+    `texts` holds the beginnings of templates by their ids, for reasons.
+    `control` is what is remembered of mutes and labels.
+    `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
+    come or gone since the last dump.
+    """
+
+    gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values())))
+    univariate: UnivariateState = field(default_factory=UnivariateState)
+    doubts: Doubts = field(default_factory=Doubts)
+    counts: Columns = field(default_factory=lambda: Columns(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
+    hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
+    contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
+    challengers: Memories | None = None
+    episodes: Episodes = field(default_factory=Episodes)
+    trials: dict[str, NewTemplate] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    control: ControlState = field(default_factory=ControlState)
+    steps: int = 0
+    first: int = 0
+    last: int = 0
+    renamed: bool = True
+
+    def host_column(self, name: str) -> NDArray[np.float64]:
+        """A column of the hosts' table: a view."""
+        found: NDArray[np.float64] = self.hosts.matrix[HOST_COLUMNS.index(name)]
+        return found
+
+    def text_of(self, series: str) -> str | None:
+        """The beginning of the template of a `template/` series; None where it is another one, or not known."""
+        return self.texts.get(series.rsplit("/", 1)[1]) if series.startswith("template/") else None
+
+    def context_column(self, name: str) -> NDArray[np.float64]:
+        """A column of the contexts' table: a view."""
+        found: NDArray[np.float64] = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]
+        return found
+
+    def table_of(self, series: Series) -> Columns:
+        """Where a series has its row."""
+        return self.gauges if series.kind in ("gauge", "counter") else self.counts
+
+    def forget(self, now: int, p: Parameters) -> list[Novelty]:
+        """Let go of series that were not seen for so long, and of hosts and services that have none left.
+
+        Answers the closing of episodes that were open on them.
+        """
+        oldest = now - 86_400_000 * p.forget_days
+        gone_gauges = self.gauges.matrix[of.SEEN] < oldest
+        gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
+        gone_hosts = self.host_column("seen") < oldest
+        if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
+            return []
+        self.gauges.keep(~gone_gauges)
+        self.univariate.keep(np.flatnonzero(~gone_gauges))
+        self.doubts.keep(~gone_gauges)
+        if self.challengers is not None:
+            self.challengers.grow(len(gone_gauges))
+            self.challengers.keep(np.flatnonzero(~gone_gauges))
+        self.counts.keep(~gone_counts)
+        owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]
+        self.hosts.keep(np.isin(self.hosts.names, owners) if self.hosts.names else np.zeros(0, dtype=bool))
+        places = {*map(context_of, self.gauges.names), *map(context_of, self.counts.names)}
+        self.contexts.keep(np.array([name in places for name in self.contexts.names], dtype=bool))
+        self._link()
+        known = self.gauges.index.keys() | self.counts.index.keys()
+        self.trials = {name: trial for name, trial in self.trials.items() if name in known}
+        ids = {parse(name).template_id for name in self.counts.names}
+        self.texts = {i: text for i, text in self.texts.items() if i in ids}
+        self.renamed = True
+        known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
+        return [self.episodes.close(name, now) for name in sorted(self.episodes.open.keys() - known)]
+
+    def _link(self) -> None:
+        """Point every series at its host and its context."""
+        for table in (self.gauges, self.counts):
+            if len(table):
+                table.owner[0] = [self.hosts.index[host_of(name)] for name in table.names]
+                table.owner[1] = [self.contexts.index[context_of(name)] for name in table.names]
+        if len(self.counts):
+            self.counts.owner[2] = [is_template(name) for name in self.counts.names]
+        if len(self.contexts):
+            self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
+
+    def dump(self, only_changed: bool) -> dict[str, bytes]:
+        """Parts by name; with `only_changed` without `names`, `texts` and `cold`, unless names or that have changed."""
+        self.univariate.grow(len(self.gauges))
+        parts = {name: getattr(self, name).dump() for name in TABLES}
+        parts |= self.univariate.dump(only_changed=only_changed) | {DOUBTS: self.doubts.dump()}
+        if self.challengers is not None:
+            self.challengers.grow(len(self.gauges))
+            parts[CHALLENGERS] = self.challengers.dump()
+        about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
+        about["remembered"] = self.control.rows()
+        about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
+        parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
+        if self.renamed or not only_changed:
+            names = [getattr(self, name).names for name in TABLES]
+            lengths = {name: len(table) for name, table in zip(TABLES, names, strict=True)}
+            flat = [name for table in names for name in table]
+            parts["names"] = part({"name": pa.array(flat, type=pa.string())}, lengths)
+            ids = sorted(self.texts)
+            texts = {
+                "id": pa.array(ids, type=pa.string()),
+                "text": pa.array(map(self.texts.get, ids), type=pa.string()),
+            }
+            parts["texts"] = part(texts, {})
+        self.renamed = False
+        return parts
+
+    @classmethod
+    def load(cls, parts: Mapping[str, bytes]) -> ShardState:
+        """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
+        missing = [name for name in PARTS if name not in parts]
+        if missing:
+            msg = f"detector state lacks {', '.join(missing)}; wanted all parts of one dump"
+            raise ValueError(msg)
+        arrays, lengths = read_part(parts["names"])
+        names = arrays["name"].to_pylist()
+        state, at = cls(), 0
+        for table in TABLES:
+            getattr(state, table).load(names[at : at + lengths[table]], parts[table])
+            at += lengths[table]
+        state.univariate = UnivariateState.load(parts)
+        if state.univariate.series != len(state.gauges):
+            msg = f"detector state has {state.univariate.series} series for {len(state.gauges)} names: not one dump"
+            raise ValueError(msg)
+        state.doubts = Doubts.load(*read_part(parts[DOUBTS]))
+        if CHALLENGERS in parts:
+            state.challengers = Memories.load(parts[CHALLENGERS])
+        state._link()
+        arrays, _ = read_part(parts["texts"])
+        state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))
+        arrays, about = read_part(parts["episodes"])
+        state.episodes = Episodes.load(arrays["episode"].to_pylist())
+        state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
+        state.control = ControlState.of(about["remembered"])
+        state.steps, state.first, state.last = about["steps"], about["first"], about["last"]
+        state.renamed = False
+        return state
+
+    def believes(self, name: str) -> dict[str, Any]:
+        """All numbers of a series by the names of their columns. Raises KeyError for an unknown one."""
+        table = self.table_of(parse(name))
+        row = table.index[name]
+        found: dict[str, Any] = dict(zip(table.columns, table.matrix[:, row].tolist(), strict=True))
+        episode = self.episodes.get(name)
+        return found | {"episode": json.loads(episode.dump()) if episode else None}
+
+
+def host_of(name: str) -> str:
+    """The quoted host in a series' name."""
+    return name.split("/", 2)[1]
+
+
+def is_template(name: str) -> bool:
+    """Whether a count series is the lines of one template."""
+    return name.startswith("template/")
+
+
+def context_of(name: str) -> str:
+    """The quoted host and service in a series' name: `HOST/SERVICE`."""
+    return "/".join(name.split("/", 3)[1:3])
+
+
+def context_name(series: Series) -> str:
+    """The same from its parts."""
+    return f"{quote(series.host)}/{quote(series.service)}"

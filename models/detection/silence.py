@@ -1,0 +1,167 @@
+"""What has stopped reporting: hosts, and single metrics of hosts that go on.
+
+A host is present in a window when any of its series is; its absence is one novelty and hides that of its series, which
+are held against the windows in which their host was present. How surprising an absence is follows from how often and
+for how long the host or series has been absent before (`habits`): one that reports now and then needs a long absence.
+A gap in which the whole shard has no window is no evidence: windows are counted, not time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.core.parameters import Parameters
+from models.core.series import Series, build, parse, unquote
+from models.core.store import Ints
+from models.core.windows import Floats, Texts
+from models.detection import metric_rows as of
+from models.detection import reasons
+from models.detection.control import Control
+from models.detection.episodes import Episode
+from models.detection.shard_state import ShardState
+from models.records.novelty import Novelty
+from models.stats import run_length
+
+LEAST_REPORTS = 30.0  # windows that something must have been seen in before its silence means anything
+HOST_SILENT, METRIC_SILENT = "host silent", "metric silent"
+TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
+Bools = NDArray[np.bool_]
+
+
+class Silence:
+    """Watches who does not report."""
+
+    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+        self._state, self._p, self._control = state, p, control
+
+    def hosts(self, now: int, present: Bools) -> list[Novelty]:
+        """Take in which hosts are present, `(n_hosts,)`; says who fell silent and who is back."""
+        state = self._state
+        said = [self._back(row, now) for row in self._silent_hosts() if present[row]]
+        rows = np.flatnonzero(present)
+        matrix = state.hosts.matrix
+        gap = state.steps - state.host_column("step")[rows] - 1
+        gap *= state.host_column("trials")[rows] >= 0
+        fade = np.exp2(-(now - state.host_column("seen")[rows]) / (3_600_000.0 * self._p.habit_half_life_hours))
+        chain = matrix[TRIALS:, rows] * fade
+        run_length.learn_gap(list(chain), gap)
+        matrix[TRIALS:, rows] = chain
+        state.host_column("seen")[rows] = now
+        state.host_column("step")[rows] = state.steps
+        state.host_column("windows")[rows] += 1
+        planned = self._control.planned("hosts")
+        state.host_column("step")[planned] += 1.0  # the window does not count
+        if not present.all():
+            said += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
+        return said
+
+    def _silent_hosts(self) -> list[int]:
+        names = [name for name, e in self._state.episodes.open.items() if e.cause == HOST_SILENT]
+        return [self._state.hosts.index[name.split("/")[1]] for name in sorted(names)]
+
+    def _back(self, row: int, now: int) -> Novelty:
+        state = self._state
+        state.host_column("step")[row] = state.steps - 1  # an outage is not a habit
+        return state.episodes.close(build(Series("host", unquote(state.hosts.names[row]))), now)
+
+    def _absent_hosts(self, now: int, rows: Ints) -> list[Novelty]:
+        state, said = self._state, []
+        trials, begun, asked, stayed = state.hosts.matrix[TRIALS:, rows]
+        length = state.steps - state.host_column("step")[rows]
+        surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
+        surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
+        usual = run_length.share_outside(trials, begun, asked, stayed)
+        for at in np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist():
+            row = int(rows[at])
+            host = unquote(state.hosts.names[row])
+            name = build(Series("host", host))
+            said += self._silent(
+                name,
+                HOST_SILENT,
+                f"host {host}",
+                now,
+                seen=state.host_column("seen")[row],
+                surprise=surprise[at],
+                usual=usual[at],
+            )
+            if self._tired(name, now):
+                said.append(self._give_up(name, now))
+                state.hosts.matrix[TRIALS:, row] = 0.0
+        return said
+
+    def metrics(self, now: int, present: Bools) -> list[Novelty]:
+        """Says which metrics fell silent though their host did not; their rows must have been learnt before."""
+        state = self._state
+        owner = state.gauges.owner[0]
+        planned = self._control.planned("gauges")
+        state.gauges.matrix[of.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
+        length = state.host_column("windows")[owner] - state.gauges.matrix[of.HOST_WINDOW]
+        trials = state.gauges.matrix[of.PRESENT][0]
+        rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
+        rows = np.setdiff1d(rows, planned) if len(planned) else rows
+        if not len(rows):
+            return []
+        chains = state.gauges.matrix[of.PRESENT, rows]
+        surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
+        surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
+        usual = run_length.share_outside(*chains)
+        said: list[Novelty] = []
+        for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
+            row = int(rows[at])
+            name = state.gauges.names[row]
+            series = parse(name)
+            what = f"{reasons.subject(series)} on {series.host}"
+            seen = state.gauges.matrix[of.SEEN, row]
+            said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
+            if self._tired(name, now):
+                said.append(self._give_up(name, now))
+                state.gauges.matrix[of.PRESENT, row] = 0.0
+        return said
+
+    def learn(self, s: Floats, now: int, hosts: Ints, series: Texts) -> list[Novelty]:
+        """Learn in place that these metrics, with states `s`, are there; says which are back."""
+        windows = self._state.host_column("windows")[hosts]
+        gap = windows - s[of.HOST_WINDOW] - 1
+        said = []
+        for name in sorted(n for n, e in self._state.episodes.open.items() if e.cause == METRIC_SILENT):
+            at = np.searchsorted(series, name)
+            if at < len(series) and series[at] == name:
+                gap[at] = 0.0  # an outage is not a habit
+                said.append(self._state.episodes.close(name, now))
+        s[of.PRESENT] *= np.exp2(-(now - s[of.SEEN]) / (3_600_000.0 * self._p.habit_half_life_hours))
+        run_length.learn_gap(list(s[of.PRESENT]), gap)
+        s[of.HOST_WINDOW] = windows
+        return said
+
+    def _silent(
+        self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float, usual: float
+    ) -> list[Novelty]:
+        episode = self._state.episodes.get(name)
+        seconds = (now - seen) / 1000
+        if episode is not None:
+            if episode.cause != cause:  # whatever it was, it has stopped: the next window says that
+                return [self._state.episodes.close(name, now)]
+            episode.reason = reasons.silent(what, seconds, episode.typical)
+            episode.score = episode.evidence = max(episode.score, float(surprise))
+            return [episode.say("update", now)] if episode.worth_saying() else []
+        nan = math.nan
+        episode = Episode(
+            name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
+            reasons.silent(what, seconds, float(usual)), part="silence",
+        )  # fmt: skip
+        return [self._state.episodes.begin(episode, now)]
+
+    def _tired(self, name: str, now: int) -> bool:
+        episode = self._state.episodes.get(name)
+        if episode is None:
+            return False
+        return episode.expected or now - episode.start >= 3_600_000 * self._p.silence_patience_hours
+
+    def _give_up(self, name: str, now: int) -> Novelty:
+        episode = self._state.episodes.open[name]
+        word = "expected" if episode.expected else "given up"
+        episode.kind, episode.reason = "change", f"{episode.reason}, {word}"
+        return self._state.episodes.close(name, now)

@@ -1,0 +1,1 @@
+"""Joins episodes that belong together into incidents."""

@@ -1,0 +1,216 @@
+"""Joins novelties that belong together into incidents, window by window.
+
+A novelty joins an open incident that it touches in time (`join_seconds`) when they share a host, a service with the
+same metric or log level, or a log template. Novelties of one window that are linked by these rules join together. A
+group that touches several incidents joins the one that was opened first: incidents are never merged, so that what was
+once said of an incident stays true. What many hosts begin at once is one incident of the fleet (`models.incidents.fleet`), apart from
+what some of them may have been in before. Incidents that chance may well have made are kept and not told (`models.incidents.budget`).
+
+It fails where independent faults hit one host, or one metric of one service, at the same time: they become one
+incident. Without knowledge of the physical topology nothing in the records tells them apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+from models.incidents.fleet import Begun, Cluster, clusters
+from models.incidents.open_incident import MILLIS, Incident, OpenIncident
+from models.incidents.parameters import CorrelationParameters
+from models.records.statements import LASTING_KINDS, STATUS_ORDER, Key, Statement
+from models.records.watched import NOTHING, Watched
+
+__all__ = ["FORMAT", "STATUS_ORDER", "CorrelationParameters", "Correlator", "Incident", "Statement"]
+
+FORMAT = 4
+
+
+class Correlator:
+    """Statements of windows in, statements about incidents out.
+
+    What it says depends on the statements, and on what was watched in their windows, alone: steps of windows without any, and
+    the order within a window, change nothing. Memory is bounded by `max_members` episodes for each open incident.
+    """
+
+    def __init__(self, parameters: CorrelationParameters) -> None:
+        self._parameters = parameters
+        self._last = -1
+        self._open: list[OpenIncident] = []
+
+    @property
+    def last(self) -> int:
+        """The last window that was stepped, epoch milliseconds; -1 before the first."""
+        return self._last
+
+    def step(self, window_end: int, statements: Iterable[Statement], watched: Watched = NOTHING) -> list[Incident]:
+        """Take in the next window and what was watched in it. Raises ValueError if it is not after the last one."""
+        if window_end <= self._last:
+            msg = f"window {window_end} comes after {self._last}; wanted windows in order"
+            raise ValueError(msg)
+        self._last = window_end
+        said, limits = self._close(window_end - 1), self._parameters
+        for incident in self._take_in(sorted(statements, key=lambda s: s.order), window_end):
+            incident.weigh(watched, limits)
+            incident.forget(limits.max_members)
+            if not incident.told:
+                said += [incident.say("open", window_end, limits)] if incident.within_budget else []
+            elif incident.due(limits) > window_end and incident.worth_saying(limits.growth):
+                said.append(incident.say("update", window_end, limits))
+        return said + self._close(window_end)
+
+    def _take_in(self, statements: list[Statement], window_end: int) -> list[OpenIncident]:
+        """Give every statement to its incident; answer the incidents that got some, oldest first."""
+        owners = {i: incident for incident in self._open for i in incident.members}
+        touched: dict[str, OpenIncident] = {}
+        unknown: list[Statement] = []
+        for statement in statements:
+            if statement.id in owners:
+                owners[statement.id].hear(statement)
+                touched[owners[statement.id].id] = owners[statement.id]
+            elif not self._long_gone(statement):
+                unknown.append(statement)
+        if unknown:
+            at_once = self._at_once(unknown)
+            # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
+            # is emptied is no longer there.
+            within_reach = self._reach()
+            for group in linked(unknown, at_once):
+                ids = {s.id for s in group}
+                own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
+                incident = self._home(group, own, within_reach) or self._begin(group, window_end)
+                if incident is not None:
+                    incident.take_in(group, self._parameters)
+                    incident.spread(own, self._parameters)
+                    touched[incident.id] = incident
+                    if self._gather(incident, own):
+                        within_reach = self._reach()
+        return sorted((i for i in touched.values() if i.members), key=age)
+
+    def _gather(self, incident: OpenIncident, own: list[Cluster]) -> bool:
+        """Episodes of large clusters that lie in incidents which nobody has been told of move to that of the fleet.
+
+        Answers whether incidents are gone for that.
+        """
+        before = len(self._open)
+        wanted = {episode for cluster in own if cluster.is_large for episode in cluster.episodes}
+        for other in sorted(self._open, key=age):
+            if other is not incident and not other.told:
+                for name in sorted(wanted & other.members.keys()):
+                    incident.gather(other.give(name), self._parameters)
+        self._open = [i for i in self._open if i.members]
+        return len(self._open) < before
+
+    def _at_once(self, unknown: list[Statement]) -> list[Cluster]:
+        """What the fleet does now: clusters of the roles of these episodes, with those that are known already."""
+        roles = {s.role for s in unknown}
+        begun: list[Begun] = [*unknown]
+        begun += [m for incident in self._open for m in incident.members.values() if m.role in roles]
+        return clusters(begun, MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts)
+
+    def _home(
+        self,
+        group: list[Statement],
+        own: list[Cluster],
+        within_reach: Mapping[Key, list[tuple[float, OpenIncident]]],
+    ) -> OpenIncident | None:
+        """The open incident that a group belongs to. What the fleet does goes to one of the fleet with its clusters or hosts, or none."""
+        if not own:
+            return oldest_touched(group, within_reach)
+        near = {i.id for i in touched_by(group, within_reach)}
+        among = [i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.goes_on(c)) for c in own)]
+        return min(among, key=age, default=None)
+
+    def _long_gone(self, statement: Statement) -> bool:
+        """The end of an episode whose incident was closed as stale: no news."""
+        length = statement.window_end - statement.start
+        return statement.status == "close" and length > self._parameters.stale_seconds * MILLIS
+
+    def _reach(self) -> dict[Key, list[tuple[float, OpenIncident]]]:
+        """For each key, the open incidents that have it, and the latest start that touches each."""
+        found: dict[Key, list[tuple[float, OpenIncident]]] = {}
+        for incident in self._open:
+            for key, until in incident.reach(self._parameters).items():
+                found.setdefault(key, []).append((until, incident))
+        return found
+
+    def _begin(self, group: list[Statement], window_end: int) -> OpenIncident | None:
+        """Open an incident, named for the first novelty of the group; none for the ends of what was forgotten."""
+        if all(s.status == "close" and s.kind in LASTING_KINDS for s in group):
+            return None
+        first = min(group, key=lambda s: (s.start, *s.order))
+        name = hashlib.sha256(first.id.encode()).hexdigest()[:20]
+        incident = OpenIncident(name, window_end, first.start, window_end)
+        self._open.append(incident)
+        return incident
+
+    def _close(self, until: int) -> list[Incident]:
+        """Close the incidents that are due, each at its own time; says so of those that were told."""
+        due = sorted((i.due(self._parameters), i.id) for i in self._open)
+        over = [(when, name) for when, name in due if when <= until]
+        by_name = {i.id: i for i in self._open}
+        self._open = [i for i in self._open if i.id not in {name for _, name in over}]
+        return [by_name[name].say("close", when, self._parameters) for when, name in over if by_name[name].told]
+
+    def dump(self) -> bytes:
+        """Canonical bytes: equal states give equal bytes."""
+        state = {"format": FORMAT, "last": self._last, "open": [i.dump() for i in sorted(self._open, key=age)]}
+        return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+    @classmethod
+    def load(cls, data: bytes, parameters: CorrelationParameters) -> Correlator:
+        """The inverse of `dump`. Raises ValueError for another format."""
+        state = json.loads(data)
+        if state.get("format") != FORMAT:
+            msg = f"state of the correlator has format {state.get('format')!r}; wanted {FORMAT}"
+            raise ValueError(msg)
+        correlator = cls(parameters)
+        correlator._last = state["last"]
+        correlator._open = [OpenIncident.load(i) for i in state["open"]]
+        return correlator
+
+
+def age(incident: OpenIncident) -> tuple[int, int, str]:
+    """Sorts incidents: the one that was opened first comes first."""
+    return incident.opened, incident.start, incident.id
+
+
+def linked(statements: list[Statement], at_once: Iterable[Cluster] = ()) -> list[list[Statement]]:
+    """Groups of one window's statements that share keys or clusters, directly or through others. As all end now, all touch."""
+    leader: dict[Key, Key] = {}
+    shared: dict[str, list[Key]] = {}
+    for cluster in at_once:
+        for episode in cluster.episodes:
+            shared.setdefault(episode, []).append(cluster.key)
+
+    def find(key: Key) -> Key:
+        leader.setdefault(key, key)
+        while leader[key] != key:
+            leader[key] = leader[leader[key]]
+            key = leader[key]
+        return key
+
+    for statement in statements:
+        own = find(("id", statement.id))
+        for key in [*statement.keys, *shared.get(statement.id, [])]:
+            # The least key leads, so that the groups come out in the same order every time.
+            one, other = sorted((own, find(key)))
+            leader[other] = one
+            own = one
+    groups: dict[Key, list[Statement]] = {}
+    for statement in statements:
+        groups.setdefault(find(("id", statement.id)), []).append(statement)
+    return list(groups.values())
+
+
+def oldest_touched(
+    group: list[Statement], reach: Mapping[Key, list[tuple[float, OpenIncident]]]
+) -> OpenIncident | None:
+    """The open incident that was opened first of those that a statement of the group touches."""
+    return min(touched_by(group, reach), key=age, default=None)
+
+
+def touched_by(group: list[Statement], reach: Mapping[Key, list[tuple[float, OpenIncident]]]) -> list[OpenIncident]:
+    """The open incidents that statements of the group touch."""
+    return [i for s in group for key in s.keys for until, i in reach.get(key, []) if s.start <= until]

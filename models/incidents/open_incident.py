@@ -1,0 +1,266 @@
+"""An incident that is not closed yet, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from models.incidents.budget import bar, expected, joint
+from models.incidents.fleet import Cluster
+from models.incidents.members import Contribution, Member, contributions, kind_of, member_of, surprise_of
+from models.incidents.parameters import CorrelationParameters
+from models.records.statements import LASTING_KINDS, Key, Statement
+from models.records.watched import NOTHING, Watched
+
+MILLIS = 1_000
+SETS = ("hosts", "services", "templates", "role_hosts")
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One statement about an incident. `end` is None until it is closed; times are epoch milliseconds.
+
+    `score` is the surprise that chance makes it, anywhere in the fleet (`models.incidents.budget`). `scope` is `host`, `hosts` or
+    `fleet`; `affected` of `population` hosts do the same, a `share` of them: None where it is not known, or not of the fleet.
+    `false_alarms_per_day` is how many incidents of at least this score chance makes; None where it is not known.
+    """
+
+    id: str
+    status: str
+    kind: str
+    scope: str
+    start: int
+    end: int | None
+    window_end: int
+    score: float
+    hosts: list[str]
+    services: list[str]
+    templates: list[str]
+    series: list[Contribution]
+    novelties: int
+    affected: int
+    population: int | None
+    share: float | None
+    false_alarms_per_day: float | None
+    reason: str
+
+    def record(self) -> dict[str, Any]:
+        """Its fields, as JSON types."""
+        return asdict(self)
+
+
+@dataclass
+class OpenIncident:
+    """An incident that is not closed yet.
+
+    `told_*` is what was last said of it, nothing before it is worth it; `news` whether a series or host has joined since;
+    `forgotten` how many members had to go. `watched` is the most that was watched when something was said, `bar` the score from
+    which on it is told. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so.
+    """
+
+    id: str
+    opened: int
+    start: int
+    end: int
+    novelties: int = 0
+    score: float = 0.0
+    told_score: float = 0.0
+    told_kind: str = ""
+    news: bool = False
+    forgotten: int = 0
+    bar: float = 0.0
+    role: Key = ()
+    population: int = 0
+    watched: Watched = NOTHING
+    hosts: set[str] = field(default_factory=set)
+    services: set[str] = field(default_factory=set)
+    templates: set[str] = field(default_factory=set)
+    role_hosts: set[str] = field(default_factory=set)
+    members: dict[str, Member] = field(default_factory=dict)
+
+    def take_in(self, statements: list[Statement], limits: CorrelationParameters) -> None:
+        """Take in statements about members, or about episodes that become members with them."""
+        known = {m.series for m in self.members.values()}
+        for statement in statements:
+            if statement.id in self.members:
+                self.hear(statement)
+            else:
+                # A forgotten episode may come back: it was counted, and told, when it opened.
+                fresh = not self.forgotten or statement.status == "open"
+                self.novelties += fresh
+                self.news |= fresh and statement.series not in known
+                self._join(statement, limits)
+
+    def _join(self, statement: Statement, limits: CorrelationParameters) -> None:
+        self.members[statement.id] = member_of(statement)
+        self.news |= add(self.hosts, [statement.host], limits.max_hosts)
+        add(self.services, [statement.service], limits.max_members)
+        add(self.templates, [statement.template], limits.max_shown)
+        if self.role and statement.role == self.role:
+            add(self.role_hosts, [statement.host], limits.max_hosts)
+        self.end = max(self.end, statement.window_end)
+
+    def hear(self, statement: Statement) -> None:
+        """Take in what is said next of a member."""
+        self.members[statement.id].hear(statement)
+        self.end = max(self.end, statement.window_end)
+
+    def spread(self, clusters: Iterable[Cluster], limits: CorrelationParameters) -> None:
+        """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does."""
+        for cluster in clusters:
+            if cluster.role == (self.role or cluster.role):
+                self.news |= not self.role
+                self.role = cluster.role
+                add(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
+
+    def has(self, cluster: Cluster) -> bool:
+        """Whether episodes of a cluster are in it."""
+        return not cluster.episodes.isdisjoint(self.members)
+
+    def goes_on(self, cluster: Cluster) -> bool:
+        """Whether most hosts of a cluster do already what the fleet does in it: then it is what they do next."""
+        return 2 * len(cluster.hosts & self.role_hosts) > len(cluster.hosts)
+
+    def give(self, name: str) -> Member:
+        """Let go of a member, for another incident."""
+        self.novelties -= 1
+        return self.members.pop(name)
+
+    def gather(self, member: Member, limits: CorrelationParameters) -> None:
+        """Take in a member of another incident, which nobody has been told of."""
+        self.novelties += 1
+        self.members[member.id] = member
+        add(self.hosts, [member.host], limits.max_hosts)
+        self.end = max(self.end, member.end)
+        self.start = self.start if self.told else min(self.start, member.start)
+
+    def weigh(self, watched: Watched, limits: CorrelationParameters) -> None:
+        """Learn what was watched when something was said, and how surprising it is now."""
+        numbers = replace(watched, services={})
+        self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
+        self.bar = bar(self.watched, limits.false_alarms_per_day)
+        self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
+        if self.role:
+            self.population = max(self.population, watched.population(self.role))
+        elif self.members:
+            self.population = watched.population(self._lead().role) if watched.hosts else self.population
+
+    def forget(self, most: int) -> None:
+        """Keep at most so many members."""
+        if len(self.members) <= most:
+            return
+        ranked = sorted(self.members.values(), key=lambda m: (not m.lasts, -m.weight, m.series, m.id))
+        self.forgotten += len(ranked) - most
+        self.members = {m.id: m for m in ranked[:most]}
+
+    def due(self, limits: CorrelationParameters) -> int:
+        """When it closes, unless something comes until then."""
+        stale = [m.end + limits.stale_seconds * MILLIS for m in self.members.values() if m.lasts]
+        return max([self.end, *stale]) + limits.close_seconds * MILLIS
+
+    def reach(self, limits: CorrelationParameters) -> dict[Key, float]:
+        """For each key, the latest start with which an episode touches a member that has it."""
+        until: dict[Key, float] = {}
+        for member in self.members.values():
+            last = math.inf if member.lasts else member.end + limits.join_seconds * MILLIS
+            for key in member.keys:
+                until[key] = max(last, until.get(key, -math.inf))
+        return until
+
+    @property
+    def told(self) -> bool:
+        """Whether anything has been said of it."""
+        return bool(self.told_kind)
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether it may be told: chance hardly makes it, or it is no matter of chance, as that something is there."""
+        return self.score >= self.bar or any(m.fact for m in self.members.values())
+
+    def say(self, status: str, window_end: int, limits: CorrelationParameters) -> Incident:
+        """State what is known of it, and remember that it was said."""
+        members = list(self.members.values())
+        ranked, kind = contributions(members), kind_of(members)
+        affected = len(self.role_hosts if self.role else self.hosts)
+        population = max(self.population, affected) if self.role and self.population else None
+        self.told_score, self.told_kind, self.news = self.score, kind, False
+        return Incident(
+            id=self.id,
+            status=status,
+            kind=kind,
+            scope="fleet" if self.role else "hosts" if len(self.hosts) > 1 else "host",
+            start=self.start,
+            end=self.end if status == "close" else None,
+            window_end=window_end,
+            score=self.score,
+            hosts=sorted(self.hosts)[: limits.max_members],
+            services=sorted(self.services),
+            templates=sorted(self.templates),
+            series=ranked[: limits.max_shown],
+            novelties=self.novelties,
+            affected=affected,
+            population=population,
+            share=affected / population if population else None,
+            false_alarms_per_day=expected(self.score, self.watched),
+            reason=self._fleet(affected, population) + headline(ranked, kind, len(self.hosts)) + self._peers(kind),
+        )
+
+    def _fleet(self, affected: int, population: int | None) -> str:
+        """The beginning of the sentence about the fleet."""
+        if not self.role:
+            return ""
+        service = f" with {self.role[1]}" if self.role[1] else ""
+        return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} at once: "
+
+    def _lead(self) -> Member:
+        """The strongest of the members that make it what kind it is."""
+        kind = kind_of(self.members.values())
+        return min((m for m in self.members.values() if m.kind == kind), key=lambda m: (-m.weight, m.id))
+
+    def _peers(self, kind: str) -> str:
+        """The end of the sentence: how many of the hosts that could do what is strange in it, do it."""
+        lead = self._lead()
+        if self.role or kind not in LASTING_KINDS or self.population < 2:
+            return ""
+        alike = len({m.host for m in self.members.values() if m.role == lead.role})
+        service = f" with {lead.role[1]}" if lead.role[1] else ""
+        return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
+
+    def worth_saying(self, growth: float) -> bool:
+        """Whether something has come that its reader does not know."""
+        grown = self.score > 0 and self.score >= growth * self.told_score
+        return self.news or grown or kind_of(self.members.values()) != self.told_kind
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON types."""
+        members = sorted(self.members.values(), key=lambda m: m.id)
+        names = {name: sorted(getattr(self, name)) for name in SETS}
+        return {**vars(self), **names, "watched": self.watched.record(), "members": [vars(m) for m in members]}
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any]) -> OpenIncident:
+        """The inverse of `dump`."""
+        members = {m["id"]: Member.load(m) for m in data["members"]}
+        names: dict[str, Any] = {name: set(data[name]) for name in SETS}
+        about = {"watched": Watched(**data["watched"]), "role": tuple(data["role"]), "members": members}
+        return cls(**{**data, **names, **about})
+
+
+def add(names: set[str], more: Iterable[str], most: int) -> bool:
+    """Put names into a set while there is room; answer whether one was new and had room."""
+    before = len(names)
+    for name in more:
+        if name and len(names) < most:
+            names.add(name)
+    return len(names) > before
+
+
+def headline(ranked: list[Contribution], kind: str, hosts: int) -> str:
+    """One sentence for a person: what contributes most, and how much more there is."""
+    lead = next((c for c in ranked if c.kind == kind), ranked[0])
+    more = f" (+{len(ranked) - 1} series" if len(ranked) > 1 else ""
+    if more and hosts > 1:
+        more += f", {hosts} hosts"
+    return lead.reason + (f"{more})" if more else "")

@@ -1,0 +1,1 @@
+"""Rules that people write about alarms and learning, and which series each matches."""

@@ -1,0 +1,108 @@
+"""What rules come to for the series that are known: what each matches, where two contradict, what does nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from models.core.series import parse
+from models.rules.rule import NUMBERS, Rule
+
+EXAMPLES = 3
+# Which kinds of series a key says something of; the others say something of all.
+METRICS, LOGS = ("gauge", "counter"), ("logs", "template")
+CONCERNED = {
+    "alarm_chance": METRICS,
+    "direction": (*METRICS, *LOGS),
+    "least_deviation": (*METRICS, *LOGS),
+    "least_relative_deviation": (*METRICS, *LOGS),
+    "half_life_days": (*METRICS, *LOGS),
+    "warm_up_minutes": (*METRICS, *LOGS),
+    "dont_learn": (*METRICS, *LOGS),
+}
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One rule: its title, what it does, when it holds, how many series it is about, some of them, and of how many hosts."""
+
+    title: str
+    does: str
+    when: str
+    matches: int
+    hosts: int
+    examples: tuple[str, ...]
+
+
+def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[list[Explained], list[str]]:
+    """Each rule, and warnings as sentences. `series` has the texts of templates by the names of series.
+
+    Hosts and services are series too, so that a rule about a host as a whole matches one more.
+    """
+    known = dict(series) | dict.fromkeys(places(series))
+    matched = [{name for name, text in known.items() if rule.selector.matches(name, text)} for rule in rules]
+    found = [explained(rule, number, matched[number]) for number, rule in enumerate(rules)]
+    warnings: list[str] = []
+    for number, rule in enumerate(rules):
+        warnings += idle(rule, rule.title(number), matched[number], bool(known))
+    for one, other in itertools.combinations(range(len(rules)), 2):
+        warnings += conflicts(rules, one, other, matched[one] & matched[other])
+    return found, warnings
+
+
+def places(series: Mapping[str, str | None]) -> set[str]:
+    """The hosts and services of series, as series."""
+    parts = [name.split("/") for name in series]
+    return {f"host/{p[1]}" for p in parts} | {f"service/{p[1]}/{p[2]}" for p in parts if len(p) > 2 and p[2]}
+
+
+def explained(rule: Rule, number: int, matched: set[str]) -> Explained:
+    """One rule with what it matches."""
+    examples = tuple(sorted(matched)[:EXAMPLES])
+    hosts = len({name.split("/")[1] for name in matched})
+    return Explained(rule.title(number), deeds(rule), times(rule), len(matched), hosts, examples)
+
+
+def deeds(rule: Rule) -> str:
+    """What a rule does, in words."""
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in rule.does.items())
+
+
+def times(rule: Rule) -> str:
+    """When a rule holds, in words; all times are event times."""
+    if rule.reset is not None:
+        return f"once, with the first window after {rule.reset}"
+    words = [f"from {rule.since}"] if rule.since else []
+    words += [f"to {rule.until}"] if rule.until else []
+    if rule.calendar:
+        words += [f"{' '.join(rule.days) or 'every day'} {rule.hours or '00:00-24:00'} {rule.zone}"]
+    return ", ".join(words) or "always"
+
+
+def idle(rule: Rule, title: str, matched: set[str], known: bool) -> list[str]:
+    """What of a rule has no effect."""
+    if known and not matched:
+        return [f"{title} matches no series that is known"]
+    found = []
+    for name in rule.does:
+        kinds = CONCERNED.get(name)
+        if kinds and matched and not any(parse(series).kind in kinds for series in matched):
+            found.append(f"{title}: {name} does nothing for what it matches; it is for {', '.join(kinds)}")
+    return found
+
+
+def conflicts(rules: Sequence[Rule], one: int, other: int, both: set[str]) -> list[str]:
+    """What two rules say otherwise of the same series at the same time; calendars are taken to overlap."""
+    first, second = rules[one], rules[other]
+    apart = first.span[1] <= second.span[0] or second.span[1] <= first.span[0]
+    if not both or apart:
+        return []
+    found = []
+    for name in ("direction", *NUMBERS):
+        a, b = getattr(first, name), getattr(second, name)
+        if a is not None and b is not None and a != b:
+            titles = first.title(one), second.title(other)
+            what = f"{titles[0]} says {name} {a}, {titles[1]} says {b}, of {len(both)} series such as {min(both)}"
+            found.append(f"{what}: the later one, {titles[1]}, counts")
+    return found

@@ -1,0 +1,1 @@
+"""Distributions, tests and calibration: numbers in, numbers out."""

@@ -1,0 +1,203 @@
+"""Counts of lines: a discounted Gamma-Poisson rate, over-dispersed, with zeros filled in at ticks.
+
+With A the sum of counts and B the number of windows, both decaying with the half-life (Gamma posterior a = 1/2 + A,
+b = 1 + B), the predictive of a Poisson count is negative binomial with mean mu = a / b and shape a. Real counts spread
+more than that: with the moment estimate phi of 1/shape, from E[(x - mu)^2 - mu] = phi mu^2, the two add up as relative
+variances do,
+
+    x ~ NB(mean mu, shape r)        1 / r = phi + 1 / a        P(X >= x) = I_{mu / (mu + r)}(x, r)
+
+(Gelman et al., Bayesian Data Analysis, section 2.6; the tail is DLMF 8.17.5). As for gauges, a mixture makes it robust:
+with probability eps a window is a harmless burst, geometric with mean 10 mu + 10, and what is a burst is hardly learnt.
+Evidence that the rate is too high is Page's sum max(0, S + s - allowance) over the windows' surprises s; that it is too
+low is a run of zeros against how long runs of zeros are in this series (`habits`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from models.core.parameters import Parameters
+from models.core.windows import Floats
+from models.stats import run_length
+
+Bools = NDArray[np.bool_]
+
+COLUMNS = (
+    "sum",
+    "windows",
+    "excess",
+    "square",
+    "high",
+    "high_since",
+    "high_lines",
+    "seen",
+    "rows",
+    "last_line",
+    "frozen",
+    "zero_since",
+    "zero_evidence",
+    "zero_trials",
+    "zero_begun",
+    "zero_asked",
+    "zero_stayed",
+)
+SUM, WINDOWS, EXCESS, SQUARE, HIGH, HIGH_SINCE, HIGH_LINES, SEEN, ROWS, LAST_LINE, FROZEN, ZERO_SINCE, ZERO_EVIDENCE = (
+    range(13)
+)
+ZERO = slice(13, 17)
+
+PRIOR_SUM, PRIOR_WINDOWS = 0.5, 1.0
+PRIOR_PHI, PRIOR_PHI_WINDOWS = 0.2, 20.0
+LEAST_PHI, MOST_PHI = 0.01, 20.0
+SINCE_NATS = 5.0  # evidence of a run of zeros from which the silence counts as begun
+NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer learnt
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What the model thinks of a window before it learns; every array is `(n,)`.
+
+    `mean` and `shape` are of the negative binomial; `high_nats` is the surprise of this window as too many,
+    `low_nats` as too few; `high` Page's sum and `zero` the evidence of the run of zeros, both with this window.
+    """
+
+    warming: Bools
+    mean: Floats
+    phi: Floats
+    shape: Floats
+    high_nats: Floats
+    low_nats: Floats
+    high: Floats
+    zero: Floats
+    regular: Floats
+    seconds: Floats
+
+    def score(self) -> Floats:
+        """The surprise of the window, of a count too high, a count too low, or a run of zeros."""
+        out: Floats = np.maximum(self.high_nats, np.maximum(self.low_nats, self.zero)) - np.log(2.0)
+        out = np.maximum(out, 0.0)
+        out[self.warming] = np.nan
+        return out
+
+    def bounds(self, outside: float) -> tuple[Floats, Floats]:
+        """The central interval of the predictive: it is about a gamma of the same relative variance."""
+        low, high = interval(self.mean, 1 / self.shape + 1 / np.maximum(self.mean, 1e-9), outside)
+        return low, high
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How each series learns, where that is not as the parameters say, `(n,)`; those that are not `taught` learn nothing."""
+
+    half_life_hours: Floats
+    warm_up_minutes: Floats
+    taught: Bools
+
+
+def believe(s: Floats, x: Floats, now: int, p: Parameters, own: Memory | None = None) -> Belief:
+    """Score counts `x`, `(n,)`, against states `s`, `(columns, n)`, which stay as they are."""
+    seconds = (now - s[SEEN]) / 1000.0
+    minutes = p.warm_up_minutes if own is None else own.warm_up_minutes
+    warming = s[ROWS] < 60.0 * minutes / p.window_seconds
+    decay = _decay(seconds, p, own)
+    a, b = s[SUM] * decay + PRIOR_SUM, s[WINDOWS] * decay + PRIOR_WINDOWS
+    mean = a / b
+    prior = PRIOR_PHI_WINDOWS * mean * mean
+    phi = np.clip((s[EXCESS] + PRIOR_PHI * prior) / (s[SQUARE] + prior), LEAST_PHI, MOST_PHI)
+    shape = 1 / (phi + 1 / a)
+    zero = x == 0
+    above = x > mean
+    low = np.where(zero, shape * np.log1p(mean / shape), 0.0)
+    high, regular = np.zeros_like(x), np.ones_like(x)
+    rows = np.flatnonzero(above)
+    if len(rows):
+        high[rows], regular[rows] = too_many(x[rows], mean[rows], shape[rows], p.outlier_share)
+    rows = np.flatnonzero(~zero & ~above)
+    if len(rows):
+        low[rows] = too_few(x[rows], mean[rows], shape[rows])
+    page = np.maximum(s[HIGH] + high - p.allowance_nats, 0.0)
+    columns = list(s[ZERO])
+    none = np.exp(-shape * np.log1p(mean / shape))
+    evidence = run_length.score_run(columns, s[ZERO_EVIDENCE], zero, warming, prior=(none, none))
+    return Belief(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
+
+
+def _decay(seconds: Floats, p: Parameters, own: Memory | None) -> Floats:
+    """What is left of a rate after so long."""
+    hours = p.count_half_life_hours if own is None else own.half_life_hours
+    found: Floats = np.exp2(-seconds / (3600.0 * hours))
+    return found
+
+
+def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floats, Floats]:
+    """-ln P(X >= x) under the mixture, and the share of the regular part in it; x >= 1."""
+    core = special.betainc(x, shape, mean / (mean + shape))
+    wide = 10 * mean + 10
+    tail = np.exp(-x * np.log1p(1 / wide))
+    total = (1 - burst) * core + burst * tail
+    return -np.log(np.maximum(total, 1e-300)), (1 - burst) * core / np.maximum(total, 1e-300)
+
+
+def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
+    """-ln P(X <= x), nats."""
+    out: Floats = -np.log(np.maximum(special.betainc(shape, x + 1, shape / (mean + shape)), 1e-300))
+    return out
+
+
+def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters, own: Memory | None = None) -> None:
+    """Learn the windows in place. Series that are not taught gather evidence, and forget, but learn nothing."""
+    taught = np.ones(len(x), dtype=bool) if own is None else own.taught
+    w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught
+    decay = _decay(b.seconds, p, own)
+    s[SUM] = s[SUM] * decay + w * x
+    s[WINDOWS] = s[WINDOWS] * decay + w
+    decay = np.exp2(-b.seconds / (3600.0 * p.spread_half_life_hours))
+    s[EXCESS] = s[EXCESS] * decay + w * ((x - b.mean) ** 2 - b.mean)
+    s[SQUARE] = s[SQUARE] * decay + w * b.mean**2
+    zero = list(s[ZERO])
+    s[ZERO] *= np.exp2(-b.seconds / (3600.0 * p.habit_half_life_hours))
+    before = s[ZERO].copy()
+    run_length.learn_run(zero, s[ZERO_EVIDENCE], x == 0)
+    s[ZERO] = np.where(taught, s[ZERO], before)
+    s[ZERO_EVIDENCE] = b.zero
+    begins = now - 1000 * p.window_seconds
+    s[ZERO_SINCE] = np.where(b.zero < SINCE_NATS, 0.0, np.where(s[ZERO_SINCE] > 0, s[ZERO_SINCE], begins))
+    page = np.where(b.warming, 0.0, b.high)
+    begun = np.where(s[HIGH_SINCE] > 0, s[HIGH_SINCE], begins)
+    s[HIGH_SINCE] = np.where(page > 0, begun, 0.0)
+    s[HIGH_LINES] = np.where(page > 0, s[HIGH_LINES] + x, 0.0)
+    s[HIGH] = page
+    s[LAST_LINE] = np.where(x > 0, now, s[LAST_LINE])
+    s[SEEN] = now
+    s[ROWS] += taught
+
+
+def end_of_high(s: Floats, row: int) -> None:
+    """Forget what one series has gathered against a rate that is too high."""
+    s[[HIGH, HIGH_SINCE, HIGH_LINES], row] = 0.0
+
+
+def expected(mean: float, shape: float, windows: float, outside: float) -> tuple[float, float]:
+    """The central interval of the lines in so many windows, taken as independent."""
+    return interval(mean * windows, 1 / (shape * windows) + 1 / max(mean * windows, 1e-9), outside)
+
+
+def interval(mean: Floats | float, relative: Floats | float, outside: float) -> tuple[Any, Any]:
+    """The central interval of a gamma with a mean and a relative variance, to the nearest line: Wilson and Hilferty."""
+    z = float(-special.ndtri(outside / 2))
+    middle, width = 1 - relative / 9, z * np.sqrt(relative) / 3
+    return np.floor(mean * np.maximum(middle - width, 0.0) ** 3), np.ceil(mean * np.maximum(middle + width, 0.0) ** 3)
+
+
+def adopt(s: Floats, row: int, mean: float, windows: float) -> None:
+    """A new rate becomes the normal of one series."""
+    s[SUM, row], s[WINDOWS, row] = mean * windows, windows
+    end_of_high(s, row)
+    if s[ZERO_EVIDENCE, row] > 0:
+        s[ZERO_EVIDENCE, row] = run_length.NOTHING

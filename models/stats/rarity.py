@@ -1,0 +1,154 @@
+"""How rare has a surprise of about this size been in this series, ever and at this hour of the day?
+
+A Dirichlet process over the greatest surprise of a block (an hour or so, since neighbours are not independent), whose
+base measure is a power law, with a decayed memory; its posterior predictive tail is
+
+    P(s) = (a (1 + s)^-q + #{blocks with at least s / tolerance}) / (a + #{blocks})
+
+in bins of a quarter of ln(1 + s). The tolerance is what makes it work: an event has been seen if one nearly as large has.
+The same for the last days at this hour of the day; the two tails are averaged. Upward and downward surprises of members
+that have a direction are counted apart.
+
+    table           a member, or one direction of it
+    counts          (tables, BINS, n) float16: blocks whose maximum lay in the bin or above; decayed once a day of blocks
+    ring            (HOURS, tables, DAYS, n) uint8: the maxima of the last days' visits to each hour of the day, EMPTY if none
+    lookup          (tables, BINS + 1, n) float32: both tails without their prior, ready to be read; not stored, as it
+                    follows from the others. The prior's share stands beside it.
+
+It fails where the rate of events itself changes: after a quiet year a burst is news only once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.core.windows import Floats
+
+BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last one begins at s = 41
+HOURS, DAYS = 24, 4
+EMPTY = 255
+DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
+OUTAGE = 11  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 2 million, 14.6 nats
+
+Bins = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+Halves = NDArray[np.float16]
+Singles = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Of surprises: the tolerance, a factor of 1 + surprise, and the power of the prior's tail."""
+
+    tolerance: float
+    power: float
+
+
+def bins(surprise: Floats) -> Bins:
+    """The bin of a surprise, any shape."""
+    return np.minimum(PER_UNIT * np.log1p(surprise), BINS - 1).astype(np.uint8)
+
+
+def add_block(counts: Halves, most: Bins, chosen: Ints, number: Ints, kept: Floats, before: Bins | None = None) -> None:
+    """Count the maxima `most`, `(tables, chosen)`, of a block that has ended, in place.
+
+    `number` is the block's number and `kept` what is left of a count after such a block, both `(chosen,)`. With `before`, the
+    maxima of the blocks before, what is so strange that it is an `OUTAGE` counts when it begins and not for each block that it
+    lasts: else it would be a precedent for itself, and usual after some hours.
+    """
+    part = counts[:, :, chosen].astype(np.float32)
+    part *= np.where(number % DECAY_EVERY == 0, kept**DECAY_EVERY, 1.0).astype(np.float32)
+    level = np.arange(BINS)[None, :, None]
+    counted = most[:, None, :] >= level
+    if before is not None:
+        counted &= (level < OUTAGE) | (before[:, None, :] < level)
+    part += counted
+    counts[:, :, chosen] = part.astype(np.float16)
+
+
+def add_visit(ring: Bins, most: Bins, chosen: Ints, hour: Ints) -> None:
+    """Note the maxima `most`, `(tables, chosen)`, of a visit to `hour`, `(chosen,)`, newest first, in place."""
+    before = ring[hour, :, :-1, chosen]  # (chosen, tables, DAYS - 1)
+    ring[hour, :, 1:, chosen] = before
+    ring[hour, :, 0, chosen] = most.T
+
+
+def lookup(counts: Halves, ring: Bins, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
+    """Both tails by bin without the prior, `(tables, BINS + 1, n)`, and the weight of the prior, `(n,)`.
+
+    `counts` is `(tables, BINS, n)`, `ring` `(tables, DAYS, n)` of the hour that is now; `prior` has the blocks and the
+    visits that the prior is worth, `share` the weight of the hour.
+    """
+    filled = ring[0] != EMPTY
+    visits = filled.sum(axis=0).astype(np.float32)
+    of_hour = np.where(visits > 0, np.float32(share), np.float32(0))
+    blocks = counts[0, 0].astype(np.float32)
+    ever, hour = (1 - of_hour) / (np.float32(prior[0]) + blocks), of_hour / (np.float32(prior[1]) + visits)
+    out = np.zeros((len(counts), BINS + 1, counts.shape[-1]), np.float32)
+    np.multiply(counts, ever, out=out[:, :BINS], casting="unsafe")
+    for bin_ in range(BINS):
+        out[:, bin_] += hour * ((ring >= bin_) & filled).sum(axis=1, dtype=np.float32)
+    return out, np.float32(prior[0]) * ever + np.float32(prior[1]) * hour
+
+
+def rarity(
+    table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], other: tuple[list[int], Ints], p: Weighing
+) -> tuple[Floats, Floats]:
+    """-ln of the averaged tails, nats, `(members, n)`: in the direction of each surprise, and in either direction.
+
+    `table` and `prior` are as of `lookup` for all series; `at` has the members' tables, `(members, 1 or n)`, and the rows
+    of the series, `(n,)`; `other` the members that have a direction, and the tables of their other one, alike.
+    """
+    which, rows = at
+    wide = np.log1p(surprise)
+    y = np.maximum(PER_UNIT * (wide - np.log(p.tolerance)), 0.0)
+    low = np.minimum(y, BINS - 1).astype(np.int64)
+    part = np.where(y > BINS - 1, 0.0, y - low)
+    width = table.shape[-1]
+    flat, low = table.ravel(), low * width + rows
+    step = (BINS + 1) * width
+    place = low + which * step
+    tail = (1 - part) * flat[place] + part * flat[place + width] + prior[rows] * np.exp(-p.power * wide)
+    rare: Floats = -np.log(np.minimum(tail, 1.0))
+    chosen, tables = other
+    if not chosen:
+        return rare, rare
+    either = rare.copy()
+    place, part = low[chosen] + tables * step, part[chosen]
+    both = tail[chosen] + (1 - part) * flat[place] + part * flat[place + width]
+    either[chosen] = -np.log(np.minimum(both, 1.0))
+    return rare, either
+
+
+def halve(bins_: Bins) -> Bins:
+    """Two bins a byte, `(k, n)` to `(ceil(k / 2), n)`."""
+    even = bins_[0::2].copy()
+    even[: len(bins_) // 2] |= bins_[1::2] << 4
+    return even
+
+
+def double(halved: Bins, k: int) -> Bins:
+    """The inverse of `halve`, of `k` bins."""
+    out = np.empty((k, halved.shape[1]), np.uint8)
+    out[0::2], out[1::2] = halved & 15, halved[: k // 2] >> 4
+    return out
+
+
+def pack(ring: Bins) -> Bins:
+    """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Empty places are told by `visits`."""
+    flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], HOURS * ring.shape[1] * DAYS) & 15
+    return np.ascontiguousarray(flat[:, 0::2] | (flat[:, 1::2] << 4))
+
+
+def unpack(packed: Bins, tables: int, visits: Bins) -> Bins:
+    """The inverse of `pack`; `visits`, `(HOURS, n)`, says how many places of an hour hold something."""
+    n = len(packed)
+    flat = np.empty((n, HOURS * tables * DAYS), np.uint8)
+    flat[:, 0::2], flat[:, 1::2] = packed & 15, packed >> 4
+    ring = np.moveaxis(flat.reshape(n, HOURS, tables, DAYS), 0, -1).copy()
+    empty = np.arange(DAYS)[None, :, None] >= visits[:, None, :]
+    ring[np.broadcast_to(empty[:, None], ring.shape)] = EMPTY
+    return ring

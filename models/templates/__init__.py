@@ -1,0 +1,1 @@
+"""Log messages to templates: what varies from line to line is masked."""

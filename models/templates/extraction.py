@@ -1,0 +1,77 @@
+"""Log message -> template: what varies from line to line is masked, what is the same stays.
+
+What varies is `<*>`, however much of it comes in a row. A header before the message is cut off. Masking a template gives the same
+template.
+
+A template is a function of the line alone: it knows of no other line, so it is the same in any order, on any shard, on replay,
+and in a file as in the chain; see docs/decisions/0012-templates.md. Words that vary and have no sign of it stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE
+from models.templates.xxhash64 import xxhash64
+
+__all__ = ["masked", "template_id", "template_of"]
+
+# parts of a pattern: escapes, classes, what begins and ends a group, with a possessive quantifier or without
+_PARTS = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]|[a-z]+:))?|\)(?:(?P<many>[*+?]|\{[0-9,]+\})\+)?", re.DOTALL
+)
+
+
+def _compiled(masks: Iterable[tuple[str, str]]) -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(_portable(pattern), re.ASCII), token.replace("$1", r"\1")) for pattern, token in masks]
+
+
+def _portable(pattern: str) -> str:
+    """The same pattern without groups that repeat possessively, which Python before 3.11.5 gets wrong.
+
+    `(?:x){1,9}+` is `(?=(?P<_1>(?:x){1,9}))(?P=_1)`: what is looked ahead for is found once, and never given back.
+    """
+    out: list[str] = []
+    open_at: list[int] = []
+    at = named = 0
+    for part in _PARTS.finditer(pattern):
+        out.append(pattern[at : part.start()])
+        at = part.end()
+        text = part[0]
+        if text.startswith("("):
+            open_at.append(len(out))
+        if text.startswith(")"):
+            begin = open_at.pop()
+            if part["many"] is not None:
+                named += 1
+                out[begin] = f"(?=(?P<_{named}>{out[begin]}"
+                text = f"){part['many']}))(?P=_{named})"
+        out.append(text)
+    return "".join(out) + pattern[at:]
+
+
+_MASKS = _compiled(MASKS)
+
+
+def template_of(message: str) -> str:
+    """The template of a message, at most 1,024 characters: what `pipelines.inputs.masking.template_of` says in Spark."""
+    return _applied(message, _MASKS)
+
+
+def masked(messages: Iterable[str], masks: Sequence[tuple[str, str]]) -> list[str]:
+    """Templates by other masks, to see what each is worth."""
+    compiled = _compiled(masks)
+    return [_applied(message, compiled) for message in messages]
+
+
+def _applied(message: str, masks: list[tuple[re.Pattern[str], str]]) -> str:
+    text = message[:MAX_INPUT]
+    for pattern, token in masks:
+        text = pattern.sub(token, text)
+    return text[:MAX_TEMPLATE].strip(" ")
+
+
+def template_id(template: str) -> str:
+    """16 lower-case hexadecimal digits that name a template: Spark's `xxhash64` of its bytes."""
+    return f"{xxhash64(template.encode()):016x}"

@@ -1,0 +1,155 @@
+r"""Patterns that turn a log message into its template, in order: the larger shape first, because it holds the smaller ones.
+
+They are data: Spark applies them to each line in its own expressions (pipelines/inputs/masking.py), `models.templates.extraction` to a string, and
+both must say the same. So the patterns mean the same in Java and in Python's `re` with `re.ASCII`. `\b` is avoided, which
+Java 17 and Java 25 read differently beside letters that are not ASCII.
+
+Lines are hostile: every quantifier is bounded or possessive, so that time is linear in the message, and no group repeats without
+bound, which would overflow the matcher's stack.
+"""
+
+from __future__ import annotations
+
+from models.templates.log_header import HEADER
+
+__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS"]
+
+# A pattern, what stands for what it matches, and sets of characters (ASCII) of each of which every match, with what it looks
+# ahead to, holds one: where a line lacks one, which a look at its characters tells, there is no need to search it.
+Mask = tuple[str, str, tuple[str, ...]]
+DIGITS = "0123456789"
+
+MAX_INPUT = 2048  # characters of a message that are masked
+MAX_TEMPLATE = 1024  # characters
+
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+_TOP_LEVEL = (
+    "com|net|org|edu|gov|mil|int|info|biz|io|dev|app|cloud|local|internal|lan|localdomain|"
+    "hk|cn|jp|uk|de|fr|nl|ru|br|us|ca|au|eu|kr|tw|es|ch|se|pl"
+)
+_PORT = r"(?::[0-9]{1,5}(?![0-9]))?"
+_UNIT = r"(?:(?: ?(?:[KMGTP]i?B|ns|us|ms|sec|s|min|h)|[KMGT]|%)(?!\w))?"
+_FILE = "log|out|txt|csv|json|xml|html|yaml|yml|conf|cfg|properties|dat|db|tmp|gz|zip|tar|tgz|jar|war|exe|dll|so|rts"
+_NOT_A_USER = (  # what else follows the word "user" or "account" in a sentence
+    "unknown|is|was|are|not|has|had|and|or|in|on|to|at|of|from|for|with|by|via|the|a|an|no|name|names|id|ids|agent|space|mode|"
+    "data|session|sessions|authentication|authorization|login|logout|process|defined|does|did|can|cannot|could|will|must|count|"
+    "list|limit|quota|group|groups|account|accounts|password|info|profile|request|requests|input|code|activity|interface|level|"
+    "permission|permissions|already|locked|created|deleted|added|removed|exists|expired|disabled|service|manager|key|keys"
+)
+
+_FORMS: tuple[Mask, ...] = (
+    (r"(?i)(?<!\w)[a-z][a-z0-9+.-]{1,19}+://[^\s\"'<>()\[\]{},;]++", "<url>", (":", "/")),
+    (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>", ("@", ".")),
+    (
+        r"(?<![\w<>./\\-])(?:[A-Za-z]:)?[/\\](?![0-9]{1,3}\.[0-9]|<)[\w.$@%+~*-]++(?:[/\\][\w.$@%+~*-]*+){0,200}+"
+        r"(?:[:=,&?][\w.$@%+~*:=,&?/\\-]{0,999}[\w/\\=*])?",
+        "<path>",
+        ("/\\",),
+    ),
+    # one pattern for all that begins a word: a pass over the line is what costs
+    (
+        rf"(?i)(?<!\w)(?=[0-9a-fjmnostw])(?:"
+        rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{{0,6}},? )?{_MONTH}[a-z]{{0,6}} [ 0-9]?[0-9],? {_CLOCK}(?: [0-9]{{4}})?(?!\w)"
+        r"|[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}(?:[T -][0-9]{2}[:.][0-9]{2}(?:[:.][0-9]{2}(?:[.,][0-9]{1,9})?)?"
+        r"(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2})(?!\w))?)?"
+        rf"|[0-9]{{1,2}}[-/](?:{_MONTH}|[0-9]{{2}})[-/][0-9]{{4}}(?:[: ]{_CLOCK}(?: [+-][0-9]{{4}})?)?(?!\w)"
+        r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?!\w)|(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?!\w))",
+        "<id>",  # a time, a UUID, the address of a network card
+        ("-/.:",),
+    ),
+)
+
+_ADDRESSES: tuple[Mask, ...] = (
+    (
+        r"(?i)(?<![\w:.])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}|::1)(?![\w:])",
+        "<ip>",
+        (":",),
+    ),
+    (
+        rf"(?<![\w.<>@-])(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}+(?:\.[A-Za-z0-9-]{{1,63}}+){{0,8}}?\.(?:{_TOP_LEVEL})"
+        rf"(?![\w.(<>-]){_PORT}|(?=[0-9.-]{{0,80}}+[a-z])[a-z0-9][a-z0-9-]{{0,62}}+(?:\.[a-z0-9-]{{1,63}}+){{1,9}}+:[0-9]{{1,5}}(?!\w)(?!\.[0-9]))",
+        "<ip>",
+        (".",),
+    ),
+    (
+        rf"(?<![\w.])[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}(?:/[0-9]{{1,2}}(?!\w))?{_PORT}(?![\w]|\.[0-9])",
+        "<ip>",
+        (".", DIGITS),
+    ),
+    (r"(?<![\w:.])[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?![\w:]|\.[0-9])", "<ts>", (":", DIGITS)),
+    (r"<ip> \([^()\s]{0,255}+\)", "<ip>", ("<", "(")),  # an address and its name
+)
+
+_NAMES: tuple[Mask, ...] = (
+    (
+        r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{1,512}+'(?![\w'])",
+        "<str>",
+        ("\"'",),
+    ),
+    # relative paths and files: "./a", "a/b/c", "a.log"
+    (
+        r"(?<![\w<>./\\-])(?:(?:\.{1,2}|~)(?:/[\w.@%+~*-]++){1,64}+|[\w.-]{1,64}+(?:/[\w.@%+~*-]++){2,64}+)",
+        "<path>",
+        ("/",),
+    ),
+    (rf"(?<![\w.<>/\\-])[\w-][\w.+-]{{0,80}}?\.(?:{_FILE})(?:\.[0-9]{{1,9}})?(?![\w(/]|[.-]\w)", "<path>", (".",)),
+    # "com.example.Thing", with what an application of it is called; but what went wrong is what a line is about
+    (
+        r"(?<![\w.$@-])(?![\w.$-]{1,200}(?:Exception|Error)(?!\w))[A-Za-z_][\w$-]*+(?:\.[A-Za-z_$][\w$-]*+){2,12}"
+        r"(?:/[\w.$-]*+)?(?![\w(@]|\.\w)",
+        "<name>",
+        (".",),
+    ),
+)
+
+_NUMBERS: tuple[Mask, ...] = (
+    # hexadecimal: 0x..., or both digits and letters, or eight letters
+    (
+        r"(?i)(?<!\w)(?=[0-9a-f])(?:0x[0-9a-f]{1,32}|(?=[0-9a-f]{0,128}[0-9])(?=[0-9]{0,128}[a-f])[0-9a-f]{6,128}|[a-f]{8})(?!\w)",
+        "<num>",
+        ("0123456789abcdefABCDEF",),
+    ),
+    (
+        r"(?:(?<![A-Za-z0-9.>)-])[-+])?[0-9]++(?:[.,][0-9]++){0,40}+(?:[eE][-+]?[0-9]{1,3}(?!\w))?" + _UNIT,
+        "<num>",
+        (DIGITS,),
+    ),
+)
+
+_WORDS: tuple[Mask, ...] = (
+    (r"(?i)(?<!\w)(for|user) [\w.@$<>-]{1,64}+ (?=from <ip>)", "$1 <user> ", ("<", " ")),
+    (
+        rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+(?=[,.;:)]?(?:$| ))",
+        "$1 <user>",
+        ("uU", " "),
+    ),
+)
+
+_TOKEN = "<[a-z]{2,5}>"
+_GLUE = r"(?:[\w-]|\.(?!\.))"  # a word goes with the token in it: "blk_<num>"; not a row of dots before it
+
+# What kind of thing varies is not certain (an id may have only digits), nor how many there are: a run of them is one `<*>`
+_PLACES: tuple[Mask, ...] = (
+    (rf"(?:(?<![\w.-]){_GLUE}{{1,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+", "<*>", ("<",)),
+    (
+        r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]",
+        "",
+        (" ", "([{"),
+    ),  # "12 bytes (0.1 KB)": said once more, or empty
+    (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>", ("*",)),
+    (r"\s++", " ", ()),
+)
+
+_ALL: tuple[Mask, ...] = (
+    (HEADER, "", (DIGITS + ":",)),
+    *_FORMS,
+    *_ADDRESSES,
+    *_NAMES,
+    *_NUMBERS,
+    *_WORDS,
+    *_PLACES,
+)
+
+MASKS: tuple[tuple[str, str], ...] = tuple((pattern, token) for pattern, token, _ in _ALL)
+NEEDS: tuple[tuple[str, ...], ...] = tuple(needs for *_, needs in _ALL)

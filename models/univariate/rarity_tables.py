@@ -1,0 +1,149 @@
+"""How surprising the univariate model's members have been, ready to be asked; see `rarity`. Hours and blocks end here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.core.windows import Floats
+from models.stats import rarity
+from models.stats.rarity import Bins, Ints
+from models.univariate import features, weekly
+from models.univariate.features import DAY, HOUR, MS
+from models.univariate.parameters import UnivariateParameters
+from models.univariate.univariate_state import DIRECTED, EVER, TABLES, WELL, UnivariateState
+
+Hot = dict[str, NDArray[Any]]
+LEAST_LEARNT = 0.2  # rows of an hour, by what they count, whose mean says something
+
+
+def hours(ms: Floats) -> Ints:
+    """Hours since 1970."""
+    return np.floor(ms / (MS * HOUR)).astype(np.int64)
+
+
+class Tables:
+    """The rarity tables of a state, ready to be read; follows from the state, so it is not stored."""
+
+    def __init__(self, state: UnivariateState, parameters: UnivariateParameters) -> None:
+        self._state, self._p = state, parameters
+        self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
+        self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
+        self._layout = -1
+        # what the level of each series differs by now, as it is this hour of the week
+        self.of_week: Floats = np.zeros(0)
+
+    def turn(self, s: Hot, index: Ints, now: Floats) -> Ints:
+        """End the hours that are over; answers the places of their series in `index`."""
+        state = self._state
+        if self._layout != state.layout:
+            self._layout = state.layout
+            everything = np.arange(state.series)
+            self._table, self._prior = self._read(everything, hours(state.hot["time"][0]))
+            self._well, self._well_prior = self._read_well(everything)
+            self.of_week = weekly.offsets(state.cold, everything, hours(state.hot["time"][0]))
+        hour, before = hours(now), hours(s["time"])
+        turned = np.flatnonzero((hour != before) | (s["rows"] == 0))
+        if len(turned):
+            self._end_hours(s, index, turned, (before, hour))
+            rows = index[turned]
+            self._table[:, :, rows], self._prior[rows] = self._read(rows, hour[turned])
+            self.of_week[rows] = weekly.offsets(state.cold, rows, hour[turned])
+            state.cold_changed = True
+        return turned
+
+    def read_again(self, rows: Ints) -> None:
+        """The state of these series is another one than it was."""
+        if self._layout == self._state.layout:  # else everything is read with the next window
+            self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
+            self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+            self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
+
+    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> Ints:
+        """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
+        what lasts over the turn of an hour is one event, and no precedent for itself. Answers those whose block has ended."""
+        p = self._p
+        lasted = s["block_rows"][turned] * s["interval"][turned].astype(np.float64)
+        over = ~loud | (lasted >= HOUR * p.longest_block_hours)
+        chosen = over & (s["block_rows"][turned] >= p.block_rows)
+        ended, lasted = turned[chosen], lasted[chosen]
+        if not len(ended):
+            return ended
+        rows, cold = index[ended], self._state.cold
+        keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
+        number = cold["blocks"][0, rows].astype(np.int64)
+        rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
+        well = s["well_most"][:, ended]
+        rarity.add_block(cold["well_counts"], well, rows, number, keep, cold["well_before"][:, rows])
+        cold["well_before"][:, rows] = well
+        s["block_most"][:, ended] = 0
+        s["well_most"][:, ended] = 0
+        s["block_rows"][ended] = 0
+        cold["blocks"][0, rows] += np.uint32(1)
+        self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(s["time"][ended]))
+        self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+        return ended
+
+    def _end_hours(self, s: Hot, index: Ints, turned: Ints, hour: tuple[Ints, Ints]) -> None:
+        rows, cold, (before, begun) = index[turned], self._state.cold, hour
+        old = turned[s["rows"][turned] > 0]
+        if len(old):
+            at, was = index[old], before[old] % rarity.HOURS
+            weekly.learn(cold, at, self._residual(s, at, old, was), before[old], begun[old])
+            rarity.add_visit(cold["ring"], s["hour_most"][:, old], at, was)
+            cold["rhythm"][was, at] = s["hour_mean"][old]
+            cold["rhythm_weight"][was, at] = s["hour_weight"][old].astype(np.float16)
+        s["hour_most"][:, turned] = 0
+        phase = begun[turned] % rarity.HOURS
+        s["hour_mean"][turned], s["hour_weight"][turned] = self._level(rows, phase)
+
+    def _level(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+        """The mean and the weight that an hour of the day begins with, `(rows,)`: a day has passed since its last row."""
+        keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
+        cold = self._state.cold
+        return cold["rhythm"][hour, rows], cold["rhythm_weight"][hour, rows].astype(np.float32) * keep
+
+    def _residual(self, s: Hot, rows: Ints, old: Ints, hour: Ints) -> Floats:
+        """The mean of the hour that is over minus what was usual at this hour of the day, `(old,)`; NaN where it is not known."""
+        p = self._p
+        before, weight = (column.astype(np.float64) for column in self._level(rows, hour))
+        overall = s["overall"][old] - self._state.cold["origin"][0, rows]
+        usual = features.usual_at_hour(before, weight, overall, p)
+        after, learnt = s["hour_mean"][old].astype(np.float64), s["hour_weight"][old] - weight
+        known = (learnt > LEAST_LEARNT) & (s["rows"][old] * s["interval"][old].astype(np.float64) >= DAY * p.trust_days)
+        mean = before + (after - before) * (weight + learnt) / np.where(known, learnt, 1.0)
+        return np.where(known, mean - usual, np.nan)
+
+    def _read(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+        p, cold = self._p, self._state.cold
+        ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
+        return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
+
+    def _read_well(self, rows: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+        p = self._p
+        none = np.full((WELL, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
+        return rarity.lookup(self._state.cold["well_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
+
+    def rare(self, surprise: Floats, down: NDArray[np.bool_], index: Ints) -> tuple[Floats, Floats]:
+        """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
+        which = np.where(down, self._flip, np.arange(EVER)[:, None])
+        chosen = list(DIRECTED)
+        opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
+        return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
+
+    def rare_well(self, surprise: Floats, index: Ints) -> Floats:
+        """The same of the healthy state, in either direction."""
+        at = np.arange(WELL)[:, None], index
+        return rarity.rarity(self._well, self._well_prior, surprise, at, ([], index), self._weighing)[0]
+
+    def note(self, s: Hot, surprise: Floats, down: NDArray[np.bool_]) -> None:
+        """The greatest surprises of the block and of the hour."""
+        found: Bins = np.zeros((TABLES, surprise.shape[1]), np.uint8)
+        found[:EVER] = rarity.bins(surprise)
+        for member, table in DIRECTED.items():
+            found[table] = np.where(down[member], found[member], 0)
+            found[member] = np.where(down[member], 0, found[member])
+        s["block_most"] = np.maximum(s["block_most"], found)
+        s["hour_most"] = np.maximum(s["hour_most"], found)

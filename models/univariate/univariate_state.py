@@ -1,0 +1,247 @@
+"""What the univariate model keeps of each series: a hot part that every window changes, and a cold part.
+
+Arrays have the series in the last axis. The cold part changes when an hour of the series ends; it is
+quantised in memory too, so a state that was dumped and loaded goes on to the bit. Bytes a series: see `test_univariate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models.core.store import part, read_part
+from models.stats import calibration_drift, normal_gamma, per_series_calibration, rarity
+from models.univariate import weekly
+
+MEMBERS = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
+LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM, LOCAL, WITHIN = range(len(MEMBERS))
+HEALTHY = (LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM)  # members that the healthy state has a memory of
+DIRECTED = {LOG_LEVEL: 7, FAST: 8, RHYTHM: 9}  # member -> its table of downward surprises; others have one for both
+TABLES = len(MEMBERS) + len(DIRECTED)
+EVER, WELL = len(MEMBERS), len(HEALTHY)
+
+# name -> (type, length); hot columns, in the order in which they are dumped
+HOT: dict[str, tuple[str, int]] = {
+    "time": ("f8", 1),  # ms: the last row
+    "previous": ("f8", 1),  # the last value
+    "fast": ("f8", 1),  # the fast mean
+    "overall": ("f8", 1),  # the long-run mean
+    "mean": ("f8", EVER),
+    "well_mean": ("f8", WELL + 1),  # of HEALTHY, then of the value itself
+    "sums": ("f4", EVER),
+    "well_sums": ("f4", WELL + 1),
+    "weight": ("f4", 1),
+    "within_weight": ("f4", 1),
+    "well_weight": ("f4", WELL + 1),
+    "fast_weight": ("f4", 1),
+    "rough": ("f4", 1),  # decayed sums: of absolute steps, rhythm residuals; long: absolute steps and values
+    "residual": ("f4", 1),
+    "rough_weight": ("f4", 1),
+    "long_step": ("f4", 1),
+    "long_size": ("f4", 1),
+    "long_weight": ("f4", 1),
+    "overall_weight": ("f4", 1),
+    "quantum": ("f4", 1),  # the least step between values; 0 before the first one, negative before the second
+    "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
+    "hour_weight": ("f4", 1),
+    "interval": ("f4", 1),  # seconds between rows, typically
+    "levels": ("f4", len(per_series_calibration.CHANCES)),  # nats that answers exceed with these chances
+    "tail": ("f4", 2),  # excesses over the last level, and their sum
+    "excesses": ("u1", 1),  # of the hour, and half of those before
+    "block_chance": ("f4", 1),  # sum of the block's probabilities
+    "rows": ("u4", 1),
+    "block_rows": ("u2", 1),
+    "block_most": ("u1", TABLES),
+    "hour_most": ("u1", TABLES),
+    "well_most": ("u1", WELL),
+}
+COLD: dict[str, tuple[str, tuple[int, ...]]] = {
+    "blocks": ("u4", (1,)),  # that have ended
+    "checked": ("f2", (3,)),  # whether the model is off: see `model_off`
+    "origin": ("f8", (1,)),  # the first value, that levels of hours are relative to
+    "counts": ("f2", (TABLES, rarity.BINS)),
+    "well_counts": ("f2", (WELL, rarity.BINS)),
+    "well_before": ("u1", (WELL,)),  # bins of the last block
+    "ring": ("u1", (rarity.HOURS, TABLES, rarity.DAYS)),
+    "rhythm": ("f4", (rarity.HOURS,)),
+    "rhythm_weight": ("f2", (rarity.HOURS,)),
+    "week": ("u2", (weekly.SLOTS,)),  # what slots of the week differ by from hours of the day: see `week`
+    "week_fit": ("f4", (3,)),
+    "week_now": ("f4", (2,)),
+}
+COUNTS = {"counts": TABLES, "well_counts": WELL}
+MOST = {"block_most": TABLES, "hour_most": TABLES, "well_most": WELL}  # bins, of which a dump has two in a byte
+# Members whose means stand where the values do, which may be far from 0 and close together. Means of others are single.
+PRECISE = {"mean": [LOG_LEVEL, FAST], "well_mean": [LOG_LEVEL, FAST, WELL]}
+SINGLE = {name: [m for m in range(HOT[name][1]) if m not in precise] for name, precise in PRECISE.items()}
+# What a part has of each series, by column: a type and how many numbers. The ring is packed, `visits` tells its empty places.
+PARTS: dict[str, dict[str, tuple[str, int]]] = {
+    "hot": {
+        **{name: column for name, column in HOT.items() if name not in MOST and name not in PRECISE},
+        **{name: ("f8", len(members)) for name, members in PRECISE.items()},
+        **{f"single_{name}": ("f4", len(members)) for name, members in SINGLE.items()},
+        "most": ("u1", (sum(MOST.values()) + 1) // 2),
+    },
+    "cold": {
+        **{name: (kind, prod(shape)) for name, (kind, shape) in COLD.items() if name not in (*COUNTS, "ring")},
+        "counted": ("f2", 1),  # blocks: all of them are in the first bin
+        **{name: ("f2", tables * (rarity.BINS - 1)) for name, tables in COUNTS.items()},
+        "ring": ("u1", rarity.HOURS * TABLES * rarity.DAYS // 2),
+        "visits": ("u1", rarity.HOURS // 2),
+    },
+}
+Array = NDArray[Any]
+
+
+class UnivariateState:
+    """The arrays of `HOT` and `COLD` for a number of series, by name, the series in the last axis.
+
+    `layout` counts how often series have come or gone, `cold_changed` says whether the cold part is another one than when
+    it was dumped last.
+    """
+
+    def __init__(self, series: int = 0) -> None:
+        self.series, self.layout, self.cold_changed = series, 0, True
+        self.hot: dict[str, Array] = {k: np.zeros((size, series), kind) for k, (kind, size) in HOT.items()}
+        self.cold: dict[str, Array] = {k: np.zeros((*shape, series), kind) for k, (kind, shape) in COLD.items()}
+        self.cold["ring"].fill(rarity.EMPTY)
+        self.cold["week"].fill(weekly.UNSEEN)
+
+    def grow(self, series: int) -> None:
+        """Room for so many series; new ones know nothing."""
+        if series < self.series:
+            msg = f"{series} series; wanted at least {self.series}, as series keep their rows"
+            raise ValueError(msg)
+        if series == self.series:
+            return
+        fresh = UnivariateState(series - self.series)
+        for mine, theirs in ((self.hot, fresh.hot), (self.cold, fresh.cold)):
+            for name, array in mine.items():
+                mine[name] = np.concatenate([array, theirs[name]], axis=-1)
+        self._rearranged(series)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Forget all series but those of `rows`, which move up in this order."""
+        for arrays in (self.hot, self.cold):
+            for name, array in arrays.items():
+                arrays[name] = array[..., rows].copy()
+        self._rearranged(len(rows))
+
+    def copied(self, rows: NDArray[np.int64]) -> dict[str, Array]:
+        """All that is known of some series, to be put back."""
+        return {name: array[..., rows].copy() for name, array in (self.hot | self.cold).items()}
+
+    def put_back(self, rows: NDArray[np.int64], copied: Mapping[str, Array]) -> None:
+        """Forget what these series have learnt since they were copied.
+
+        What has been made of the state and is not in it has to be made again: see `Tables.read_again`.
+        """
+        for name, array in (self.hot | self.cold).items():
+            array[..., rows] = copied[name]
+        self.cold_changed = True
+
+    def forget(self, rows: NDArray[np.int64]) -> None:
+        """These series know nothing, as new ones do."""
+        self.put_back(rows, UnivariateState(len(rows)).copied(np.arange(len(rows))))
+        self._rearranged(self.series)
+
+    def _rearranged(self, series: int) -> None:
+        self.series, self.cold_changed = series, True
+        self.layout += 1
+
+    def dump(self, *, only_changed: bool = False) -> dict[str, bytes]:
+        """Parts by name, each an Arrow batch with a row a series; with `only_changed`, `cold` only if it has changed."""
+        most = rarity.halve(np.concatenate([self.hot[name] for name in MOST]))
+        means = {name: self.hot[name][members] for name, members in PRECISE.items()}
+        means |= {f"single_{name}": self.hot[name][members] for name, members in SINGLE.items()}
+        parts = {"hot": part_of("hot", {**self.hot, **means, "most": most})}
+        if self.cold_changed or not only_changed:
+            ring = self.cold["ring"]
+            visits = (ring[:, 0] != rarity.EMPTY).sum(axis=1).astype(np.uint8)
+            packed = {"ring": rarity.pack(ring).T, "visits": rarity.halve(visits), "counted": self.cold["counts"][0, 0]}
+            packed |= {name: self.cold[name][:, 1:] for name in COUNTS}
+            parts["cold"] = part_of("cold", {**self.cold, **packed})
+        self.cold_changed = False
+        return parts
+
+    @classmethod
+    def load(cls, parts: Mapping[str, bytes]) -> UnivariateState:
+        """The inverse of `dump`. Raises ValueError for other columns or another format."""
+        state = cls()
+        hot, about = read_part(parts["hot"])
+        cold, about_cold = read_part(parts["cold"])
+        for name, found in (("hot", about.get("columns")), ("cold", about_cold.get("columns"))):
+            wanted = list(PARTS[name])
+            if found != wanted:
+                msg = f"univariate state has columns {found}; wanted {wanted}"
+                raise ValueError(msg)
+        apart = {*MOST, *PRECISE}
+        state.hot = {k: _array(hot[k], (size,), kind) for k, (kind, size) in HOT.items() if k not in apart}
+        state._load_means(hot)
+        state._load_most(_array(hot["most"], (PARTS["hot"]["most"][1],), "u1"))
+        state.series, state.cold_changed = state.hot["time"].shape[-1], False
+        state._load_cold(cold)
+        return state
+
+    def _load_cold(self, cold: Mapping[str, pa.Array]) -> None:
+        visits, packed = (_array(cold[name], (PARTS["cold"][name][1],), "u1") for name in ("visits", "ring"))
+        others = {name: shape for name, (_, shape) in COLD.items() if name not in (*COUNTS, "ring")}
+        self.cold = {name: _array(cold[name], shape, COLD[name][0]) for name, shape in others.items()}
+        first = _array(cold["counted"], (1, 1), "f2")
+        for name, tables in COUNTS.items():
+            rest = _array(cold[name], (tables, rarity.BINS - 1), "f2")
+            self.cold[name] = np.concatenate([np.broadcast_to(first, (tables, 1, self.series)), rest], axis=1)
+        visits = rarity.double(visits, rarity.HOURS)
+        self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), TABLES, visits)
+
+    def _load_means(self, hot: Mapping[str, pa.Array]) -> None:
+        for name, members in PRECISE.items():
+            precise = _array(hot[name], (len(members),), "f8")
+            self.hot[name] = np.empty((HOT[name][1], precise.shape[-1]))
+            self.hot[name][members] = precise
+            self.hot[name][SINGLE[name]] = _array(hot[f"single_{name}"], (len(SINGLE[name]),), "f4")
+
+    def _load_most(self, halved: NDArray[np.uint8]) -> None:
+        bins, at = rarity.double(halved, sum(MOST.values())), 0
+        for name, size in MOST.items():
+            self.hot[name] = bins[at : at + size].copy()
+            at += size
+
+    def believes(self, row: int) -> dict[str, Any]:
+        """The numbers of a series by name, and of every member its `mean` and `spread`, ever and when it is healthy."""
+        hot = self.hot
+        found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
+        healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
+        checked = self.cold["checked"][:, [row]]
+        found["weekly_share"] = float(weekly.share(self.cold["week_fit"][:, [row]])[0])
+        found["model_off"] = bool(calibration_drift.is_off(checked)[0])
+        found["too_sure_nats"], found["too_wary_nats"] = checked[: calibration_drift.VARIANCE, 0].tolist()
+        for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):
+            mean, sums, weight = (hot[f"{prefix}{name}"][:, row] for name in ("mean", "sums", "weight"))
+            weights = np.broadcast_to(weight, mean.shape).copy()
+            if not prefix:
+                weights[WITHIN] = found["within_weight"]
+            spread = np.sqrt(sums / np.maximum(weights, normal_gamma.TINY))
+            columns = zip(names, mean.tolist(), spread.tolist(), strict=True)
+            found[title] = {name: {"mean": centre, "spread": width} for name, centre, width in columns}
+        return found
+
+
+def part_of(name: str, arrays: Mapping[str, Array]) -> bytes:
+    """A part from arrays, `(..., series)`: a row a series, a list of fixed size where a column has several numbers."""
+    columns = {}
+    for column, (kind, size) in PARTS[name].items():
+        flat = pa.array(np.ascontiguousarray(np.moveaxis(arrays[column], -1, 0)).ravel().astype(kind, copy=False))
+        columns[column] = flat if size == 1 else pa.FixedSizeListArray.from_arrays(flat, size)
+    return part(columns, {"columns": list(columns)})
+
+
+def _array(column: pa.Array, shape: tuple[int, ...], kind: str) -> Array:
+    values = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+    flat = values.to_numpy(zero_copy_only=False).astype(kind)
+    return np.ascontiguousarray(np.moveaxis(flat.reshape(-1, *shape), 0, -1))

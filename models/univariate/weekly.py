@@ -1,0 +1,99 @@
+"""The weekly rhythm: what an hour's level differs by, on this day of the week, from what is usual at this hour of the day.
+
+A week has 28 slots of six hours. Each time a slot is over, the mean v of its hours' residuals against the daily rhythm is held against
+what the slot had in the weeks before, o, and then learnt:
+
+    F0 = d F0 + v^2        F1 = d F1 + (v - o)^2        n = d n + 1        o += a (v - o)        d = 2^(-1 / 112), four weeks
+
+F1 / F0 is what is left of the variance of residuals when the week is known, by predictions that were made a week ahead. So the evidence
+decides how much of o is believed,
+
+    g = max(0, 1 - (1 + p / n) F1 / F0)
+
+a coefficient of determination that has to show itself first: nothing is believed before a whole week has been foretold, a series
+without a weekly rhythm has g = 0, and one whose weeks are alike comes close to 1 from its third week on. Between the middles of slots
+the offset g o goes in a straight line. One event is no rhythm: v is bounded by three times the root of F0 / n. It fails for what comes
+back every other week, or on a day of the month.
+
+    week            (SLOTS, n) uint16: o, the upper half of a single's bits (8 bits of mantissa), UNSEEN where there has been no visit
+    week_fit        (3, n) float32: F0, F1, n
+    week_now        (2, n) float32: sum and number of the residuals of the slot that is now
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.core.windows import Floats
+
+HOURS_A_WEEK, HOURS_A_SLOT = 168, 6
+SLOTS = HOURS_A_WEEK // HOURS_A_SLOT
+UNSEEN = 0x7FC0  # not a number
+GAIN = 0.3  # of a slot: the last three weeks or so
+KEPT = 2.0 ** (-1 / (4 * SLOTS))
+PRIOR_VISITS = 7.0
+LEAST_VISITS = 25.0  # what is left of a week's 28 when it is over
+BOUND, BOUND_FROM = 3.0, 7.0  # roots of F0 / n, from so many visits on
+
+Ints = NDArray[np.int64]
+Cold = Mapping[str, NDArray[Any]]
+
+
+def halves(values: Floats) -> NDArray[np.uint16]:
+    """Numbers as the upper half of a single's bits, rounded."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    return np.where(np.isnan(values), UNSEEN, (bits + np.uint32(0x8000)) >> np.uint32(16)).astype(np.uint16)
+
+
+def singles(halved: NDArray[np.uint16]) -> Floats:
+    """The inverse of `halves`, NaN for `UNSEEN`."""
+    return (halved.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+
+def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> None:
+    """The hours `was` of some series (since 1970) are over, with a mean residual each, NaN for one that is not known.
+
+    `now` are the hours that begin. All are `(rows,)`; learns in place.
+    """
+    there = np.isfinite(residual)
+    added = np.stack([np.where(there, residual, 0.0), there])
+    cold["week_now"][:, rows] = cold["week_now"][:, rows] + added.astype(np.float32)
+    over = np.flatnonzero((was // HOURS_A_SLOT != now // HOURS_A_SLOT) & (cold["week_now"][1, rows] > 0))
+    if not len(over):
+        return
+    at, slot = rows[over], was[over] % HOURS_A_WEEK // HOURS_A_SLOT
+    total, number = cold["week_now"][:, at].astype(np.float64)
+    cold["week_now"][:, at] = 0.0
+    plain, _, visits = cold["week_fit"][:, at].astype(np.float64)
+    bound = np.where(visits >= BOUND_FROM, BOUND * np.sqrt(plain / np.maximum(visits, 1.0)), np.inf)
+    visit = np.clip(total / number, -bound, bound)
+    before = singles(cold["week"][slot, at])
+    known = ~np.isnan(before)
+    error = np.where(known, visit - before, 0.0)
+    seen = np.stack([np.where(known, visit, 0.0) ** 2, error**2, known])
+    cold["week_fit"][:, at] = (cold["week_fit"][:, at] * np.where(known, KEPT, 1.0) + seen).astype(np.float32)
+    cold["week"][slot, at] = halves(np.where(known, before + GAIN * error, visit))
+
+
+def share(fit: NDArray[np.float32]) -> Floats:
+    """How much of the week's offsets is believed, 0 to 1, of `week_fit` `(3, n)`."""
+    plain, fitted, visits = fit.astype(np.float64)
+    left = np.divide(fitted, plain, out=np.ones_like(plain), where=plain > 0)
+    out: Floats = np.maximum(1 - (1 + PRIOR_VISITS / np.maximum(visits, 1e-9)) * left, 0.0)
+    return np.where(visits > LEAST_VISITS, out, 0.0)
+
+
+def offsets(cold: Cold, rows: Ints, hour: Ints) -> Floats:
+    """What the level of these series differs by in an hour (since 1970), in their unit, `(rows,)`."""
+    out = share(cold["week_fit"][:, rows])
+    some = np.flatnonzero(out > 0)
+    if len(some):
+        place = ((hour[some] % HOURS_A_WEEK + 0.5) / HOURS_A_SLOT - 0.5) % SLOTS
+        first = place.astype(np.int64)
+        before, after = (np.nan_to_num(singles(cold["week"][at % SLOTS, rows[some]])) for at in (first, first + 1))
+        out[some] *= before + (place - first) * (after - before)
+    return out

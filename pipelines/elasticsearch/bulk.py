@@ -1,0 +1,363 @@
+"""Writes documents to Elasticsearch in bulk, so that nothing is lost and repeats do no harm.
+
+Tasks send their partition's lines side by side, straight from Arrow's buffers. A task that gets no further for
+`patience_seconds` gives up; the driver then waits until the cluster answers and has the batch done again: ids and
+versions make that harmless. Documents that the cluster refuses for good are handed back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import structlog
+from elastic_transport import TransportError
+from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.errors import ServiceUnavailable
+
+log = structlog.get_logger()
+
+Stopping = Callable[[float], bool]
+Rows = NDArray[np.int64]
+WHENCE = ("topic", "partition", "offset", "timestamp")
+
+ROW = (
+    "kind string, count long, topic string, partition int, offset long, timestamp long, document string, reason string"
+)
+ROW_SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("count", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("document", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+
+WRITTEN = (200, 201)
+CONFLICT = 409  # it is there already, the same or a newer one
+# Errors with status 400 that are the cluster's, not the document's: too many shards, a closed index.
+TROUBLE = ("validation_exception", "index_closed_exception", "process_cluster_event_timeout_exception")
+ANSWER_PARTS = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """How to reach Elasticsearch. Secrets are left out of `repr`."""
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
+    ca_certs: str | None = None
+    timeout_seconds: float = 60.0
+
+    def connect(self) -> Elasticsearch:
+        """A client that never retries by itself: who waits, and for how long, is decided here."""
+        options: dict[str, Any] = {}
+        if self.api_key:
+            options["api_key"] = self.api_key
+        elif self.username:
+            options["basic_auth"] = (self.username, self.password or "")
+        if self.ca_certs:
+            options["ca_certs"] = self.ca_certs
+        return Elasticsearch(self.url, request_timeout=self.timeout_seconds, max_retries=0, **options)
+
+
+@dataclass(frozen=True)
+class BulkParameters:
+    """How to send.
+
+    `chunk_bytes`, `chunk_documents`  the most that one request holds; a larger document goes alone.
+    `patience_seconds`                how long a task tries without getting further before it gives up.
+    `first_delay_seconds`             the first pause after an overload; it doubles up to `longest_delay_seconds`.
+    `report_seconds`                  how often waiting for the cluster is logged.
+    """
+
+    chunk_bytes: int = 5 * 2**20
+    chunk_documents: int = 5_000
+    patience_seconds: float = 5.0
+    first_delay_seconds: float = 0.1
+    longest_delay_seconds: float = 5.0
+    report_seconds: float = 5.0
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A document that the cluster will never take, whence its record came, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    document: str
+    reason: str
+
+
+@dataclass
+class Outcome:
+    """What became of documents: `written`, `settled` (there already, or newer), `refused`, and how many `retries`.
+
+    `unfinished` says why a task gave up, empty if none did.
+    """
+
+    written: int = 0
+    settled: int = 0
+    retries: int = 0
+    refused: list[Refused] = field(default_factory=list)
+    unfinished: str = ""
+
+
+# --- in a task ---------------------------------------------------------------------------------------------------
+
+
+def with_lines(found: DataFrame) -> DataFrame:
+    """Put the two lines of the bulk format beside each document: `line`, each ended by a newline."""
+    once = F.to_json(F.struct(F.struct(F.col("index").alias("_index"), F.col("id").alias("_id")).alias("create")))
+    versioned = F.struct(
+        F.col("index").alias("_index"),
+        F.col("id").alias("_id"),
+        F.col("version").alias("version"),
+        F.lit("external_gte").alias("version_type"),
+    )
+    action = F.when(F.col("version").isNull(), once).otherwise(F.to_json(F.struct(versioned.alias("index"))))
+    return found.select(
+        F.concat(action, F.lit("\n"), F.col("document"), F.lit("\n")).alias("line"),
+        "problem",
+        "topic",
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp"),
+    )
+
+
+def chunks(sizes: NDArray[np.int64], parameters: BulkParameters) -> Iterator[tuple[int, int]]:
+    """Cut rows of these sizes (bytes, shape `(n_rows,)`) into runs that fit into a request."""
+    ends = np.cumsum(sizes)
+    start, before = 0, 0
+    while start < len(sizes):
+        fits = int(np.searchsorted(ends, before + parameters.chunk_bytes, side="right"))
+        stop = min(max(fits, start + 1), start + parameters.chunk_documents)
+        yield start, stop
+        start, before = stop, int(ends[stop - 1])
+
+
+def send(batch: pa.RecordBatch, client: Elasticsearch, parameters: BulkParameters) -> Outcome:
+    """Send the lines of a batch (columns of `with_lines`), chunk by chunk. Rows with a problem are refused unsent."""
+    if not len(batch):
+        return Outcome()
+    sending = _Sending(batch, client, parameters)
+    sending.run()
+    return sending.outcome
+
+
+class _Sending:
+    """A batch on its way. Rows are numbered from 0; sets of them are arrays of shape `(n,)`, ascending."""
+
+    def __init__(self, batch: pa.RecordBatch, client: Elasticsearch, parameters: BulkParameters) -> None:
+        self.outcome = Outcome()
+        self._batch, self._parameters = batch, parameters
+        self._client = client
+        self._lines = batch.column("line").cast(pa.large_binary())
+
+    def run(self) -> None:
+        """Send everything, unless patience ends."""
+        problems = self._batch.column("problem")
+        sound = problems.is_null().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(~sound).tolist():
+            self._refuse(row, problems[row].as_py())
+        for start, stop in chunks(np.diff(offsets_of(self._lines)), self._parameters):
+            self._send(np.arange(start, stop)[sound[start:stop]])
+            if self.outcome.unfinished:
+                break
+
+    def _send(self, rows: Rows) -> None:
+        """Send rows until each is settled or refused, or patience ends."""
+        first, patience = self._parameters.first_delay_seconds, self._parameters.patience_seconds
+        delay, deadline = first, time.monotonic() + patience
+        while len(rows):
+            left, why = self._attempt(rows)
+            if len(left) < len(rows):
+                delay, deadline = first, time.monotonic() + patience
+            elif time.monotonic() + delay > deadline:
+                self.outcome.unfinished = why
+                return
+            rows = left
+            if len(rows):
+                self.outcome.retries += 1
+                time.sleep(delay)
+                delay = min(2 * delay, self._parameters.longest_delay_seconds)
+
+    def _attempt(self, rows: Rows) -> tuple[Rows, str]:
+        """Send rows once; answer those that have to be sent again, and why."""
+        # The client passes bytes on as they are, whatever its annotations say.
+        body: Any = [body_of(self._lines, rows)]
+        try:
+            answer = self._client.bulk(operations=body, filter_path=ANSWER_PARTS)
+        except UnsupportedProductError:
+            raise
+        except ApiError as error:
+            return self._halves(rows) if error.status_code == 413 else (rows, f"answers {error.status_code}")
+        except TransportError as error:
+            return rows, f"does not answer ({type(error).__name__})"
+        if not answer["errors"]:
+            self.outcome.written += len(rows)
+            return rows[:0], ""
+        return self._sort_out(rows, [next(iter(item.values())) for item in answer["items"]])
+
+    def _sort_out(self, rows: Rows, results: list[dict[str, Any]]) -> tuple[Rows, str]:
+        """Count what was written, refuse what is at fault, answer what has to be sent again, and why."""
+        again, why = [], ""
+        for row, result in zip(rows.tolist(), results, strict=True):
+            status, error = result["status"], result.get("error", {})
+            if status == CONFLICT:
+                self.outcome.settled += 1
+            elif status in WRITTEN:
+                self.outcome.written += 1
+            elif is_for_good(status, error):
+                self._refuse(row, reason_of(status, error))
+            else:
+                again.append(row)
+                why = f"answers {reason_of(status, error)}"
+        return np.array(again, dtype=np.int64), why
+
+    def _halves(self, rows: Rows) -> tuple[Rows, str]:
+        """The server takes no request of this size: send halves. A document that is too large alone is refused."""
+        if len(rows) == 1:
+            self._refuse(int(rows[0]), "413: larger than the server takes")
+            return rows[:0], ""
+        middle = len(rows) // 2
+        first, why_first = self._attempt(rows[:middle])
+        second, why_second = self._attempt(rows[middle:])
+        return np.concatenate([first, second]), why_first or why_second
+
+    def _refuse(self, row: int, reason: str) -> None:
+        document = self._lines[row].as_py().split(b"\n", 1)[1].rstrip(b"\n").decode()
+        whence = {name: self._batch.column(name)[row].as_py() for name in WHENCE}
+        self.outcome.refused.append(Refused(**whence, document=document, reason=reason))
+
+
+def offsets_of(lines: pa.Array) -> NDArray[np.int64]:
+    """Where each line begins in Arrow's buffer, and where the last one ends."""
+    return np.frombuffer(lines.buffers()[1], np.int64)[lines.offset : lines.offset + len(lines) + 1]
+
+
+def body_of(lines: pa.Array, rows: Rows) -> bytes:
+    """The lines of rows, one after the other. Arrow keeps neighbours side by side: no loop over them."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows):
+        offsets = offsets_of(lines)
+        return bytes(memoryview(lines.buffers()[2])[offsets[first] : offsets[last + 1]])
+    return b"".join(lines.take(pa.array(rows)).to_pylist())
+
+
+def is_for_good(status: int, error: Mapping[str, Any]) -> bool:
+    """Whether the document itself is at fault: sending it again would end the same way."""
+    return status == 413 or (status == 400 and error.get("type") not in TROUBLE)
+
+
+def reason_of(status: int, error: Mapping[str, Any]) -> str:
+    """An error in one line: where the cluster names a cause, that says more."""
+    cause = error.get("caused_by", {}).get("reason")
+    text = f"{status} {error.get('type', '')}: {error.get('reason', '')}" + (f" ({cause})" if cause else "")
+    return text[:500]
+
+
+def sender(
+    elastic: Elastic, parameters: BulkParameters
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function of a partition's batches, for `mapInArrow`: it answers rows of `ROW`."""
+
+    def send_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with elastic.connect() as client:
+            for batch in batches:
+                outcome = send(batch, client, parameters)
+                yield as_rows(outcome)
+                if outcome.unfinished:
+                    return
+
+    return send_all
+
+
+def as_rows(outcome: Outcome) -> pa.RecordBatch:
+    """An outcome as rows of `ROW`: its counts, what was refused, why it gave up."""
+    counts = [{"kind": k, "count": getattr(outcome, k)} for k in ("written", "settled", "retries")]
+    given_up = [{"kind": "unfinished", "count": 1, "reason": outcome.unfinished}] if outcome.unfinished else []
+    handed_back = [{"kind": "refused", "count": 1, **vars(r)} for r in outcome.refused]
+    return pa.RecordBatch.from_pylist([*counts, *given_up, *handed_back], schema=ROW_SCHEMA)
+
+
+# --- in the driver -----------------------------------------------------------------------------------------------
+
+
+def write(found: DataFrame, elastic: Elastic, parameters: BulkParameters) -> Outcome:
+    """Send documents (`index, id, version, document` and whence) once, partitions side by side."""
+    total = Outcome()
+    for row in with_lines(found).mapInArrow(sender(elastic, parameters), ROW).collect():
+        if row["kind"] == "refused":
+            whence = {name: row[name] for name in WHENCE}
+            total.refused.append(Refused(**whence, document=row["document"], reason=row["reason"]))
+        elif row["kind"] == "unfinished":
+            total.unfinished = row["reason"]
+        else:
+            setattr(total, row["kind"], getattr(total, row["kind"]) + row["count"])
+    return total
+
+
+def write_all(found: DataFrame, elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> Outcome:
+    """Send documents until all are settled or refused, however long the cluster is away.
+
+    `stopping(seconds)` waits so long, or less if told to stop, and answers whether it was, as `threading.Event.wait`
+    does. Raises ServiceUnavailable when told to stop: the batch is not done then and will come again.
+    """
+    retries, since = 0, time.monotonic()
+    while True:
+        outcome = write(found, elastic, parameters)
+        outcome.retries += retries
+        if not outcome.unfinished:
+            return outcome
+        retries = outcome.retries
+        waited = round(time.monotonic() - since)
+        log.warning("waiting for Elasticsearch", url=elastic.url, why=outcome.unfinished, waited_seconds=waited)
+        wait_until_there(elastic, parameters, stopping)
+
+
+def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> None:
+    """Wait until the cluster answers. Raises ServiceUnavailable when told to stop."""
+    began = reported = time.monotonic()
+    delay = parameters.first_delay_seconds
+    with elastic.connect() as client:
+        while True:
+            if stopping(delay):
+                msg = f"Elasticsearch at {elastic.url}: told to stop while waiting for it; the batch will be done again"
+                raise ServiceUnavailable(msg)
+            why = trouble(client)
+            if not why:
+                return
+            now = time.monotonic()
+            if now - reported >= parameters.report_seconds:
+                reported = now
+                log.warning("waiting for Elasticsearch", url=elastic.url, why=why, waited_seconds=round(now - began))
+            delay = min(2 * delay, parameters.longest_delay_seconds)
+
+
+def trouble(client: Elasticsearch) -> str:
+    """Why the cluster does not answer, empty if it does."""
+    try:
+        client.cluster.health(filter_path="status")
+    except ApiError as error:
+        return f"answers {error.status_code}"
+    except TransportError as error:
+        return f"does not answer ({type(error).__name__})"
+    return ""

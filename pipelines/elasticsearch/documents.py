@@ -1,0 +1,362 @@
+"""Records of the log as documents for Elasticsearch: fields of the Elastic Common Schema, and our own under `novelty`.
+
+Everything is built in the JVM. Ids come from the records alone, so that a repeated record becomes the same document:
+
+    kind        index                               id                                       version
+    scores      scores-VERSION-date of the window   hash of version, series, window, kind    none: written once
+    novelties   novelties-VERSION-date of start     the novelty's                            the last window and status
+    incidents   incidents-VERSION-date of start     the incident's                           the last window and status
+    pipeline    pipeline-VERSION-date of append     whence the late or dead record came      none: written once
+    labels      labels-month of append              where and when it was appended           none: written once
+
+Labels are shared by all versions, as their topic is: whichever version's job writes one, it is the same document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.inputs import labels
+from pipelines.inputs.fields import HEARTBEAT
+
+KINDS = ("scores", "novelties", "incidents", "pipeline")
+LABELS = "labels"
+DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
+SAMPLE_CHARACTERS = 512
+STATUSES = 8  # a power of two above the number of statuses: versions are window * 8 + status
+
+RECORD = (
+    "id string, series string, kind string, status string, start long, end long, window_end long, score double, "
+    "evidence double, value double, typical double, lower double, upper double, unit string, reason string, "
+    "template string, sample string, host string, service string, metric string, level string, hosts array<string>, "
+    "services array<string>, templates array<string>, novelties long, tick long, part string, certainty double, "
+    "provisional boolean, before double, after double, scope string, affected long, population long, share double, "
+    "false_alarms_per_day double"
+)
+LABEL = (
+    f"{labels.MEMBERS}, incident string, version string, host array<string>, start string, `end` string, comment string, "
+    "author string"
+)
+CONTRIBUTIONS = "array<struct<series string, share double, score double, kind string, reason string>>"
+
+
+def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_since: int | None = None) -> DataFrame:
+    """Documents of records as Kafka gives them, headers included; `topics` says how each kind's topic is called.
+
+    Scores of windows that end before `scores_since`, epoch milliseconds, are left out.
+
+    Answers `index, id, version, document, problem` and whence: `topic, partition, offset, timestamp`. `version` is null
+    for what is written once; `problem` says why a record is no document. Ticks are left out, and so are heartbeats among
+    labels, and what is no label: `extract` reads it too, and makes it a dead letter.
+    """
+    dataset, value = F.col("dataset"), F.col("value").cast("string")
+    if scores_since is not None:
+        # By the text alone, before anything is parsed. One that says no window is no score, and is said to be none.
+        end = F.nullif(F.regexp_extract(value, r'"window_end":\s*(\d+)', 1), F.lit("")).cast("long")
+        raw = raw.where((F.col("topic") != topics["scores"]) | F.coalesce(end >= scores_since, F.lit(True)))
+    is_label, is_record = dataset == LABELS, ~dataset.isin("late", "dead-letters", LABELS)
+    parsed = raw.withColumn("dataset", dataset_of(topics)).select(
+        "dataset",
+        F.when(is_label | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
+        F.when(is_record, F.from_json(value, RECORD)).alias("r"),
+        F.when(is_label, F.from_json(value, LABEL)).alias("l"),
+        *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
+    )
+    # Spark filters before it parses, by parsing twice: only where there can be ticks or heartbeats.
+    is_beat = is_label & F.col("key").eqNullSafe(F.lit(HEARTBEAT).cast("binary"))
+    is_watermark = (dataset == "novelties") & of("tick").isNotNull()
+    is_none = is_label & labels.problem(F.col("l")).isNotNull()
+    return parsed.where(~is_watermark & ~is_beat & ~is_none).select(
+        index_of(version).alias("index"),
+        id_of(version).alias("id"),
+        version_of().alias("version"),
+        document_of(version).alias("document"),
+        F.when(~is_sound(), F.lit("not a record of this topic")).alias("problem"),
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+    )
+
+
+def newest(found: DataFrame) -> DataFrame:
+    """Of the documents with one id, the newest."""
+    version = F.coalesce("version", F.lit(0))
+    return found.groupBy("id", "index").agg(F.max_by(F.struct(*found.columns), version).alias("d")).select("d.*")
+
+
+def of(name: str) -> Column:
+    """A field of the parsed record."""
+    return F.col(f"r.{name}")
+
+
+def dataset_of(topics: Mapping[str, str]) -> Column:
+    """What a record is, by its topic."""
+    found = F.lit(None).cast("string")
+    for name in DATASETS:
+        found = F.when(F.col("topic") == topics[name], F.lit(name)).otherwise(found)
+    return found
+
+
+def is_sound() -> Column:
+    """Whether the record has what its id and its index need."""
+    kind = F.col("kind")
+    return (
+        kind.isin("pipeline", LABELS)
+        | (
+            of("window_end").isNotNull()
+            & of("series").isNotNull()
+            & ((kind == "scores") | (of("id").isNotNull() & of("start").isNotNull()))
+        )
+    ).eqNullSafe(True)
+
+
+def event_time() -> Column:
+    """The time that a document stands under, epoch milliseconds: it never changes for an id."""
+    kind = F.col("kind")
+    at_append = kind.isin("pipeline", LABELS)
+    return F.when(kind == "scores", of("window_end")).when(at_append, append_time()).otherwise(of("start"))
+
+
+def index_of(version: str) -> Column:
+    """The index: kind, version, date of the event; of labels, which are few, the month alone."""
+    at = F.timestamp_millis(event_time())
+    own = F.concat(F.col("kind"), F.lit(f"-{version}-"), F.date_format(at, "yyyy.MM.dd"))
+    return F.when(F.col("kind") == LABELS, F.date_format(at, f"'{LABELS}'-yyyy.MM")).otherwise(own)
+
+
+def id_of(version: str) -> Column:
+    """The document's id; for what is no document, that of its record."""
+    kind = F.col("kind")
+    score = digest(F.lit(version), of("series"), of("window_end"), of("kind"))
+    own = digest(F.col("topic"), F.col("partition"), F.col("offset"))
+    # Its topic may have been made anew since: then another label has its offset.
+    label = digest(F.col("topic"), F.col("partition"), F.col("offset"), append_time())
+    return (
+        F.when(~is_sound(), own)
+        .when(kind == "scores", score)
+        .when(kind == "pipeline", digest(F.col("dataset"), *whence()))
+        .when(kind == LABELS, label)
+        .otherwise(of("id"))
+    )
+
+
+def digest(*parts: Column) -> Column:
+    """96 bits of a hash, as hex. A separator keeps `ab, c` and `a, bc` apart."""
+    return F.substring(F.sha2(F.concat_ws("\x1f", *parts), 256), 1, 24)
+
+
+def version_of() -> Column:
+    """Grows with what is known: an older statement that comes again never replaces a newer one."""
+    status = F.when(of("status") == "open", 0).when(of("status") == "update", 1).otherwise(2)
+    return F.when(F.col("kind").isin("novelties", "incidents"), of("window_end") * STATUSES + status)
+
+
+def document_of(version: str) -> Column:
+    """The document, as JSON without the fields that are null; of what is no document, the record as text."""
+    kind = F.col("kind")
+    return (
+        F.when(~is_sound(), F.make_valid_utf8(F.col("value").cast("string")))
+        .when(kind == "scores", F.to_json(score_document(version)))
+        .when(kind == "novelties", F.to_json(novelty_document(version)))
+        .when(kind == "incidents", F.to_json(incident_document(version)))
+        .when(kind == LABELS, F.to_json(label_document()))
+        .otherwise(F.to_json(pipeline_document(version)))
+    )
+
+
+def score_document(version: str) -> Column:
+    """What a series scored in a window."""
+    return F.struct(
+        date(of("window_end")).alias("@timestamp"),
+        F.struct(F.lit("metric").alias("kind"), F.lit("kappa.scores").alias("dataset")).alias("event"),
+        named(part(2)).alias("host"),
+        named(part(3)).alias("service"),
+        F.struct(
+            F.lit(version).alias("version"),
+            of("series").alias("series"),
+            of("kind").alias("kind"),
+            finite(of("score")).alias("score"),
+            *expectation(),
+            F.when(part(1).isin("gauge", "counter"), part(4)).alias("metric"),
+            filled(of("template")).alias("template"),
+        ).alias("novelty"),
+    )
+
+
+def novelty_document(version: str) -> Column:
+    """What is known of an episode."""
+    end = F.when(of("status") == "close", date(of("window_end")))
+    return F.struct(
+        date(of("start")).alias("@timestamp"),
+        alert("kappa.novelties", end).alias("event"),
+        named(of("host")).alias("host"),
+        named(of("service")).alias("service"),
+        F.when(filled(of("level")).isNotNull(), F.struct(of("level").alias("level"))).alias("log"),
+        of("reason").alias("message"),
+        F.struct(
+            *statement(version),
+            of("series").alias("series"),
+            finite(of("evidence")).alias("evidence"),
+            *expectation(),
+            *explanation(),
+            filled(of("unit")).alias("unit"),
+            filled(of("metric")).alias("metric"),
+            filled(of("template")).alias("template"),
+            filled(of("sample")).alias("sample"),
+        ).alias("novelty"),
+    )
+
+
+def incident_document(version: str) -> Column:
+    """What is known of an incident."""
+    return F.struct(
+        date(of("start")).alias("@timestamp"),
+        alert("kappa.incidents", date(of("end"))).alias("event"),
+        all_named(of("hosts")).alias("host"),
+        all_named(of("services")).alias("service"),
+        of("reason").alias("message"),
+        F.struct(
+            *statement(version),
+            of("novelties").alias("novelties"),
+            *(of(name).alias(name) for name in ("scope", "affected", "population", "share", "false_alarms_per_day")),
+            of("templates").alias("template"),
+            # In the records' schema `series` is a text, because that of a novelty is: the array comes as its JSON.
+            F.from_json(of("series"), CONTRIBUTIONS).alias("contributions"),
+        ).alias("novelty"),
+    )
+
+
+def pipeline_document(version: str) -> Column:
+    """A record that was too late or could not be read: a sample of it, whence it came and why it is here."""
+    topic, partition, offset, stage = whence()
+    return F.struct(
+        date(append_time()).alias("@timestamp"),
+        F.struct(
+            F.lit("pipeline_error").alias("kind"),
+            F.concat(F.lit("kappa."), F.col("dataset")).alias("dataset"),
+            header("kappa.reason").alias("reason"),
+        ).alias("event"),
+        printable(F.col("value")).alias("message"),
+        F.struct(
+            F.lit(version).alias("version"),
+            topic.alias("topic"),
+            partition.cast("int").alias("partition"),
+            offset.cast("long").alias("offset"),
+            stage.alias("stage"),
+            F.coalesce(F.octet_length("value"), F.lit(0)).cast("long").alias("size"),
+        ).alias("pipeline"),
+    )
+
+
+def label_document() -> Column:
+    """What a person said of an incident: the members of the record, and when it was appended."""
+    own = F.col("l")
+    about = [filled(own[name]).alias(name) for name in ("label", "incident", "version", "author")]
+    event = [F.lit("event").alias("kind"), F.lit("kappa.labels").alias("dataset")]
+    return F.struct(
+        date(append_time()).alias("@timestamp"),
+        F.struct(*event, *(own[name].alias(name) for name in ("start", "end"))).alias("event"),
+        all_named(own["host"]).alias("host"),
+        filled(own["comment"]).alias("message"),
+        F.struct(*about, own["series"].alias("series")).alias("label"),
+    )
+
+
+def whence() -> tuple[Column, Column, Column, Column]:
+    """Topic, partition and offset that a refused record came from, and the stage that refused it."""
+    return (
+        F.coalesce(header("kappa.topic"), F.col("topic")),
+        F.coalesce(header("kappa.partition"), F.col("partition").cast("string")),
+        F.coalesce(header("kappa.offset"), F.col("offset").cast("string")),
+        F.coalesce(header("kappa.stage"), F.lit("unknown")),
+    )
+
+
+def header(name: str) -> Column:
+    """The text of a Kafka header, null where the record has none of that name."""
+    found = F.filter(F.col("headers"), lambda h: h["key"] == name)
+    return F.get(found, F.lit(0))["value"].cast("string")
+
+
+def append_time() -> Column:
+    """When the refused record was appended to its topic, epoch milliseconds."""
+    return F.coalesce(header("kappa.timestamp").cast("long"), F.unix_millis("timestamp"))
+
+
+def alert(dataset: str, end: Column) -> Column:
+    """The `event` of a novelty or an incident. Its severity is the score in whole nats."""
+    return F.struct(
+        F.lit("alert").alias("kind"),
+        F.lit(dataset).alias("dataset"),
+        date(of("start")).alias("start"),
+        end.alias("end"),
+        of("reason").alias("reason"),
+        F.floor(finite(of("score"))).alias("severity"),
+    )
+
+
+def statement(version: str) -> list[Column]:
+    """What novelties and incidents have in common under `novelty`."""
+    return [
+        F.lit(version).alias("version"),
+        of("kind").alias("kind"),
+        of("status").alias("status"),
+        date(of("window_end")).alias("window_end"),
+        finite(of("score")).alias("score"),
+    ]
+
+
+def expectation() -> list[Column]:
+    """What was seen and what was expected."""
+    return [finite(of(name)).alias(name) for name in ("value", "typical", "lower", "upper")]
+
+
+def explanation() -> list[Column]:
+    """Which part of the model spoke, how sure it is, and of a change what was before and what is after it."""
+    return [
+        filled(of("part")).alias("part"),
+        of("provisional").alias("provisional"),
+        *(finite(of(name)).alias(name) for name in ("certainty", "before", "after")),
+    ]
+
+
+def date(millis: Column) -> Column:
+    """Epoch milliseconds as ISO 8601."""
+    return F.date_format(F.timestamp_millis(millis), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+
+
+def finite(value: Column) -> Column:
+    """The number, or null where it is none: JSON has neither NaN nor infinity."""
+    return F.when(F.abs(value) < float("inf"), value)
+
+
+def filled(text: Column) -> Column:
+    """The text, or null where it is empty."""
+    return F.when(text != "", text)
+
+
+def named(name: Column) -> Column:
+    """An object with a `name`, or null where there is none."""
+    return F.when(F.length(name) > 0, F.struct(name.alias("name")))
+
+
+def all_named(names: Column) -> Column:
+    """An object with several names, or null where there are none."""
+    return F.when(F.size(names) > 0, F.struct(names.alias("name")))
+
+
+def part(number: int) -> Column:
+    """A part of the series' name, counted from 1, decoded as models.core.series.unquote."""
+    text = F.get(F.split(of("series"), "/", -1), F.lit(number - 1))
+    return F.replace(F.replace(text, F.lit("%2F"), F.lit("/")), F.lit("%25"), F.lit("%"))
+
+
+def printable(raw: Column) -> Column:
+    """The beginning of raw bytes as text that can be shown: `?` for what is no printable character."""
+    # A character has at most 4 bytes; more than that need not be looked at.
+    head = F.make_valid_utf8(F.substring(raw, 1, 4 * SAMPLE_CHARACTERS).cast("string"))
+    return F.substring(F.regexp_replace(head, r"\p{C}", "?"), 1, SAMPLE_CHARACTERS)

@@ -1,0 +1,1 @@
+"""The streaming jobs, one a file, joined by Kafka topics."""

@@ -1,0 +1,204 @@
+"""detect: statistics -> scores, novelties.
+
+Reads rows and ticks of `statistics`, keeps rows until their tick, then gives each complete window to the model of its
+shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, and the parts of the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from math import isnan
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as json_format
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from models.core import series as names
+from models.core.windows import Scores, Windows
+from models.detection.detector import Parameters, ShardDetector
+from models.records.novelty import Novelty
+from pipelines.jvm import own_workers, packed_by_shard
+from pipelines.state.state_packing import BUFFER, joined, parted
+from pipelines.state.window_buffer import SCHEMA, Columns, WindowBuffer
+
+ANSWER = (
+    "shard int, series string, window_end long, score double, value double, typical double, lower double, "
+    "upper double, kind string, template string, statement string"
+)
+TYPES = dict(column.split() for column in ANSWER.split(", "))
+COLUMNS = list(TYPES)
+SCORE = COLUMNS[1:-1]
+
+# Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
+Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
+
+
+def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
+    """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `ANSWER`."""
+    shards = packed_by_shard(raw.select("value")).groupBy("shard")
+    with own_workers(raw.sparkSession, "detect"):
+        return shards.transformWithStateInPandas(processor, ANSWER, outputMode="Append", timeMode="None")
+
+
+def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
+    """What is written: `topic, partition, key, value`. A row with a statement is one of `novelties`."""
+    is_score = F.col("statement").isNull()
+    score = F.call_function("kappa_score_text", *map(F.col, SCORE))
+    return answers.select(
+        F.when(is_score, F.lit(topics["scores"])).otherwise(F.lit(topics["novelties"])).alias("topic"),
+        F.pmod("shard", F.lit(partitions)).cast("int").alias("partition"),
+        F.col("series").cast("binary").alias("key"),
+        F.when(is_score, score).otherwise(F.col("statement").cast("binary")).alias("value"),
+    )
+
+
+class DetectProcessor(StatefulProcessor):
+    """Converts, orders, calls the model, converts back. One key is one shard."""
+
+    # Models that this worker has just used. The state after a window is a pure function of the log, so a model of the
+    # same run that stands at the window which the state names is the model that the state holds.
+    _warm: ClassVar[dict[tuple[str, int], tuple[int, ShardDetector]]] = {}
+
+    def __init__(self, parameters: Parameters, version: str, shards: int, begin: Begin | None = None) -> None:
+        self._parameters = parameters
+        self._version = version
+        self._shards = shards
+        self._begin = begin
+        self._run = uuid.uuid4().hex
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state: parts by name."""
+        self._parts = handle.getMapState("parts", "part string", "bytes binary")
+
+    def handleInputRows(  # type: ignore[override]  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Take what came for a shard, and answer for each window that it completes."""
+        shard = int(key[0])
+        saved = self._parts.getValue((BUFFER,))
+        buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
+        before = buffer.done
+        for frame in rows:
+            take_in(buffer, frame["value"].tolist())
+        answers: list[Columns] = []
+        if buffer.limit > before:
+            detector, kept = self._detector(shard, before)
+            for window_end, windows in buffer.take():
+                answers += step(detector, shard, window_end, windows, self._version, self._shards)
+            for part, data in joined(detector.dump(only_changed=kept)).items():
+                self._parts.updateValue((part,), (data,))
+            self._warm[self._run, shard] = (buffer.done, detector)
+        self._parts.updateValue((BUFFER,), (buffer.dump(),))
+        if answers:
+            yield pd.DataFrame(together(answers))
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def _first_buffer(self, shard: int) -> WindowBuffer:
+        """The buffer of a shard without state: what a savepoint has taken is not taken again."""
+        begun = self._begin(shard) if self._begin is not None else None
+        return WindowBuffer() if begun is None else WindowBuffer(done=begun[0])
+
+    def _detector(self, shard: int, done: int) -> tuple[ShardDetector, bool]:
+        """The model of a shard after a window, and whether the state holds it."""
+        warm = self._warm.pop((self._run, shard), None)
+        if warm is not None and warm[0] == done:
+            return warm[1], True
+        parts = parted({key[0]: value[0] for key, value in self._parts.iterator() if key[0] != BUFFER})
+        kept = bool(parts)
+        if not kept and self._begin is not None and (begun := self._begin(shard)) is not None:
+            parts = dict(begun[1])
+        return ShardDetector.load(parts, self._parameters) if parts else ShardDetector(self._parameters), kept
+
+
+# Records of `statistics`: those of rows, and those of ticks.
+RECORD = pa.schema(
+    [*SCHEMA, ("shard", pa.int32()), ("tick", pa.int64()), ("origin", pa.int64()), ("origins", pa.int64())]
+)
+PARSING = json_format.ParseOptions(explicit_schema=RECORD, unexpected_field_behavior="ignore")
+
+
+def take_in(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
+    """Sort a chunk of records, their JSON as it is in the log, one or more lines to a value, into rows and ticks."""
+    if len(values) == 0:
+        return
+    text = pa.py_buffer(b"\n".join(values))
+    # One block, because a record must not be cut in two; one thread, because Spark has given us one core.
+    reading = json_format.ReadOptions(use_threads=False, block_size=max(text.size, 1 << 20))
+    table = json_format.read_json(pa.BufferReader(text), reading, PARSING)
+    is_watermark = table["tick"].is_valid()
+    watermarks = table.filter(is_watermark)
+    if len(watermarks):
+        ends, instances, most = (watermarks[name].to_numpy() for name in ("tick", "origin", "origins"))
+        buffer.add_watermarks(ends, instances, int(most.max()))
+        table = table.filter(pc.invert(is_watermark))
+    buffer.add_rows({name: table[name].to_numpy() for name in SCHEMA.names})
+
+
+def step(
+    detector: ShardDetector, shard: int, window_end: int, windows: Windows, version: str, shards: int
+) -> list[Columns]:
+    """Give a window to the model of its shard: arrays of equal length by the columns of `ANSWER`, twice."""
+    scores, novelties = detector.step(window_end, windows)
+    watermark = {"tick": window_end, "shard": shard, "shards": shards, "watched": detector.watched.record()}
+    return [score_rows(shard, window_end, scores), statements(novelties, watermark, version)]
+
+
+def together(answers: list[Columns]) -> Columns:
+    """Several answers as one. `pandas.concat` looks into every element of a column that is empty in one of them."""
+    return {name: np.concatenate([columns[name] for columns in answers]) for name in COLUMNS}
+
+
+def answer(n: int, shard: int, window_end: int, **columns: Any) -> Columns:
+    """`n` rows of `ANSWER`; what is not given is missing."""
+    columns["shard"] = np.full(n, shard, dtype=np.int32)
+    columns["window_end"] = np.full(n, window_end, dtype=np.int64)
+    return {name: columns[name] if name in columns else missing(name, n) for name in COLUMNS}
+
+
+def missing(name: str, n: int) -> Any:
+    """A column of `ANSWER` that nothing is known of."""
+    return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
+
+
+def statements(novelties: list[Novelty], watermark: Mapping[str, Any], version: str) -> Columns:
+    """Novelties as records, and the tick that says that the shard has spoken for this window, and what it watches."""
+    found = [*(record(n, version) for n in novelties), watermark]
+    texts = np.array([json.dumps(r, ensure_ascii=False) for r in found], dtype=object)
+    keys = np.array([*(n.series for n in novelties), None], dtype=object)
+    return answer(len(texts), watermark["shard"], watermark["tick"], series=keys, statement=texts)
+
+
+def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:
+    """Scores as rows of `ANSWER`."""
+    columns = {name: getattr(scores, name) for name in SCORE if name != "window_end"}
+    return answer(len(scores.series), shard, window_end, **columns)
+
+
+def record(novelty: Novelty, version: str) -> dict[str, Any]:
+    """A novelty as it is written: its fields, whose they are, and an id that is the same on every run of any version."""
+    episode = f"{novelty.series}|{novelty.start}"
+    parts = names.parse(novelty.series)
+    return {
+        "id": hashlib.sha256(episode.encode()).hexdigest()[:20],
+        "version": version,
+        **{k: None if isinstance(v, float) and isnan(v) else v for k, v in asdict(novelty).items()},  # JSON has no NaN
+        "host": parts.host,
+        "service": parts.service,
+        "metric": parts.metric,
+        "level": parts.level,
+    }

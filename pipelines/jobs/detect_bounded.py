@@ -1,0 +1,188 @@
+"""detect over a bounded part of the log: the same model steps as the stream, over a table that is sorted.
+
+A stream waits for ticks to know which windows are complete; a bounded run knows them all beforehand. Each shard's rows
+come in order of windows, so a window is handed on when the next one begins, and nothing is kept but the model.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from models.detection.detector import Parameters, ShardDetector
+from pipelines.jobs import detect
+from pipelines.jobs.detect import ANSWER, Begin
+from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
+
+STATE = "done long, part string, bytes binary"
+TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
+COLUMNS = list(TYPES)
+MARKER = -1  # the window of a row that says that a shard exists
+ANSWERS_AT_ONCE = 20_000  # a table for each window would cost more than the models do
+
+
+def detect_bounded(
+    rows: DataFrame,
+    windows: Sequence[int],
+    parameters: Parameters,
+    version: str,
+    shards: int,
+    partitions: int,
+    begin: Begin | None = None,
+) -> DataFrame:
+    """Scores, novelties and ticks of `windows` (ends, ascending, ms), then the state of each shard after them.
+
+    `rows` has the columns of `extract.statistics`, all of them within `windows`. Answers rows of `ANSWER` and `STATE`: a row
+    with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing.
+    """
+    spark = rows.sparkSession
+    wanted = ["shard", *SCHEMA.names]
+    markers = spark.range(shards).select(
+        F.col("id").cast("int").alias("shard"), F.lit(MARKER).cast("long").alias("window_end")
+    )
+    table = (
+        rows.select(*wanted)
+        .unionByName(markers, allowMissingColumns=True)
+        .repartition(partitions, "shard")
+        .sortWithinPartitions("shard", "window_end", "series")
+    )
+    work = shard_by_shard(tuple(windows), parameters, version, shards, begin)
+    return table.mapInPandas(work, f"{ANSWER}, {STATE}")
+
+
+def shard_by_shard(
+    windows: tuple[int, ...], parameters: Parameters, version: str, shards: int, begin: Begin | None
+) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    """The function of one partition: chunks of sorted rows in, answers out."""
+
+    def work(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        current: ShardRun | None = None
+        for shard, window_end, columns in grouped(frames):
+            if current is None or current.shard != shard:
+                if current is not None:
+                    yield from current.finish()
+                current = ShardRun(shard, windows, parameters, version, shards, begin)
+            if window_end != MARKER:
+                yield from current.take(window_end, columns)
+        if current is not None:
+            yield from current.finish()
+
+    return work
+
+
+class ShardRun:
+    """Steps the model of one shard over all windows; those without rows as well, for silence is news."""
+
+    def __init__(
+        self,
+        shard: int,
+        windows: Sequence[int],
+        parameters: Parameters,
+        version: str,
+        shards: int,
+        begin: Begin | None,
+    ) -> None:
+        self.shard = shard
+        self._version, self._shards = version, shards
+        begun = begin(shard) if begin is not None else None
+        self._done, parts = begun if begun is not None else (BEGINNING, {})
+        self._detector = ShardDetector.load(parts, parameters) if parts else ShardDetector(parameters)
+        self._left = deque(w for w in windows if w > self._done)
+        self._answers: list[Columns] = []
+
+    def take(self, window_end: int, columns: Columns) -> Iterator[pd.DataFrame]:
+        """Rows of a window, after those of earlier ones. Windows that the shard has taken before are left out."""
+        if window_end <= self._done:
+            return
+        while self._left and self._left[0] < window_end:
+            self._step(self._left.popleft(), no_rows())
+        if not self._left or self._left[0] != window_end:
+            msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
+            raise ValueError(msg)
+        self._step(self._left.popleft(), columns)
+        if sum(len(columns["shard"]) for columns in self._answers) >= ANSWERS_AT_ONCE:
+            yield self._answered()
+
+    def finish(self) -> Iterator[pd.DataFrame]:
+        """The windows that are left, then the state."""
+        while self._left:
+            self._step(self._left.popleft(), no_rows())
+        if self._answers:
+            yield self._answered()
+        yield state_rows(self.shard, self._done, self._detector.dump())
+
+    def _step(self, window_end: int, columns: Columns) -> None:
+        windows = windows_of(columns, np.arange(len(columns["n"])))
+        self._answers += detect.step(self._detector, self.shard, window_end, windows, self._version, self._shards)
+        self._done = window_end
+
+    def _answered(self) -> pd.DataFrame:
+        """What has been said since the last time."""
+        answers, self._answers = self._answers, []
+        return completed(pd.DataFrame(detect.together(answers)))
+
+
+def state_rows(shard: int, done: int, parts: Mapping[str, bytes]) -> pd.DataFrame:
+    """A shard's state as rows of `STATE`."""
+    frame = pd.DataFrame({"shard": np.int32(shard), "part": list(parts), "bytes": list(parts.values())})
+    return completed(frame.assign(done=done))
+
+
+def completed(frame: pd.DataFrame) -> pd.DataFrame:
+    """All columns of an answer; what is missing is null, and of a type that Arrow takes for the column's."""
+    missing = {
+        name: None if kind in ("string", "binary") else np.nan
+        for name, kind in TYPES.items()
+        if name not in frame.columns
+    }
+    return frame.assign(**missing)[COLUMNS]
+
+
+def grouped(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[int, int, Columns]]:
+    """Sorted chunks as whole groups: shard, window end, rows. A group that goes over chunks is put together."""
+    pending: tuple[int, int, list[Columns]] | None = None
+    for frame in frames:
+        for shard, window_end, columns in pieces(frame):
+            if pending is not None and pending[:2] == (shard, window_end):
+                pending[2].append(columns)
+                continue
+            if pending is not None:
+                yield pending[0], pending[1], together(pending[2])
+            pending = (shard, window_end, [columns])
+    if pending is not None:
+        yield pending[0], pending[1], together(pending[2])
+
+
+def pieces(frame: pd.DataFrame) -> Iterator[tuple[int, int, Columns]]:
+    """A chunk cut where the shard or the window changes."""
+    if not len(frame):
+        return
+    shard, window_end = frame["shard"].to_numpy(), frame["window_end"].to_numpy(dtype=np.int64)
+    columns: Columns = {name: column_of(frame, name) for name in SCHEMA.names}
+    cuts = np.flatnonzero((shard[1:] != shard[:-1]) | (window_end[1:] != window_end[:-1])) + 1
+    edges = [0, *cuts.tolist(), len(frame)]
+    for start, stop in itertools.pairwise(edges):
+        part = {name: column[start:stop] for name, column in columns.items()}
+        yield int(shard[start]), int(window_end[start]), part
+
+
+def column_of(frame: pd.DataFrame, name: str) -> np.ndarray[Any, Any]:
+    """A column with the type that the model wants; a marker has nulls where rows have numbers."""
+    if name in TEXTS:
+        return frame[name].to_numpy(dtype=object)
+    if name in NUMBERS:
+        return frame[name].to_numpy(dtype=np.float64)
+    return frame[name].fillna(0).to_numpy(dtype=np.int64)
+
+
+def together(parts: list[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in SCHEMA.names}

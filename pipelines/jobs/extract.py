@@ -1,0 +1,386 @@
+"""extract: telemetry, logs and labels -> statistics, late, dead-letters.
+
+Reads all input topics in one query, so that one tick covers them. Every record is admitted or refused from the record
+alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
+was refused travels through the same windows as a group of its own, so that one batch writes everything or nothing.
+
+The watermark is put on the *append time* of each Kafka partition, before anything is parsed: an admitted record has
+`event time >= append time - lateness`, append times of a partition do not go back, so none can be behind the watermark
+`append time - lateness`. See docs/decisions/0001-watermark-on-append-time.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.inputs import label_lines, log_lines, telemetry_points
+from pipelines.inputs.fields import quoted
+from pipelines.jvm import sums_of_flat, sums_schema
+from pipelines.runner import BatchSink, Kafka, write_to_kafka
+from pipelines.windowing import MICROS, MILLIS, WindowingConfig
+
+# The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
+WATERMARK_MARK = "spark.watermarkDelayMs"
+REFUSED = "!"
+HEARTBEAT = "heartbeat"
+
+# Scales of the fixed-point parts: a value is cut into multiples of each, which are summed as longs. Values are at most
+# 1e15 (inputs.py), squares 1e30, so that no sum of fewer than 1e8 rows a window can overflow.
+SUM_SCALES = (2.0**32, 1.0, 2.0**-32, 2.0**-64)
+SQUARE_SCALES = (2.0**64, 2.0**32, 1.0, 2.0**-32, 2.0**-64)
+
+# `last` is the value with the largest order: 24 bits of event time within the window, 33 of offset, 6 of partition.
+TIME_BITS, OFFSET_BITS, PARTITION_BITS = 24, 33, 6
+
+# What has been added up before Spark's own aggregation: null on rows of single points.
+SUMS = [
+    field.name for field in sums_schema((SUM_SCALES, SQUARE_SCALES)) if field.name not in ("sums_window", "sums_series")
+]
+
+STATISTICS = ("series", "window_end", "n", "mean", "m2", "min", "max", "last", "shard", "template", "sample")
+
+
+def closed_windows(
+    telemetry: DataFrame, logs: DataFrame, windowing: WindowingConfig, labels: DataFrame | None = None
+) -> DataFrame:
+    """Statistics of the windows that are closed, and what was refused in them.
+
+    Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
+    `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
+    `series` that starts with `!` and the raw bytes as `payload`.
+    """
+    points = admitted(points_and_sums(telemetry, windowing), ["series", "value", *SUMS], windowing)
+    lines = log_lines(logs).withColumn("series", template_series())
+    if labels is not None:
+        found = label_lines(labels)
+        lines = lines.select(*found.columns).unionByName(found)
+    lines = admitted(lines, ["series", "template", "message"], windowing)
+    return point_statistics(points, windowing).unionByName(line_statistics(lines, windowing))
+
+
+def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Points as `telemetry_points` has them, and sums of many: rows of a series, with the columns `SUMS`.
+
+    Sums are at the last moment of their window, with which they were admitted.
+    """
+    summed = sums_of_flat(
+        telemetry,
+        window=windowing.window_seconds * MILLIS,
+        lateness=windowing.lateness_seconds * MILLIS,
+        skew=windowing.skew_seconds * MILLIS,
+        scales=(SUM_SCALES, SQUARE_SCALES),
+        order=(OFFSET_BITS, PARTITION_BITS, resolution(windowing)),
+    )
+    time = F.timestamp_millis(F.col("sums_window") - 1)
+    return (
+        telemetry_points(summed, done=F.col("sums_n").isNotNull())
+        .withColumn("event_time", F.coalesce(time, "event_time"))
+        .withColumn("series", F.coalesce("sums_series", "series"))
+    )
+
+
+def template_series() -> Column:
+    """The series of a log line: its template on its host and service. A heartbeat keeps its name."""
+    template_id = F.lower(F.lpad(F.hex(F.xxhash64("template")), 16, "0"))
+    host, service = quoted(F.col("host")), quoted(F.col("service"))
+    name = F.concat_ws("/", F.lit("template"), host, service, F.col("level"), template_id)
+    beat = (F.col("host") == HEARTBEAT) & F.col("message").isNull()  # a host may have that name, but no line is empty
+    return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
+
+
+def admitted(records: DataFrame, keep: list[str], windowing: WindowingConfig) -> DataFrame:
+    """Decide for each record, from the record alone, where it goes.
+
+    A refused record keeps its raw bytes as `payload`; its series says why and whence, and its event time is its append
+    time, so that it is never behind the watermark.
+    """
+    append, event = F.unix_millis("timestamp"), F.unix_millis("event_time")
+    ahead = F.concat(
+        F.lit("event time is "),
+        F.floor((event - append) / MILLIS).cast("string"),
+        F.lit(f" s ahead of the append time, more than {windowing.skew_seconds} s"),
+    )
+    why = (
+        F.when(F.col("reason").isNotNull(), F.concat(F.lit("dead-letters/"), F.col("reason")))
+        .when(
+            append - event > windowing.lateness_seconds * MILLIS,
+            F.lit(f"late/more than {windowing.lateness_seconds} s late"),
+        )
+        .when(event - append > windowing.skew_seconds * MILLIS, F.concat(F.lit("dead-letters/"), ahead))
+    )
+    record = F.concat_ws("/", F.lit(REFUSED), F.col("topic"), F.col("partition"), F.col("offset"), append, F.col("why"))
+    mark = {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
+    refused = F.col("why").isNotNull()
+    kept = [c for c in keep if c != "series"]
+    # Never null, and Spark can see it: else it would filter for nulls before the parser, by parsing everything twice.
+    time = F.coalesce(F.when(refused, F.col("timestamp")).otherwise(F.col("event_time")), F.timestamp_seconds(F.lit(0)))
+    return (
+        records.withColumn("why", why)
+        .withColumn("event_time", time)
+        .select(
+            "event_time",
+            window(windowing).alias("window", metadata=mark),
+            F.when(refused, record).otherwise(F.col("series")).alias("series"),
+            F.when(refused, F.coalesce("raw_value", F.lit("").cast("binary"))).alias("payload"),
+            *kept,
+            "offset",
+            "partition",
+        )
+    )
+
+
+def point_statistics(points: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Exact statistics per series and window: n, mean, M2, min, max and the last value."""
+    value = F.col("value") + F.lit(0.0)  # -0.0 is 0.0: which of them is the least depends on their order
+    level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(value)
+    sums = (
+        points.withColumn("level", level)
+        .groupBy("window", "series", "payload")
+        .agg(
+            F.sum(either("n", F.lit(1))).alias("n"),
+            *exact_sum(F.col("level"), SUM_SCALES, "s"),
+            *exact_sum(F.col("level") * F.col("level"), SQUARE_SCALES, "q"),
+            F.min(either("min", value)).alias("min"),
+            F.max(either("max", value)).alias("max"),
+            F.max_by(either("last", value), either("order", arrival_order(windowing))).alias("last"),
+        )
+    )
+    total, squares, n = put_together(SUM_SCALES, "s"), put_together(SQUARE_SCALES, "q"), F.col("n")
+    m2 = F.when(n > 1, F.greatest(squares - total * total / n, F.lit(0.0))).otherwise(F.lit(0.0))
+    return sums.select(
+        "series",
+        window_end().alias("window_end"),
+        "n",
+        (total / n).alias("mean"),
+        m2.alias("m2"),
+        "min",
+        "max",
+        "last",
+        F.lit(None).cast("string").alias("template"),
+        F.lit(None).cast("string").alias("sample"),
+        "payload",
+    )
+
+
+def line_statistics(lines: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Lines per template and window, with the least message in the order of its bytes as the sample."""
+    counts = lines.groupBy("window", "series", "payload", "template").agg(
+        F.count(F.lit(1)).alias("n"), F.min("message").alias("sample")
+    )
+    nothing = F.lit(None).cast("double")
+    return counts.select(
+        "series",
+        window_end().alias("window_end"),
+        "n",
+        *[nothing.alias(name) for name in ("mean", "m2", "min", "max", "last")],
+        "template",
+        "sample",
+        "payload",
+    )
+
+
+def window(windowing: WindowingConfig) -> Column:
+    """The end of the window of `event_time`. One timestamp: as a group's key it is much cheaper than `F.window`'s pair."""
+    length = windowing.window_seconds * MILLIS
+    return F.timestamp_millis((F.floor(F.unix_millis("event_time") / length) + 1) * length)
+
+
+def window_end() -> Column:
+    return F.unix_millis("window")
+
+
+def either(name: str, own: Column) -> Column:
+    """What has been added up under a name; a point's own where nothing has."""
+    return F.coalesce(F.col(f"sums_{name}"), own)
+
+
+def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]:
+    """Sums of `value` that do not depend on the order of addition: whole multiples of each scale, as longs.
+
+    A double is the exact sum of its multiples down to the last scale, below which it is cut off. Where `sums_NAME` has sums
+    already, these count.
+    """
+    sums, rest = [], value
+    for i, scale in enumerate(scales):
+        # towards zero: rounded down, the rest of a small negative number would be near the scale, without its last digits
+        whole = (rest / F.lit(scale)).cast("long")
+        sums.append(F.sum(either(f"{name}{i}", whole)).alias(f"{name}{i}"))
+        rest = rest - whole.cast("double") * F.lit(scale)
+    return sums
+
+
+def put_together(scales: Iterable[float], name: str) -> Column:
+    parts = [F.col(f"{name}{i}").cast("double") * F.lit(scale) for i, scale in enumerate(scales)]
+    return reduce(lambda a, b: a + b, parts)
+
+
+def arrival_order(windowing: WindowingConfig) -> Column:
+    """Event time, then offset, then partition, in one long: a struct would cost the hash aggregation."""
+    within = F.floor(
+        F.pmod(F.unix_micros("event_time"), F.lit(windowing.window_seconds * MICROS)) / resolution(windowing)
+    )
+    offset = F.col("offset").bitwiseAND(F.lit(2**OFFSET_BITS - 1))
+    partition = F.col("partition").cast("long").bitwiseAND(F.lit(2**PARTITION_BITS - 1))
+    return F.shiftleft(within, OFFSET_BITS + PARTITION_BITS) + F.shiftleft(offset, PARTITION_BITS) + partition
+
+
+def resolution(windowing: WindowingConfig) -> int:
+    """Microseconds of event time that count as one moment in `arrival_order`."""
+    return -(-windowing.window_seconds * MICROS // (1 << TIME_BITS))
+
+
+Refused = Callable[[str, int], None]  # hears of a kind of topic and how many records went there
+
+
+def windows_of(closed: DataFrame, on_refused: Refused | None = None) -> list[int]:
+    """The window ends that a batch closed, in order: each is a tick. A window nobody wrote into does not exist."""
+    refused = F.col("series").startswith(REFUSED)
+    late = refused & (F.element_at(F.split("series", "/", 7), 6) == "late")
+    rows = closed.groupBy("window_end").agg(F.count_if(refused).alias("refused"), F.count_if(late).alias("late"))
+    found = rows.collect()
+    if on_refused is not None:
+        late_records = sum(row["late"] for row in found)
+        on_refused("late", late_records)
+        on_refused("dead-letters", sum(row["refused"] for row in found) - late_records)
+    return sorted(row["window_end"] for row in found)
+
+
+def records(
+    closed: DataFrame,
+    windows: list[int],
+    windowing: WindowingConfig,
+    topics: dict[str, str],
+    partitions: int,
+    instance: int = 0,
+    instances: int = 1,
+    *,
+    refused: bool = True,
+) -> DataFrame:
+    """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
+
+    Rows of statistics and log totals, then the tick of their window, shard by shard; and what was refused, which is not
+    looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
+    the number of those of `statistics`.
+    """
+    rows = statistics(closed, windowing).select(
+        "shard",
+        "window_end",
+        F.lit(False).alias("is_tick"),
+        "series",
+        F.to_json(F.struct(*STATISTICS)).cast("binary").alias("value"),
+    )
+    watermarks = watermarks_of(closed.sparkSession, windows, windowing, instance, instances)
+    sorted_rows = (
+        rows.unionByName(watermarks)
+        .withColumn("partition", F.pmod("shard", F.lit(partitions)).cast("int"))
+        .repartition(partitions, "partition")
+        .sortWithinPartitions("partition", "window_end", "is_tick", "shard", "series")
+    )
+    written = sorted_rows.select(
+        F.lit(topics["statistics"]).alias("topic"),
+        "partition",
+        F.col("series").cast("binary").alias("key"),
+        "value",
+        F.lit(None).cast(HEADERS).alias("headers"),
+    )
+    return written.unionByName(refused_records(closed, topics)) if refused else written
+
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Rows of series: what `closed_windows` counted, and the totals of log lines per host, service and level."""
+    rows = closed.where(~F.col("series").startswith(REFUSED) & (F.col("series") != HEARTBEAT))
+    # templates/HOST/SERVICE/LEVEL/ID without its first and last part
+    name = F.concat(F.lit("logs/"), F.substring_index(F.expr("substring(series, 10)"), "/", 3))
+    totals = (
+        rows.where(F.col("series").startswith("template/"))
+        .groupBy("window_end", name.alias("series"))
+        .agg(F.sum("n").alias("n"))
+    )
+    host = F.element_at(F.split("series", "/", 3), 2)
+    return (
+        rows.drop("payload")
+        .unionByName(totals, allowMissingColumns=True)
+        .withColumn("shard", F.pmod(F.xxhash64(host), F.lit(windowing.shards)).cast("int"))
+    )
+
+
+def watermarks_of(
+    spark: SparkSession, windows: list[int], windowing: WindowingConfig, instance: int, instances: int
+) -> DataFrame:
+    """One tick per closed window and shard: no row of this origin with an end up to it will follow for that shard."""
+    # Through JSON, because a DataFrame made of Python values would start a Python worker for each batch.
+    ends = F.explode(F.from_json(F.lit(json.dumps(windows)), "array<bigint>"))
+    watermarks = spark.range(windowing.shards).select(F.col("id").cast("int").alias("shard"), ends.alias("window_end"))
+    watermark = F.struct(
+        F.col("window_end").alias("tick"), "shard", F.lit(instance).alias("origin"), F.lit(instances).alias("origins")
+    )
+    return watermarks.select(
+        "shard",
+        "window_end",
+        F.lit(True).alias("is_tick"),
+        F.lit(None).cast("string").alias("series"),
+        F.to_json(watermark).cast("binary").alias("value"),
+    )
+
+
+def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
+    """Records for `late` and `dead-letters`: the raw bytes, and as headers why and whence.
+
+    A record is written once, with the least of its reasons, however many of its points or lines were refused.
+    """
+    refused = closed.where(F.col("series").startswith(REFUSED))
+    record = F.substring_index("series", "/", 6)  # all but the reason
+    refused = refused.groupBy(record, "payload").agg(F.min("series").alias("series"))
+    refused = refused.select("payload", F.split("series", "/", 7).alias("p"))
+    names = ("kappa.topic", "kappa.partition", "kappa.offset", "kappa.timestamp")
+    headers = [header(name, F.col("p")[i + 1]) for i, name in enumerate(names)]
+    headers += [header("kappa.reason", F.col("p")[6]), header("kappa.stage", F.lit("extract"))]
+    where = F.when(F.col("p")[5] == "late", F.lit(topics["late"])).otherwise(F.lit(topics["dead-letters"]))
+    return refused.select(
+        where.alias("topic"),
+        F.lit(None).cast("int").alias("partition"),
+        F.lit(None).cast("binary").alias("key"),
+        F.col("payload").alias("value"),
+        F.array(*headers).cast(HEADERS).alias("headers"),
+    )
+
+
+def header(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+
+
+def sink(
+    windowing: WindowingConfig,
+    topics: dict[str, str],
+    partitions: int,
+    kafka: Kafka,
+    instance: int = 0,
+    instances: int = 1,
+    on_refused: Refused | None = None,
+) -> BatchSink:
+    """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
+
+    def write(closed: DataFrame, batch_id: int) -> None:
+        closed = closed.persist()
+        counts: dict[str, int] = {}
+        try:
+            windows = windows_of(closed, counts.__setitem__)
+            if windows:
+                refused = any(counts.values())
+                batch = records(closed, windows, windowing, topics, partitions, instance, instances, refused=refused)
+                write_to_kafka(batch, kafka)
+        finally:
+            closed.unpersist()
+        if on_refused is not None:
+            for kind, count in counts.items():
+                on_refused(kind, count)
+
+    return write

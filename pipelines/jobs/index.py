@@ -1,0 +1,81 @@
+"""index: novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch.
+
+A batch is written to the end before it counts as done: while the cluster is away the job waits. What the cluster
+refuses for good goes to `dead-letters`, and the rest of the batch is indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, Refused, Stopping, write_all
+from pipelines.elasticsearch.documents import newest
+from pipelines.runner import BatchSink, Kafka, write_to_kafka
+
+log = structlog.get_logger()
+
+STAGE = "index"
+LETTER = "topic string, key binary, value binary, headers array<struct<key:string,value:binary>>"
+
+
+def sink(
+    topics: Mapping[str, str],
+    elastic: Elastic,
+    kafka: Kafka,
+    *,
+    stopping: Stopping,
+    parameters: BulkParameters | None = None,
+    on_outcome: Callable[[Outcome], None] | None = None,
+) -> BatchSink:
+    """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
+
+    `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it answers yes
+    while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` hears of every
+    batch, for metrics.
+    """
+    sending = parameters or BulkParameters()
+
+    def write(found: DataFrame, batch_id: int) -> None:
+        outcome = write_all(newest(found), elastic, sending, stopping)
+        post(found.sparkSession, outcome.refused, topics, kafka)
+        log.debug(
+            "batch indexed", batch=batch_id, written=outcome.written, settled=outcome.settled, retries=outcome.retries
+        )
+        if on_outcome is not None:
+            on_outcome(outcome)
+
+    return write
+
+
+def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, str], kafka: Kafka) -> None:
+    """Send refused documents to `dead-letters`.
+
+    What came from `late` or `dead-letters` lies there already: a letter about it would come back here without end.
+    """
+    own = (topics["late"], topics["dead-letters"])
+    letters = []
+    for one in refused:
+        whence = {"from_topic": one.topic, "partition": one.partition, "offset": one.offset}
+        if one.topic in own:
+            log.error("document of a dead letter refused", **whence, reason=one.reason)
+        else:
+            log.warning("document refused", **whence, reason=one.reason)
+            letters.append((topics["dead-letters"], None, one.document.encode(), headers_of(one)))
+    if letters:
+        write_to_kafka(spark.createDataFrame(letters, LETTER), kafka)
+
+
+def headers_of(refused: Refused) -> list[tuple[str, bytes]]:
+    """Why and whence, as on every dead letter."""
+    values = {
+        "kappa.reason": refused.reason,
+        "kappa.topic": refused.topic,
+        "kappa.partition": refused.partition,
+        "kappa.offset": refused.offset,
+        "kappa.timestamp": refused.timestamp,
+        "kappa.stage": STAGE,
+    }
+    return [(name, str(value).encode()) for name, value in values.items()]

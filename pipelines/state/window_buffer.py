@@ -1,0 +1,150 @@
+"""Turns at-least-once records in any interleaving into complete windows, each once, in order.
+
+Rows wait here until every origin of `extract` has ticked their window. Whatever comes at or before the last window that
+was handed on is a repeat and is ignored; equal (series, window) pairs that wait together are one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models.core.windows import Windows
+
+FORMAT = b"1"
+BEGINNING = -1
+
+TEXTS = ("series", "template", "sample")
+COUNTS = ("window_end", "n")
+NUMBERS = ("mean", "m2", "min", "max", "last")
+SCHEMA = pa.schema(
+    [
+        ("series", pa.string()),
+        ("window_end", pa.int64()),
+        ("n", pa.int64()),
+        *[(name, pa.float64()) for name in NUMBERS],
+        ("template", pa.string()),
+        ("sample", pa.string()),
+    ]
+)
+
+Columns = dict[str, NDArray[Any]]
+
+
+def no_rows() -> Columns:
+    """Columns of no rows, with their types."""
+    return {name: np.empty(0, dtype=dtype_of(name)) for name in SCHEMA.names}
+
+
+def dtype_of(name: str) -> Any:
+    return object if name in TEXTS else np.int64 if name in COUNTS else np.float64
+
+
+@dataclass
+class WindowBuffer:
+    """Rows and ticks of one shard that cannot be used yet.
+
+    `done` is the last window handed on (epoch milliseconds), `latest` each origin's last tick, `ticked` the windows
+    known to exist after `done`, `rows` the waiting rows, column by column, each of shape `(n_rows,)`.
+    """
+
+    done: int = BEGINNING
+    instances: int = 1
+    latest: dict[int, int] = field(default_factory=dict)
+    announced: set[int] = field(default_factory=set)
+    rows: Columns = field(default_factory=no_rows)
+
+    def add_watermarks(self, watermarks: NDArray[np.int64], instances_of: NDArray[np.int64], instances: int) -> None:
+        """Learn of closed windows: `ticks` and the origin of each, of `origins` in all."""
+        self.instances = instances
+        self.announced.update(t for t in np.unique(watermarks).tolist() if t > self.done)
+        for instance in np.unique(instances_of).tolist():
+            newest = int(watermarks[instances_of == instance].max())
+            self.latest[instance] = max(newest, self.latest.get(instance, BEGINNING))
+
+    def add_rows(self, rows: Columns) -> None:
+        """Keep rows that are not repeats. `rows` has the columns of `SCHEMA`."""
+        fresh = rows["window_end"] > self.done
+        if not fresh.all():
+            rows = {name: column[fresh] for name, column in rows.items()}
+        if len(self.rows["n"]):
+            rows = {name: np.concatenate([self.rows[name], rows[name]]) for name in SCHEMA.names}
+        self.rows = rows
+
+    @property
+    def limit(self) -> int:
+        """The last window that every origin has ticked."""
+        complete = len(self.latest) >= self.instances
+        return min(self.latest.values()) if complete else BEGINNING
+
+    def take(self) -> Iterator[tuple[int, Windows]]:
+        """Hand on every complete window, oldest first, and forget it."""
+        limit = self.limit
+        ready = sorted(t for t in self.announced if t <= limit)
+        if not ready:
+            return
+        waiting, self.rows = split(self.rows, self.rows["window_end"] <= limit)
+        ends = waiting["window_end"]
+        order = np.argsort(ends, kind="stable")
+        starts = np.searchsorted(ends[order], ready, side="left")
+        stops = np.searchsorted(ends[order], ready, side="right")
+        for end, start, stop in zip(ready, starts.tolist(), stops.tolist(), strict=True):
+            self.done = end
+            self.announced.discard(end)
+            yield end, windows_of(waiting, order[start:stop])
+
+    def dump(self) -> bytes:
+        """Canonical bytes: an Arrow IPC stream whose schema says the format's version."""
+        about = {"done": self.done, "origins": self.instances, "latest": self.latest, "ticked": sorted(self.announced)}
+        schema = SCHEMA.with_metadata({b"format": FORMAT, b"about": json.dumps(about, sort_keys=True).encode()})
+        order = np.lexsort((self.rows["series"].astype(str), self.rows["window_end"]))
+        arrays = [pa.array(self.rows[f.name][order], type=f.type, from_pandas=True) for f in SCHEMA]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+        return bytes(sink.getvalue())
+
+    @classmethod
+    def load(cls, data: bytes) -> WindowBuffer:
+        """The inverse of `dump`. Raises ValueError for another format."""
+        with pa.ipc.open_stream(data) as reader:
+            table = reader.read_all()
+        metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+        if metadata.get(b"format") != FORMAT:
+            msg = f"window buffer has format {metadata.get(b'format')!r}; wanted {FORMAT!r}"
+            raise ValueError(msg)
+        about = json.loads(metadata[b"about"])
+        rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in SCHEMA.names}
+        return cls(
+            done=about["done"],
+            instances=about["origins"],
+            latest={int(k): v for k, v in about["latest"].items()},
+            announced=set(about["ticked"]),
+            rows=rows,
+        )
+
+
+def split(rows: Columns, chosen: NDArray[np.bool_]) -> tuple[Columns, Columns]:
+    """Rows that are chosen, and the others."""
+    if chosen.all():
+        return rows, no_rows()
+    return {k: v[chosen] for k, v in rows.items()}, {k: v[~chosen] for k, v in rows.items()}
+
+
+def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
+    """The chosen rows, sorted by series, each series once."""
+    series = rows["series"][chosen]
+    # Rows come as sorted runs, on which a stable sort is close to linear.
+    order = np.argsort(series, kind="stable")
+    series, chosen = series[order], chosen[order]
+    if len(series) > 1:
+        first = np.concatenate([[True], series[1:] != series[:-1]]).astype(bool)
+        if not first.all():
+            series, chosen = series[first], chosen[first]
+    return Windows(series=series, **{name: rows[name][chosen] for name in ("n", *NUMBERS, "template", "sample")})

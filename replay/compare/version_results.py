@@ -1,0 +1,130 @@
+"""What a version has said: its topics as bounded DataFrames, and the windows that it has spoken for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app.core.settings import Settings
+from app.kafka import topics
+from app.runtime.jobs import kafka_of
+from pipelines.errors import InputError
+from pipelines.runner import Kafka
+
+# Ends are asked for in this order: the novelties' ticks vouch for scores that were written before them.
+KINDS = ("novelties", "scores", "incidents")
+WATERMARK = "tick long, shard int, shards int"
+# A window's tick is appended soon after its scores. What retention has left is whole from so much later.
+MARGIN_SECONDS = 600
+
+Extent = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A version's records by kind: DataFrames that have `value` (bytes), and `partition, timestamp` where they are read
+    from the log. `deleted` names by kind the partitions whose first records are gone.
+    """
+
+    version: str
+    scores: DataFrame
+    novelties: DataFrame
+    incidents: DataFrame
+    deleted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def of(self, kind: str) -> DataFrame:
+        """The records of one kind."""
+        return {"scores": self.scores, "novelties": self.novelties, "incidents": self.incidents}[kind]
+
+
+def read(spark: SparkSession, settings: Settings, version: str) -> Said:
+    """All that a version's topics hold now. Raises InputError for a version that is not there.
+
+    Offsets are resolved here, once: each action on the DataFrames sees the same records.
+    """
+    extents = extents_of(settings, version)
+    own = settings.model_copy(update={"version": version})
+    kafka = kafka_of(settings)
+    frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in KINDS}
+    gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in KINDS}
+    return Said(version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions})
+
+
+def extents_of(settings: Settings, version: str) -> dict[str, Extent]:
+    """Offsets that a version's topics hold, by kind. Raises InputError, with those there are, for no such version."""
+    own = settings.model_copy(update={"version": version})
+    client = topics.admin(settings)
+    try:
+        there = client.list_topics()
+        missing = [own.topic(kind) for kind in KINDS if own.topic(kind) not in there]
+        if missing:
+            known = ", ".join(versions(settings, there)) or "none"
+            msg = f"no version {version!r}: there is no topic {missing[0]}; versions with results: {known}"
+            raise InputError(msg)
+        return {kind: _extent(client, own.topic(kind)) for kind in KINDS}
+    finally:
+        client.close()
+
+
+def versions(settings: Settings, there: list[str]) -> list[str]:
+    """Versions that have results, among these topics: `live` for plain names."""
+    plain = f"{settings.topics.prefix}scores"
+    named = sorted(name.removeprefix(f"{plain}.") for name in there if name.startswith(f"{plain}."))
+    return (["live"] if plain in there else []) + named
+
+
+def _extent(client: KafkaAdminClient, topic: str) -> dict[int, tuple[int, int]]:
+    """First offset and the one after the last, by partition."""
+    count = len(client.describe_topics([topic])[0]["partitions"])
+    parts = [TopicPartition(topic, p) for p in range(count)]
+    first = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST))
+    last = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST))
+    return {part.partition: (first[part].offset, last[part].offset) for part in parts}
+
+
+def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: Extent) -> DataFrame:
+    options = {
+        "assign": json.dumps({topic: list(extent)}),
+        "startingOffsets": json.dumps({topic: {str(p): first for p, (first, _) in extent.items()}}),
+        "endingOffsets": json.dumps({topic: {str(p): last for p, (_, last) in extent.items()}}),
+    }
+    loaded = spark.read.format("kafka").options(**kafka.prefixed(), **options).load()
+    return loaded.select("partition", "timestamp", "value")
+
+
+def announced(said: Said) -> DataFrame:
+    """The windows that a version has ticked: `tick`, and whether all shards did (`whole`)."""
+    text = F.col("value").cast("string")
+    watermarks = said.novelties.select(F.from_json(text, WATERMARK).alias("t")).select("t.*").where("tick is not null")
+    return watermarks.groupBy("tick").agg((F.size(F.collect_set("shard")) >= F.max("shards")).alias("whole"))
+
+
+def deleted_until(said: Said) -> int | None:
+    """The last window of which retention may have deleted something, None for none.
+
+    Topics of results are stamped by the broker, so a partition still has all that was appended after its first record.
+    """
+    began = {kind: _began(said, kind) for kind in said.deleted}
+    known = [at for times in began.values() for at in times]
+    # Incidents are rare: that a partition has none left says nothing. Scores and ticks are in every window.
+    emptied = any(len(began[kind]) < len(said.deleted[kind]) for kind in began if kind != "incidents")
+    if not known and not emptied:
+        return None
+    early = F.lit(True) if emptied else F.unix_millis("timestamp") <= max(known) + 1000 * MARGIN_SECONDS
+    watermark = F.get_json_object(F.col("value").cast("string"), "$.tick").cast("long")
+    row = said.novelties.where(early).agg(F.max(watermark)).first()
+    return row[0] if row else None
+
+
+def _began(said: Said, kind: str) -> list[int]:
+    """When the first record was appended that each cut partition still has, epoch ms; none for one that has none."""
+    cut = said.deleted[kind]
+    first = F.unix_millis(F.min("timestamp"))
+    rows = said.of(kind).where(F.col("partition").isin(*cut)).groupBy("partition").agg(first).collect()
+    return [row[1] for row in rows]

@@ -1,0 +1,1 @@
+"""Savepoints: taken from running jobs or from a replay, checked, listed and dropped."""

@@ -1,0 +1,328 @@
+"""Takes a savepoint of a version from its checkpoints, while its jobs run or after they have stopped.
+
+Spark's files of state never change once they are written, only go: they are linked into a folder of this savepoint's own,
+and read from there as of one committed batch. Jobs notice nothing, and what they tidy away meanwhile stays here.
+
+`detect` and `correlate` stand at different windows. What `correlate` has not read yet of the windows that `detect` has
+spoken about is read from `novelties` and put with the statements that wait: a run from the savepoint begins after the
+ticks of `detect`, so nobody would say it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app.core.settings import Settings
+from app.kafka import topics
+from app.runtime.state_query import state_of, variable_of
+from app.versions import serving
+from app.versions.start_position import beginning
+from models.detection.shard_state import host_of
+from models.incidents.correlator import Correlator
+from pipelines.errors import InputError, ServiceUnavailable
+from pipelines.jobs.correlate import BEGINNING, StatementBuffer, watched_in
+from pipelines.state.state_packing import BUFFER, parted
+from pipelines.state.window_buffer import WindowBuffer
+from replay.savepoints import savepoint, savepoint_folder
+from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
+
+Report = Callable[[str], None]
+
+TRIES = 10
+PAUSE_SECONDS = 2.0
+EARLIER_BATCHES = 8  # of correlate: Spark keeps ten
+SILENT_POLLS = 30  # of a second, after which the broker counts as gone
+
+
+def take(spark: SparkSession, settings: Settings, name: str, report: Report = lambda line: None) -> dict[str, Any]:
+    """Write a savepoint of the version that the settings name; answers its manifest. Never stops or changes a job.
+
+    Raises InputError for a bad or taken name, a version that never ran or has no complete window in every shard, and
+    jobs whose checkpoints do not come together; ServiceUnavailable if Kafka does not answer.
+    """
+    savepoint.check_name(name)
+    home = savepoint_folder.home_of(settings.home)
+    folder = home / name
+    if folder.exists():
+        raise InputError(savepoint.taken(folder))
+    provenance = provenance_of(settings)
+    home.mkdir(parents=True, exist_ok=True)
+    savepoint_folder.tidy(home)
+    with (
+        savepoint_folder.drafting(home),
+        # Beside the checkpoints, because links do not reach over file systems.
+        tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".spool", dir=home) as spool,
+    ):
+        watermarks, correlator = gather(spark, settings, provenance, Path(spool), report)
+        report(f"writing {len(watermarks)} shards to {folder}")
+        return savepoint.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
+
+
+def provenance_of(settings: Settings) -> Provenance:
+    """Whose state it will be, with the configuration that the version began with."""
+    configuration = pinned(settings)
+    return Provenance(
+        version=settings.version,
+        configuration=configuration,
+        topics={kind: settings.topic(kind) for kind in topics.INPUTS},
+        shards=int(configuration["windowing"]["shards"]),
+        code_version=metadata.version("kappa-novelty"),
+    )
+
+
+def pinned(settings: Settings) -> dict[str, Any]:
+    """The configuration that a version began with. Raises InputError for one that never ran."""
+    found = serving.begun_with(settings)
+    if found is None:
+        msg = (
+            f"version {settings.version} has never run in {settings.home}; wanted one that has: "
+            f"{', '.join(serving.begun(settings)) or 'none has'}; see --version and --config"
+        )
+        raise InputError(msg)
+    return found
+
+
+def check_begun(settings: Settings) -> None:
+    """Raise InputError for a version of which there is no state yet."""
+    pinned(settings)
+    if not committed(settings.checkpoint("detect")):
+        raise InputError(no_batch(settings))
+
+
+def gather(
+    spark: SparkSession, settings: Settings, provenance: Provenance, spool: Path, report: Report
+) -> tuple[dict[int, int], CorrelatorState]:
+    """Spool the parts of every shard below `spool`; answer the shards' ticks and the state of `correlate` at them."""
+    for attempt in range(TRIES):
+        # First what lags behind: what correlate has read, detect has mostly committed by now.
+        correlate = frozen(settings.checkpoint("correlate"), spool / f"correlate-{attempt}")
+        detect = frozen(settings.checkpoint("detect"), spool / f"detect-{attempt}")
+        batches = committed(detect)
+        if not batches:
+            raise InputError(no_batch(settings))
+        report(f"reading the state of detect after batch {batches[-1]}")
+        watermarks = spool_parts(state_of(spark, detect, batches[-1]), spool / "parts")
+        check_whole(watermarks, provenance)
+        shutil.rmtree(detect)
+        ended = committed(correlate)
+        found = correlator_at(spark, correlate, min(watermarks.values())) if ended else correlator_before(settings)
+        if found is not None:
+            return watermarks, brought_to(spark, settings, provenance, watermarks, *found)
+        # detect writes before it commits: correlate has heard of windows that its batch in hand is about.
+        report("correlate is ahead of what detect has committed; trying again")
+        threading.Event().wait(PAUSE_SECONDS)
+    msg = (
+        f"correlate of version {settings.version} is ahead of the last batch that detect has committed, {TRIES} times "
+        "over; wanted detect to end its batch: let the jobs run, then try again"
+    )
+    raise InputError(msg)
+
+
+def no_batch(settings: Settings) -> str:
+    return f"detect of version {settings.version} has ended no batch yet; wanted one: run the jobs, then try again"
+
+
+def frozen(checkpoint: Path, copy: Path) -> Path:
+    """Link all files of a checkpoint into a folder, or copy them where there are no links.
+
+    Logs come before state, so that the state of every batch that is in the logs is there.
+    """
+    for part in ("commits", "offsets", "state"):
+        for parent, _, files in os.walk(checkpoint / part):
+            into = copy / Path(parent).relative_to(checkpoint)
+            into.mkdir(parents=True, exist_ok=True)
+            for file in files:
+                linked(Path(parent) / file, into / file)
+    linked(checkpoint / "metadata", copy / "metadata")
+    return copy
+
+
+def linked(file: Path, copy: Path) -> None:
+    """Link or copy a file; one that was tidied away meanwhile is not missed."""
+    try:
+        os.link(file, copy)
+    except FileNotFoundError:
+        return
+    except OSError:
+        shutil.copyfile(file, copy)
+
+
+def committed(checkpoint: Path) -> list[int]:
+    """Numbers of the batches that a job has committed, ascending."""
+    folder = checkpoint / "commits"
+    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
+
+
+def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
+    """Write every part into a file, partition by partition; answer each shard's last window, -1 if it has no model yet.
+
+    A run that began from a savepoint has a last window from the start, but no model of its own before the next one.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    watermarks: dict[int, int] = {}
+    for row in parts.toLocalIterator():
+        if row.part == BUFFER:
+            watermarks[row.shard] = WindowBuffer.load(bytes(row.bytes)).done
+            continue
+        for name, data in parted({row.part: bytes(row.bytes)}).items():
+            file = folder / str(row.shard) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    return {shard: watermarks[shard] if (folder / str(shard)).is_dir() else BEGINNING for shard in sorted(watermarks)}
+
+
+def spooled(folder: Path, watermarks: Mapping[int, int]) -> Iterator[ShardParts]:
+    """What was spooled, shard by shard in ascending order."""
+    for shard, done in watermarks.items():
+        yield ShardParts(shard, done, {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()})
+
+
+def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:
+    """Raise InputError while some shard has no complete window: there is nothing yet that a run could begin after."""
+    begun = sum(watermark > BEGINNING for watermark in watermarks.values())
+    if begun < provenance.shards:
+        msg = (
+            f"version {provenance.version} has a complete window in {begun} of {provenance.shards} shards; wanted all: try again "
+            "when detect has read more"
+        )
+        raise InputError(msg)
+
+
+def correlator_at(
+    spark: SparkSession, checkpoint: Path, watermark: int
+) -> tuple[CorrelatorState, dict[int, int]] | None:
+    """The last committed state of `correlate` that is not beyond a tick, and the offsets up to which it has read.
+
+    Answers None where all that is kept is beyond.
+    """
+    for batch in committed(checkpoint)[: -EARLIER_BATCHES - 1 : -1]:
+        row = variable_of(spark, checkpoint, "correlator", batch).select("value.*").first()
+        if row is not None and row.done <= watermark:
+            state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting))
+            return state, read_up_to(checkpoint / "offsets" / str(batch))
+    return None
+
+
+def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
+    """The state that `correlate` begins with, and the offsets from which it reads: it has ended no batch yet."""
+    begun = beginning(settings)
+    state = None if begun is None else savepoint.load_correlator(begun.folder)
+    if state is None:
+        state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
+    return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])
+
+
+def read_up_to(log: Path) -> dict[int, int]:
+    """Offsets by partition at which a batch over one topic ended, from Spark's offset log. Raises InputError."""
+    kind, _, *lines = log.read_text().splitlines()
+    if kind != "v1":
+        msg = f"offset log {log} has format {kind}; wanted v1: take the savepoint with the release that wrote it"
+        raise InputError(msg)
+    sources = [json.loads(line) for line in lines]
+    return {int(p): offset for source in sources for parts in source.values() for p, offset in parts.items()}
+
+
+def brought_to(
+    spark: SparkSession,
+    settings: Settings,
+    provenance: Provenance,
+    watermarks: Mapping[int, int],
+    state: CorrelatorState,
+    positions: Mapping[int, int],
+) -> CorrelatorState:
+    """The state of `correlate` with everything in wait that was said up to the ticks, and nothing beyond."""
+    buffer = StatementBuffer.load(state.waiting)
+    for value in said_after(settings, positions):
+        if is_statement(value):
+            buffer.add_statement(value)
+        else:
+            watermark = json.loads(value)
+            buffer.add_watermark(watermark["shard"], watermark["tick"], watched_in(value))
+    shards = shards_of(spark, {host_of(key[1]) for key in buffer.waiting}, provenance.shards)
+    return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
+
+
+def cut(buffer: StatementBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]) -> StatementBuffer:
+    """A buffer that has heard each shard up to its tick, whatever it had heard before. `shards` are those of hosts."""
+    kept = {key: value for key, value in buffer.waiting.items() if key[0] <= watermarks[shards[host_of(key[1])]]}
+    return buffer.heard_until(watermarks, kept)
+
+
+def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[str, int]:
+    """The shard of each host, as `extract` gives it."""
+    names = F.explode(F.from_json(F.lit(json.dumps(sorted(hosts))), "array<string>")).alias("host")
+    rows = spark.range(1).select(names).select("host", F.pmod(F.xxhash64("host"), F.lit(shards)).alias("shard"))
+    return {row.host: int(row.shard) for row in rows.collect()}
+
+
+def said_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
+    """Statements and ticks of `novelties` from offsets to the topic's end."""
+    topic = settings.topic("novelties")
+    try:
+        consumer = KafkaConsumer(**topics.client_options(settings), enable_auto_commit=False)
+    except (KafkaError, OSError) as error:
+        raise ServiceUnavailable(no_answer(settings, topic)) from error
+    try:
+        parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
+        if not parts:
+            msg = f"no topic {topic}; wanted the one that detect writes to: check kafka.bootstrap_servers and topics.prefix"
+            raise InputError(msg)
+        consumer.assign(parts)
+        first, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
+        for part in parts:
+            consumer.seek(part, start_of(part, positions, first[part]))
+        return list(values_to(consumer, ends, settings))
+    finally:
+        consumer.close()
+
+
+def start_of(part: Any, positions: Mapping[int, int], first: int) -> int:
+    """Where to begin in a partition. Raises InputError if what correlate has to read is gone."""
+    wanted = positions.get(part.partition, 0)
+    if part.partition in positions and wanted < first:
+        msg = (
+            f"topic {part.topic}, partition {part.partition}: correlate has read up to offset {wanted}, the topic begins at "
+            f"{first}; what lies between would be missing: replay instead, and keep topics for longer"
+        )
+        raise InputError(msg)
+    return max(wanted, first)
+
+
+def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings) -> Iterator[str]:
+    """Values of records up to offsets. Raises ServiceUnavailable if the broker falls silent."""
+    silent = 0
+    while any(consumer.position(part) < end for part, end in ends.items()):
+        batches = consumer.poll(timeout_ms=1_000)
+        silent = 0 if batches else silent + 1
+        if silent > SILENT_POLLS:
+            raise ServiceUnavailable(no_answer(settings, "novelties"))
+        for records in batches.values():
+            yield from ((record.value or b"").decode(errors="replace") for record in records)
+
+
+def is_statement(value: str) -> bool:
+    """Whether a record is no tick. One that is neither is left to be refused by who reads it."""
+    try:
+        return json.loads(value).get("tick") is None
+    except (ValueError, AttributeError):
+        return True
+
+
+def no_answer(settings: Settings, topic: str) -> str:
+    return (
+        f"Kafka at {settings.kafka.bootstrap_servers} does not answer for topic {topic}; wanted what correlate has not "
+        "read yet: start it, or run `kappa up` for the embedded one"
+    )

@@ -1,0 +1,95 @@
+"""The folder of all savepoints of a home: what there is, what is removed, and what a kill has left.
+
+Whoever drafts a savepoint, or removes one, holds a shared lock on the folder, which the kernel lets go of however a process
+ends. Where nobody holds it, every draft that is there was broken off.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import InputError
+from replay.savepoints.savepoint import NAME, check_name, read_manifest
+
+DRAFT = re.compile(rf"\.{NAME.pattern}\.[a-z0-9_]{{8}}\.(draft|spool|gone)")
+
+
+def home_of(home: Path) -> Path:
+    """The folder of all savepoints of a home."""
+    return home / "savepoints"
+
+
+def listing(home: Path) -> list[dict[str, Any]]:
+    """Manifests of all savepoints, oldest tick first; of one that cannot be read its name and `problem`."""
+    found, broken = [], []
+    for folder in names(home):
+        try:
+            found.append({**read_manifest(home_of(home) / folder), "name": folder})
+        except InputError as error:
+            broken.append({"name": folder, "problem": str(error)})
+    return sorted(found, key=lambda m: (m["tick"], m["name"])) + broken
+
+
+def names(home: Path) -> list[str]:
+    """Names of all savepoints. Drafts begin with a dot."""
+    parent = home_of(home)
+    return sorted(p.name for p in parent.iterdir() if p.is_dir() and NAME.fullmatch(p.name)) if parent.is_dir() else []
+
+
+def find(home: Path, name: str) -> Path:
+    """The folder of a savepoint. Raises InputError, with the names that there are."""
+    check_name(name)
+    folder = home_of(home) / name
+    if not folder.is_dir():
+        there = ", ".join(names(home)) or "none"
+        msg = f"no savepoint {name} in {folder.parent}; there are: {there}"
+        raise InputError(msg)
+    return folder
+
+
+def drop(home: Path, name: str) -> Path:
+    """Remove a savepoint; answer the folder where it was."""
+    folder = find(home, name)
+    with drafting(folder.parent):
+        # Renamed first, so that one that is half removed has no name.
+        gone = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".gone", dir=folder.parent))
+        folder.rename(gone)
+        shutil.rmtree(gone)
+    return folder
+
+
+@contextmanager
+def drafting(parent: Path) -> Iterator[None]:
+    """While the block runs, drafts in a folder are somebody's."""
+    descriptor = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def tidy(parent: Path) -> None:
+    """Remove what kills have left of drafts in a folder, unless somebody is at one now."""
+    try:
+        descriptor = os.open(parent, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody is, or the file system cannot tell
+        return
+    else:
+        for left in parent.iterdir():
+            if DRAFT.fullmatch(left.name):
+                shutil.rmtree(left, ignore_errors=True)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,196 @@
+"""One slice of a bounded run: extract, detect and correlate over the records of some windows, written to a version's topics.
+
+The functions are those of the live jobs, over `read` instead of `readStream`. A slice begins with the state after the one
+before and ends with a savepoint, so it can be repeated on its own; what it has written by then is written again, the same.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from app.core.settings import INPUTS, Settings
+from app.runtime import jobs
+from pipelines.errors import DeterminismViolation
+from pipelines.jobs import correlate, detect, extract
+from pipelines.jobs.detect_bounded import detect_bounded
+from pipelines.runner import CONSUMER, Kafka, write_to_kafka
+from pipelines.windowing import WindowingConfig
+from replay.savepoints import savepoint
+from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
+from replay.slices import Slice, nested
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all slices of a run share. `partitions` are Spark's; `write` is off where a run only checks itself."""
+
+    spark: SparkSession
+    settings: Settings
+    windowing: WindowingConfig
+    provenance: Provenance
+    partitions: int
+    write: bool = True
+    report: Report = lambda line: None
+
+
+def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, partitions: int) -> DataFrame:
+    """The records of a topic in a slice, with the columns of a Kafka source."""
+    begins, ends = nested(part.begins)[topic], nested(part.ends)[topic]
+    options = {
+        "assign": json.dumps({topic: sorted(map(int, begins))}),
+        "startingOffsets": json.dumps({topic: begins}),
+        "endingOffsets": json.dumps({topic: ends}),
+        "minPartitions": str(partitions),
+        "failOnDataLoss": "true",
+    }
+    return spark.read.format("kafka").options(**kafka.prefixed(), **CONSUMER, **options).load()
+
+
+def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict[str, Any]:
+    """Make the windows of a slice, from the savepoint `before` to a new one at `after`. Answers counts and digests."""
+    topics, kafka = jobs.topics_of(work.settings), jobs.kafka_of(work.settings)
+    counts: dict[str, int] = {"events": part.events}
+    with scratch(after) as folder:
+        closed = kept(extracted(work, kafka, part, topics), folder / "closed")
+        windows = extract.windows_of(closed, counts.__setitem__)
+        rows = extract.statistics(closed, work.windowing)
+        shards, version = work.windowing.shards, work.settings.version
+        begin = partial(savepoint.begin_of, str(before)) if before is not None else None
+        answers = detect_bounded(rows, windows, work.settings.detector, version, shards, work.partitions, begin)
+        answers = kept(answers, folder / "answers")
+        said = answers.where(F.col("part").isNull())
+        records = detect.records(said, topics, work.settings.topics.partitions)
+        work.report("detecting")
+        digests = digest_of(records, topics)
+        incidents, correlator = correlated(work, said, before)
+        if work.write:
+            work.report("writing")
+            write_to_kafka(extract.refused_records(closed, topics), kafka)
+            write_to_kafka(records, kafka)
+            write_incidents(work, incidents, topics["incidents"], kafka)
+        digests["incidents"] = digest_of_texts(work, [value for _, value in incidents])
+        counts |= {"windows": len(windows), "incidents": len(incidents)}
+        counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
+        savepoint.write(after, work.provenance, states(answers), correlator)
+    return {"counts": counts, "digests": digests}
+
+
+@contextmanager
+def scratch(after: Path) -> Iterator[Path]:
+    """A folder beside a slice's savepoint, for as long as the slice is made."""
+    folder = after.with_name(f"{after.name}.scratch")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kept(frame: DataFrame, folder: Path) -> DataFrame:
+    """A table that is computed once. Of one that is persisted, Spark plans all that came before again for each use."""
+    frame.write.option("compression", "none").parquet(str(folder))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(folder))
+
+
+def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
+    """What `extract` makes of the slice's records, its windows alone."""
+    telemetry, logs, labels = (read_bounded(work.spark, kafka, part, topics[kind], work.partitions) for kind in INPUTS)
+    return only(extract.closed_windows(telemetry, logs, work.windowing, labels), part)
+
+
+def only(closed: DataFrame, part: Slice) -> DataFrame:
+    """The windows of a slice; those at its edges are complete in its neighbours alone."""
+    # Spark would put the filter below the parser, and parse twice; it sees through neither this nor a cast.
+    end = F.col("window_end") + F.floor(F.rand() * 0)
+    within = end <= part.until
+    return closed.where(within if part.after is None else within & (end > part.after))
+
+
+def states(answers: DataFrame) -> Iterator[ShardParts]:
+    """The state of every shard, in ascending order, a shard at a time."""
+    rows = answers.where(F.col("part").isNotNull()).select("shard", "done", "part", "bytes")
+    current: tuple[int, int, dict[str, bytes]] | None = None
+    for row in rows.orderBy("shard", "part").toLocalIterator():
+        if current is None or current[0] != row.shard:
+            if current is not None:
+                yield ShardParts(*current)
+            current = (row.shard, row.done, {})
+        current[2][row.part] = bytes(row.bytes)
+    if current is not None:
+        yield ShardParts(*current)
+
+
+def correlated(work: Work, said: DataFrame, before: Path | None) -> tuple[list[tuple[str, str]], CorrelatorState]:
+    """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
+    state = savepoint.correlator_of(str(before)) if before is not None else None
+    buffer, correlator = correlate.loaded(state, work.settings.correlation)
+    rows = said.where(F.col("statement").isNotNull()).orderBy("shard", "window_end")
+    for frame in arrow_frames(correlate.statements(rows.select(F.col("statement").alias("value")))):
+        correlate.take_in(buffer, [frame])
+    found = correlate.advance(buffer, correlator)
+    values = [(one.id, correlate.value_of(one, work.settings.version)) for one in found]
+    return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())
+
+
+def arrow_frames(frame: DataFrame) -> Iterator[Any]:
+    """A table in pandas chunks, as a worker gets them."""
+    for batch in frame.toArrow().to_batches():
+        yield batch.to_pandas()
+
+
+def write_incidents(work: Work, incidents: list[tuple[str, str]], topic: str, kafka: Kafka) -> None:
+    """Append incidents to their topic."""
+    if not incidents:
+        return
+    rows = work.spark.createDataFrame(incidents, "key string, value string").coalesce(1)
+    write_to_kafka(
+        rows.select(F.lit(topic).alias("topic"), *(F.col(c).cast("binary").alias(c) for c in ("key", "value"))), kafka
+    )
+
+
+def digest_of(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
+    """Number and digest of the values of `scores` and `novelties`, ticks left out; their order does not matter."""
+    value = F.col("value")
+    watermark = (F.col("topic") == topics["novelties"]) & value.cast("string").startswith('{"tick"')
+    found = records.where(~watermark).groupBy("topic").agg(F.count(F.lit(1)).alias("n"), *sums(value)).collect()
+    by_topic = {row.topic: row for row in found}
+    answer = {}
+    for kind in ("scores", "novelties"):
+        row = by_topic.get(topics[kind])
+        answer[kind] = {"records": row.n if row else 0, "digest": shown(row)}
+    return answer
+
+
+def digest_of_texts(work: Work, values: list[str]) -> dict[str, Any]:
+    """As `digest_of`, of texts at hand."""
+    frame = work.spark.createDataFrame([(value,) for value in values], "value string")
+    row = frame.agg(F.count(F.lit(1)).alias("n"), *sums(F.col("value").cast("binary"))).first()
+    if row is None:
+        msg = "an aggregate without groups has no row"
+        raise DeterminismViolation(msg)
+    return {"records": row.n, "digest": shown(row)}
+
+
+def sums(value: Any) -> list[Any]:
+    """Two sums of 64-bit hashes: they depend on what was summed and how often, not on the order."""
+    number = F.xxhash64(value).cast("decimal(38,0)")
+    other = F.xxhash64(value, F.lit("kappa")).cast("decimal(38,0)")
+    return [F.sum(number).alias("one"), F.sum(other).alias("other")]
+
+
+def shown(row: Any) -> str:
+    """A digest of two sums."""
+    one, other = (int(row.one or 0), int(row.other or 0)) if row else (0, 0)
+    return f"{one % 2**64:016x}{other % 2**64:016x}"

@@ -1,0 +1,283 @@
+"""What a bounded run reads, and which windows it makes: resolved once, kept in the run's manifest.
+
+A record that is admitted to a window which ends after `w` has an event time of at least `w`, so its append time is at least
+`w - skew`: a run that makes the windows after `w` reads from the first record with that append time. A record of a window
+which ends by `w` was appended by `w + lateness`, so it reads up to the last record with that append time. Where append
+times of a partition may go back by `disorder`, that much more at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from app.core.settings import Settings
+from app.kafka import data_loss, log_extents, topics
+from app.kafka.log_extents import Extent, Partition, moment
+from pipelines.errors import InputError
+from pipelines.windowing import MILLIS, WindowingConfig
+
+Offsets = dict[Partition, int]
+Find = Callable[[int], Offsets]  # the first offsets of records that were appended at a time (epoch ms) or later
+
+# A slice reads what its neighbours read as well, for as long as records may be early or late: at most a tenth of it.
+LEAST_LENGTH = 10
+LEAST_WINDOWS = 30
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Windows that end after `after` and by `until` (epoch ms), and the records that they can be made of.
+
+    `begins` and `ends` are offsets by topic and partition; `after` is None for all windows from the beginning.
+    """
+
+    after: int | None
+    until: int
+    begins: Offsets
+    ends: Offsets
+
+    @property
+    def events(self) -> int:
+        """How many records are read."""
+        return sum(self.ends.values()) - sum(self.begins.values())
+
+    def record(self) -> dict[str, Any]:
+        """As JSON types."""
+        begins, ends = nested(self.begins), nested(self.ends)
+        spans = {t: {p: [begin, ends[t][p]] for p, begin in parts.items()} for t, parts in begins.items()}
+        return {"after": self.after, "until": self.until, "offsets": spans}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Slice:
+        """The inverse of `record`."""
+        spans = {(t, int(p)): span for t, parts in record["offsets"].items() for p, span in parts.items()}
+        begins, ends = ({key: int(span[i]) for key, span in spans.items()} for i in (0, 1))
+        return cls(record["after"], int(record["until"]), begins, ends)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """From where to where: offsets by partition, or windows by time (epoch ms); None for all that there is.
+
+    `from_ms` is the end of the last window that is not made, as a savepoint's tick is.
+    """
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    from_offsets: Offsets | None = None
+    to_offsets: Offsets | None = None
+
+
+def nested(offsets: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
+    """Offsets as Spark's options have them."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def partitions_of(settings: Settings) -> list[Partition]:
+    """The input partitions."""
+    return [(settings.topic(kind), p) for kind, count in settings.input_partitions.items() for p in range(count)]
+
+
+def resolve(settings: Settings, windowing: WindowingConfig, asked: Asked) -> Slice:
+    """The whole of a run. Raises InputError for offsets or times outside the log, and where no window can be closed."""
+    with data_loss.consumer_of(settings) as consumer:
+        extents = data_loss.extents(consumer, partitions_of(settings))
+        check_partitions(settings, consumer, extents)
+        begins = first_offsets(settings, windowing, consumer, asked, extents)
+        ends = last_offsets(windowing, consumer, asked, extents)
+        check_order(begins, ends, extents)
+        until = closed_until(windowing, consumer, begins, ends, extents)
+    if asked.to_ms is not None:
+        until = min(until, down(windowing, asked.to_ms))
+    if asked.from_ms is not None and until <= asked.from_ms:
+        msg = (
+            f"no window after {moment(asked.from_ms, '')} can be closed: the records that are read close those up to "
+            f"{moment(until, '')}; wanted a later end, or an earlier beginning"
+        )
+        raise InputError(msg)
+    return Slice(asked.from_ms, until, begins, ends)
+
+
+def down(windowing: WindowingConfig, at_ms: int) -> int:
+    """The last window end that is not after a time."""
+    length = windowing.window_seconds * MILLIS
+    return at_ms // length * length
+
+
+def check_partitions(settings: Settings, consumer: KafkaConsumer, extents: Mapping[Partition, Extent]) -> None:
+    """Raise InputError for a topic that is not there or has other partitions than the settings say."""
+    for kind in topics.INPUTS:
+        topic = settings.topic(kind)
+        found = len(consumer.partitions_for_topic(topic) or ())
+        wanted = sum(1 for name, _ in partitions_of(settings) if name == topic)
+        if found != wanted:
+            own = "" if kind == "labels" else f"set topics.{kind}_partitions to match, or "
+            msg = f"topic {topic} has {found} partitions, wanted {wanted}; {own}set topics.prefix, or `kappa topics create`"
+            raise InputError(msg)
+
+
+def first_offsets(
+    settings: Settings,
+    windowing: WindowingConfig,
+    consumer: KafkaConsumer,
+    asked: Asked,
+    extents: Mapping[Partition, Extent],
+) -> Offsets:
+    """Where reading begins. Raises InputError where the log no longer reaches back so far."""
+    if asked.from_offsets is not None:
+        check_inside("--from-offsets", asked.from_offsets, extents)
+        found = {key: asked.from_offsets.get(key, extent.begins) for key, extent in extents.items()}
+        missing = log_extents.gaps(log_extents.Progress(found), extents)
+    elif asked.from_ms is not None:
+        wanted = asked.from_ms - windowing.skew_seconds * MILLIS
+        found = at_time(consumer, extents, wanted)
+        missing = log_extents.gaps_since(wanted, extents)
+    else:
+        return {key: extent.begins for key, extent in extents.items()}
+    if missing:
+        raise InputError(data_loss.explain(missing, data_loss.savepoints(settings.home), windowing.skew_seconds))
+    return found
+
+
+def last_offsets(
+    windowing: WindowingConfig, consumer: KafkaConsumer, asked: Asked, extents: Mapping[Partition, Extent]
+) -> Offsets:
+    """Where reading ends, exclusive."""
+    if asked.to_offsets is not None:
+        check_inside("--to-offsets", asked.to_offsets, extents)
+        return {key: asked.to_offsets.get(key, extent.ends) for key, extent in extents.items()}
+    if asked.to_ms is None:
+        return {key: extent.ends for key, extent in extents.items()}
+    return at_time(consumer, extents, asked.to_ms + windowing.watermark_delay_seconds * MILLIS + 1)
+
+
+def check_inside(option: str, given: Mapping[Partition, int], extents: Mapping[Partition, Extent]) -> None:
+    """Raise InputError for partitions that are not read and offsets that the log never had."""
+    for (topic, partition), offset in sorted(given.items()):
+        extent = extents.get((topic, partition))
+        if extent is None:
+            known = ", ".join(f"{t}/{p}" for t, p in sorted(extents))
+            msg = f"{option}: no partition {topic}/{partition}; the inputs are {known}"
+            raise InputError(msg)
+        if not 0 <= offset <= extent.ends:
+            msg = f"{option}: offset {offset} of {topic}/{partition} is outside the log; wanted {extent.begins} to {extent.ends}"
+            raise InputError(msg)
+
+
+def check_order(begins: Offsets, ends: Offsets, extents: Mapping[Partition, Extent]) -> None:
+    """Raise InputError where there is nothing to read."""
+    for (topic, partition), begin in begins.items():
+        if ends[topic, partition] < begin:
+            msg = f"{topic}/{partition}: reading would end at {ends[topic, partition]}, before it begins at {begin}"
+            raise InputError(msg)
+    if not any(ends[key] > begins[key] for key in extents):
+        msg = "the inputs hold no record from there to there; wanted some: see --from-time, --to-time, or topics.prefix"
+        raise InputError(msg)
+
+
+def at_time(consumer: KafkaConsumer, extents: Mapping[Partition, Extent], at_ms: int) -> Offsets:
+    """The first offset of each partition whose record was appended at a time or later; its end where there is none."""
+    asked = {TopicPartition(*key): max(0, at_ms) for key in extents}
+    found = consumer.offsets_for_times(asked)
+    where = {(part.topic, part.partition): one for part, one in found.items()}
+    return {key: extent.ends if (one := where.get(key)) is None else one.offset for key, extent in extents.items()}
+
+
+def closed_until(
+    windowing: WindowingConfig,
+    consumer: KafkaConsumer,
+    begins: Offsets,
+    ends: Offsets,
+    extents: Mapping[Partition, Extent],
+) -> int:
+    """The last window end that the watermark of what is read has passed, as it would have live."""
+    silent = sorted(key for key, extent in extents.items() if max(begins[key], extent.begins) >= ends[key])
+    if silent:
+        topic, partition = silent[0]
+        msg = (
+            f"{topic}/{partition} has no record in what is read, so no window is known to be complete; wanted heartbeats in "
+            "every partition (`kappa run` and `kappa collect` send them), or a wider range"
+        )
+        raise InputError(msg)
+    parts = [TopicPartition(*key) for key in sorted(ends)]
+    last = data_loss.first_times(consumer, parts, {part: ends[part.topic, part.partition] - 1 for part in parts})
+    missing = [part for part in parts if part not in last]
+    if missing:
+        msg = f"{missing[0].topic}/{missing[0].partition}: its last record cannot be read; try again"
+        raise InputError(msg)
+    return down(windowing, min(last.values()) - windowing.watermark_delay_seconds * MILLIS)
+
+
+def slices(settings: Settings, windowing: WindowingConfig, whole: Slice, records: int) -> list[Slice]:
+    """The run in pieces of about so many records, each of which can be repeated on its own."""
+    with data_loss.consumer_of(settings) as consumer:
+        extents = {key: Extent(0, end) for key, end in whole.ends.items()}
+        start = whole.after if whole.after is not None else earliest(windowing, consumer, whole)
+        find = partial(at_time, consumer, extents)
+        cuts = halved(windowing, find, whole, (start, whole.until), records)
+        return pieces(windowing, find, whole, cuts)
+
+
+def pieces(windowing: WindowingConfig, find: Find, whole: Slice, cuts: Sequence[int]) -> list[Slice]:
+    """The whole, cut at window ends."""
+    edges = [whole.after, *cuts, whole.until]
+    return [piece(windowing, find, whole, a, b) for a, b in itertools.pairwise(edges) if b]
+
+
+def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) -> int:
+    """A window end before all windows, about: the first append time that is read."""
+    parts = [TopicPartition(*key) for key in sorted(whole.begins) if whole.begins[key] < whole.ends[key]]
+    first = data_loss.first_times(consumer, parts, {part: whole.begins[part.topic, part.partition] for part in parts})
+    return down(windowing, min(first.values()) - windowing.lateness_seconds * MILLIS)
+
+
+def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
+    """The records that windows after one time and up to another can be made of, within the whole."""
+    begins, ends = dict(whole.begins), dict(whole.ends)
+    if after is not None:
+        found = find(after - windowing.skew_seconds * MILLIS)
+        begins = {key: min(ends[key], max(begin, found[key])) for key, begin in begins.items()}
+    if until < whole.until:
+        found = find(until + windowing.watermark_delay_seconds * MILLIS + 1)
+        ends = {key: max(begins[key], min(end, found[key])) for key, end in ends.items()}
+    return Slice(after, until, begins, ends)
+
+
+def halved(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int, int], records: int) -> list[int]:
+    """Window ends between two, at which to cut so that pieces are small enough, or as short as is of use."""
+    start, stop = span
+    least = max(
+        LEAST_LENGTH * (windowing.skew_seconds + windowing.watermark_delay_seconds),
+        LEAST_WINDOWS * windowing.window_seconds,
+    )
+    middle = down(windowing, (start + stop) // 2)
+    if stop - start < 2 * least * MILLIS or piece(windowing, find, whole, start, stop).events <= records:
+        return []
+    left = halved(windowing, find, whole, (start, middle), records)
+    return [*left, middle, *halved(windowing, find, whole, (middle, stop), records)]
+
+
+def offsets_given(settings: Settings, given: Mapping[str, Any], option: str) -> Offsets:
+    """Offsets as people write them: `{"telemetry": {"0": 12}}`, by kind or by the topic's name. Raises InputError."""
+    names: Sequence[str] = [settings.topic(kind) for kind in topics.INPUTS]
+    found: Offsets = {}
+    try:
+        for name, parts in given.items():
+            topic = settings.topic(name) if name in topics.INPUTS else name
+            if topic not in names:
+                msg = f"{option}: no input {name!r}; there are {', '.join(topics.INPUTS)}"
+                raise InputError(msg)
+            found |= {(topic, int(partition)): int(offset) for partition, offset in parts.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        msg = f'{option}: {error}; wanted JSON such as {{"telemetry": {{"0": 1200, "1": 1180}}, "logs": {{"0": 77}}}}'
+        raise InputError(msg) from error
+    return found
