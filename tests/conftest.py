@@ -12,6 +12,9 @@ from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT, Settings, load
 
+# Plain modules beside the tests: their assertions explain themselves as those of tests do.
+pytest.register_assert_rewrite("support", "golden")
+
 # Times belong in `make bench`: a busy machine must not fail a property.
 settings.register_profile("kappa", deadline=None)
 settings.load_profile("kappa")

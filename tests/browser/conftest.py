@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, running_fleet
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
+from support.browser_fleet import Fleet, running_fleet
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (

@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
 
 import pytest
-from fleet import Fleet
 from kafka import KafkaConsumer
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 from pyspark.sql import SparkSession
+from support.browser_fleet import Fleet
 
 from app.runtime.run import index_to_end
 from dashboards.navigation import PAGES

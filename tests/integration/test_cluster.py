@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from test_law import MINUTES, feed, records, settings_file, watermarks
+from support.live_jobs import MINUTES, feed, records, settings_file, watermarks
 
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT, Settings, load

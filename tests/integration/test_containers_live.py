@@ -15,8 +15,8 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from compose_file import COMMANDS, environment_of
 from kafka.admin import KafkaAdminClient
+from support.compose_file import COMMANDS, environment_of
 
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT

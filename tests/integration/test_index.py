@@ -15,8 +15,8 @@ import pytest
 from elasticsearch import BadRequestError, Elasticsearch
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
-from proxies import HalfOverload, Overload, TooLarge, proxy
 from pyspark.sql import DataFrame, SparkSession
+from support.proxies import HalfOverload, Overload, TooLarge, proxy
 
 from app.core.ports import free_port
 from app.core.settings import Settings

@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,131 +14,26 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
+from support.live_jobs import (
+    MINUTES,
+    feed,
+    records,
+    run_to_end,
+    settings_file,
+    start,
+    wait_for,
+    watermarks,
+)
 
-from app.core.settings import PROJECT, Settings, load
+from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
 from app.kafka import topics
 from app.kafka.producer import Outbox, heartbeat
 from app.runtime import jobs
-from app.runtime.run import prepare
-from app.simulator import Planned, SimulatorSettings, simulate
-from app.simulator.publish import Target, to_kafka
-from models.core import series as names
-from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
-JARS = PROJECT / ".kappa" / "jars"
 KILLS = 2
-MINUTES = 14
-
-
-def settings_file(folder: Path, stack: Addresses, prefix: str, version: str, batch: int) -> Path:
-    file = folder / f"{version}.toml"
-    file.write_text(
-        f"""
-home = "{folder / version}"
-jar_folder = "{JARS}"
-version = "{version}"
-[windowing]
-shards = 4
-[topics]
-prefix = "{prefix}-"
-timestamps = "create"
-telemetry_partitions = 3
-logs_partitions = 2
-partitions = 2
-[kafka]
-bootstrap_servers = "{stack.kafka}"
-[elasticsearch]
-url = "{stack.elasticsearch}"
-[index]
-scores = true
-[detection]
-warm_up_minutes = 5  # the log is shorter than the usual warm-up
-[spark]
-master = "local[2]"
-driver_memory = "1g"
-max_records_per_batch = {batch}
-trigger_seconds = 0.1
-"""
-    )
-    return file
-
-
-def feed(settings: Settings, minutes: int = 24) -> int:
-    """A small fleet with disorder, late records, a wrong clock and faults; answers how many events."""
-    end = 60 * minutes
-    plan = [
-        ("cpu_contention", end - 540, 120),
-        ("log_silence", end - 480, 180),
-        ("host_silent", end - 360, 120),
-        ("wrong_clock", end - 720, 60),
-    ]
-    simulation = simulate(
-        SimulatorSettings(
-            hosts=5,
-            hours=minutes / 60,
-            seed=7,
-            late_share=0.005,
-            schedule=tuple(Planned(kind, start, seconds) for kind, start, seconds in plan),
-        )
-    )
-    inputs = {kind: settings.topic(kind) for kind in ("telemetry", "logs")}
-    sent = to_kafka(simulation, Target(topics.client_options(settings), inputs), processes=1)
-    start = simulation.settings.start
-    feed_labels(settings, (start, sent.until), start + 1000 * (end - 250), simulation.fleet.hosts)
-    return sent.events
-
-
-def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Sequence[str]) -> None:
-    """A heartbeat a second, and at a moment labels: that any host's silence is expected, and two that are none."""
-    labels = [{"label": "expected-change", "series": [names.build(names.Series("host", host)) for host in hosts]}]
-    labels += [{"label": "false-alarm", "series": [f"gauge/{names.quote(host)}//cpu" for host in hosts]}]
-    labels += [{"label": "nonsense", "series": ["host/a"]}, {"label": "true", "series": ["a"]}]
-    with Outbox(topics.client_options(settings)) as outbox:
-        topic = settings.topic("labels")
-        for now in range(*span, 1000):
-            outbox.send(topic, heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)
-            if now <= at < now + 1000:
-                for label in labels:
-                    outbox.send(topic, json.dumps(label).encode(), key=b"", partition=0, timestamp_ms=now)
-
-
-def run_to_end(spark: SparkSession, settings: Settings) -> int:
-    """All jobs, one after the other, over what the log holds. Answers rows dropped by the watermark."""
-    prepare(settings, jobs.NAMES)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
-    try:
-        for job in (
-            jobs.extract_job(settings),
-            jobs.detect_job(settings),
-            jobs.correlate_job(settings),
-            jobs.index_job(settings, threading.Event().wait),
-        ):
-            runner.run_to_end(job)
-        return runner.dropped_by_watermark
-    finally:
-        runner.stop()
-
-
-def records(settings: Settings, kind: str) -> list[tuple[bytes | None, bytes, tuple[Any, ...]]]:
-    """Everything that a topic holds now: key, value, headers."""
-    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
-    parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
-    consumer.assign(parts)
-    ends = consumer.end_offsets(parts)
-    found = []
-    while any(consumer.position(part) < ends[part] for part in parts):
-        for batch in consumer.poll(timeout_ms=500).values():
-            found += [(r.key, r.value, tuple(tuple(h) for h in r.headers or ())) for r in batch]
-    consumer.close()
-    return found
-
-
-def watermarks(settings: Settings, kind: str) -> set[tuple[int, int]]:
-    found = (json.loads(value) for _, value, _ in records(settings, kind))
-    return {(record["tick"], record["shard"]) for record in found if "tick" in record}
 
 
 def documents(settings: Settings) -> Counter[str]:
@@ -173,13 +64,6 @@ def without_version(source: Any, version: str) -> Any:
     return source
 
 
-def start(file: Path, *names: str) -> subprocess.Popen[bytes]:
-    """Jobs in a process group of their own; what they say goes into `run.log` beside the settings."""
-    command = [sys.executable, "-m", "app.cli", "run", *names, "--config", str(file), "--no-heartbeats"]
-    with (file.parent / "run.log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)
-
-
 def beat(settings: Settings) -> None:
     """A heartbeat in every input partition, at the append time of its last record.
 
@@ -196,14 +80,6 @@ def beat(settings: Settings) -> None:
                 consumer.seek(part, consumer.end_offsets([part])[part] - 1)
                 last = next(consumer).timestamp
                 outbox.send(topic, heartbeat(last), key=b"heartbeat", partition=partition, timestamp_ms=last)
-
-
-def wait_for(condition: Any, seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {seconds:.0f} s in vain for {what}")
-        threading.Event().wait(0.5)
 
 
 def test_crashes_batches_and_backlogs_change_nothing(

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
-from malformed import KINDS, MEGABYTE, Kind, iso
 from pyspark.sql import SparkSession
-from test_law import records, settings_file
+from support.live_jobs import records, settings_file
+from support.malformed import KINDS, MEGABYTE, Kind, iso
 
 from app.core.settings import Settings, load
 from app.embedded.stack import Addresses

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
 import subprocess
-import sys
-import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
 
 import pytest
 from kafka import KafkaProducer
-from malformed import iso
 from prometheus_client.parser import text_string_to_metric_families
-from test_law import records, settings_file, wait_for
+from support.commands import Running, answer, assert_one_line, get, healthz, kappa
+from support.live_jobs import records, settings_file
+from support.malformed import iso
 
 from app.core.ports import free_port
-from app.core.settings import PROJECT, Settings, load
+from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
 from app.kafka import topics
 from app.kafka.producer import heartbeat
@@ -43,35 +36,6 @@ METRICS = {
     "kappa_refused",
 }
 STALE_SECONDS = 4
-
-
-def kappa(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start the command line."""
-    command = [sys.executable, "-m", "app.cli", *arguments]
-    own = {key: value for key, value in os.environ.items() if not key.startswith("KAPPA_")} | environment
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=own, cwd=PROJECT, start_new_session=True)
-
-
-def answer(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:
-    """Exit status, stdout, stderr. A process that takes longer is killed, and what it has said is shown."""
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-        pytest.fail(f"{process.args!r} took longer than {seconds} s; it said:\n{out}\n{err}")
-    return process.returncode, out, err
-
-
-def assert_one_line(process: subprocess.Popen[str], *words: str) -> None:
-    """Exit 1, nothing on stdout, one line on stderr that holds these words."""
-    status, out, err = answer(process)
-    assert status == 1, err
-    assert out == ""
-    assert re.fullmatch(r"kappa: [^\n]+\n", err), err
-    for word in words:
-        assert word in err
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -175,73 +139,6 @@ class Deployment:
     def counted(self) -> int:
         """How many measurements are in statistics, repeats apart."""
         return sum(json.loads(value)["n"] for value in {value for _, value in self.statistics()})
-
-
-class Running:
-    """A process of jobs, and what it says."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.lines.extend(iter(self.process.stderr.readline, ""))
-
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._reader.join()
-        for pipe in (self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            pipe.close()
-
-    @property
-    def said(self) -> str:
-        return "".join(self.lines)
-
-    def address(self) -> str:
-        """Where it serves health; waits for it."""
-        self.wait(lambda: "/healthz" in self.said, 120, "the jobs to run")
-        found = re.search(r"health at (http://\S+)/metrics", self.said)
-        assert found is not None, self.said
-        return found[1]
-
-    def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait for something, as long as the process lives."""
-
-        def there() -> bool:
-            assert self.process.poll() is None, self.said
-            return condition()
-
-        wait_for(there, seconds, what)
-
-    def stop(self) -> None:
-        """SIGTERM: the process must exit with 0 within a minute, without a trace."""
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(timeout=60) == 0, self.said
-        self._reader.join()
-        assert "Traceback" not in self.said
-        assert "job stopped" in self.said
-
-
-def get(url: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(url, timeout=10) as found:
-            return found.status, found.read().decode()
-    except HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
-def healthz(address: str) -> tuple[int, dict[str, Any]]:
-    status, body = get(address + "/healthz")
-    return status, json.loads(body)
 
 
 @pytest.fixture(scope="module")

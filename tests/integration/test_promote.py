@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from elasticsearch import Elasticsearch
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from malformed import iso
-from test_law import records
-from test_operations import Running, answer, assert_one_line, healthz, kappa
+from support.commands import Running, answer, assert_one_line, healthz, kappa
+from support.live_jobs import records
+from support.malformed import iso
 
 from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Addresses, Stack, running_stack

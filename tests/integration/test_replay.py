@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_law import feed, records, run_to_end, settings_file
+from support.live_jobs import feed, records, run_to_end, settings_file
+from support.replays import named, same, values
 
 from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
@@ -36,25 +37,6 @@ def live(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPat
     assert feed(settings) > 10_000
     assert run_to_end(spark, settings) == 0
     return settings
-
-
-def named(settings: Settings, version: str) -> Settings:
-    return settings.model_copy(update={"version": version, "jar_folder": settings.jars})
-
-
-def values(settings: Settings, kind: str, after: int = -1) -> set[bytes]:
-    """Distinct results of the windows after one, without what names the version."""
-    found = set()
-    for _, value, _ in records(settings, kind):
-        record = json.loads(value)
-        if "tick" not in record and record["window_end"] > after:
-            record.pop("version", None)
-            found.add(value if kind == "scores" else json.dumps(record, sort_keys=True).encode())
-    return found
-
-
-def same(one: Settings, other: Settings, after: int = -1) -> bool:
-    return all(values(one, kind, after) == values(other, kind, after) for kind in ("scores", "novelties", "incidents"))
 
 
 @pytest.mark.parametrize(("partitions", "slice_records"), [(1, 10**9), pytest.param(8, 4_000, marks=pytest.mark.long)])

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_law import feed, records, run_to_end, settings_file
-from test_replay import named, same, values
+from support.live_jobs import feed, records, run_to_end, settings_file
+from support.replays import named, same, values
 
 from app.cli import main
 from app.core.settings import PROJECT, Settings, load

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_law import settings_file, start, wait_for, watermarks
-from test_replay import named, same, values
+from support.live_jobs import settings_file, start, wait_for, watermarks
+from support.replays import named, same, values
 
 from app.cli import main
 from app.core.settings import Settings, load

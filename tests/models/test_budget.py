@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from scipy import stats
-from test_incidents import CPU, DISK, WINDOW, T, at, said, told
+from support.incident_stories import CPU, DISK, WINDOW, T, at, said, told
 
 from models.incidents.budget import bar, joint
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement

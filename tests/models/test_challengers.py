@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_detector_contract as contract
-from fleet_story import START, Teller
+from support import detector_contract as contract
+from support.fleet_story import START, Teller
 
 from models.challengers import tail
 from models.challengers.classes import check, resolve

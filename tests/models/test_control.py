@@ -3,51 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
-from fleet_story import START, WINDOW, Row, Teller, words
+from support.control_stories import (
+    BYTES,
+    CPU,
+    LEVEL,
+    LINES,
+    QUICK,
+    SIZE,
+    STORY,
+    column,
+    of,
+    sayings,
+    story,
+    turns,
+    when,
+)
+from support.fleet_story import START, WINDOW, Teller, words
 
-from models.detection.control import Controlled
 from models.detection.detector import ShardDetector
 from models.rules.rule import Rule
-
-QUICK = Controlled(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10, calm_windows=6)
-CPU, SIZE, BYTES = "gauge/h-1/web/cpu", "gauge/h-1/db/size", "counter/h-1//bytes"
-LINES, LEVEL = "template/h-1/web/info/aa", "logs/h-1/web/info"
-STORY = list[dict[str, Row]]
-
-
-def when(window: int) -> str:
-    """The beginning of a window, by its number in a story: its end is the next one's."""
-    return datetime.fromtimestamp((START + window * WINDOW) / 1000, UTC).isoformat()
 
 
 def between(first: int, last: int) -> dict[str, Any]:
     """Times of the windows from one to before another."""
     return {"since": when(first), "until": when(last)}
-
-
-def story(count: int, changed: Mapping[range, Mapping[str, float]] = {}, seed: int = 0) -> STORY:
-    """Two hosts with noise; `changed` adds to series (or multiplies lines) in some windows."""
-    rng = np.random.default_rng(seed)
-    out: STORY = []
-    total = 0.0
-    for k in range(count):
-        more = {name: by for span, by_name in changed.items() if k in span for name, by in by_name.items()}
-        total += 1000 + rng.normal() * 10 + more.get(BYTES, 0.0)
-        rows: dict[str, Row] = {
-            name: round(level + rng.normal() + more.get(name, 0.0), 2)
-            for name, level in ((CPU, 20.0), (SIZE, 50.0), ("gauge/h-2//cpu", 30.0))
-        }
-        lines = int(rng.poisson(5) * more.get(LINES, 1.0))
-        rows |= {BYTES: total, "logs/h-2//info": int(rng.poisson(5))}
-        rows |= {LEVEL: lines, LINES: (lines, "took <*> ms")} if lines else {}
-        out.append(rows)
-    return out
 
 
 def teller(*rules: Rule, **parameters: Any) -> Teller:
@@ -58,29 +41,6 @@ def told(rules: tuple[Rule, ...], rows: STORY) -> Teller:
     one = teller(*rules)
     one.tell(rows)
     return one
-
-
-def of(series: str, said: Teller) -> list[tuple[str, str]]:
-    return [(status, kind) for name, status, kind in words(said.said) if name == series]
-
-
-def turns(series: str, said: Teller) -> list[tuple[str, str]]:
-    """As `of`, without updates."""
-    return [one for one in of(series, said) if one[0] != "update"]
-
-
-def sayings(*said: Teller) -> list[str]:
-    """All statements to the last bit; a number that is none is equal to itself."""
-    return [repr(novelty) for one in said for novelty in one.said]
-
-
-def column(said: Teller, series: str, name: str) -> list[Any]:
-    """A column of the scores of a series, window by window."""
-    found = []
-    for scores in said.scores:
-        at = np.flatnonzero(scores.series == series)
-        found += [getattr(scores, name)[i] for i in at]
-    return found
 
 
 def parts_but_hosts(one: Teller) -> dict[str, bytes]:

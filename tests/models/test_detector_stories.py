@@ -1,50 +1,18 @@
 """Stories: windows of a small fleet on the left, what is said of them on the right."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from fleet_story import WINDOW, Row, Teller, words
+from support.fleet_story import WINDOW, Row, Teller, words
+from support.machine_stories import CPU, LEVEL, Machine
 
 from models.core.series import Series, build
 from models.detection.detector import Parameters, ShardDetector
 from models.detection.table_score import window
 from models.records.novelty import Novelty
 
-CPU, LINES, LEVEL = "gauge/vm-1//cpu", "template/vm-1/web/info/aa", "logs/vm-1/web/info"
 STORY = Callable[[int], dict[str, Row]]
-
-
-class Machine:
-    """A host that lives on: processor, requests, lines. Each call of `windows` goes on where the last one ended."""
-
-    def __init__(self, seed: int = 0, host: str = "vm-1") -> None:
-        self.rng, self.host, self.total = np.random.default_rng(seed), host, 1e9
-
-    def window(self) -> dict[str, Row]:
-        self.total += 10 * self.rng.normal(5000, 200)
-        rows: dict[str, Row] = {
-            f"gauge/{self.host}//cpu": round(30 + self.rng.normal(0, 1.5), 2),
-            f"gauge/{self.host}/web/latency": round(float(np.exp(self.rng.normal(3, 0.1))), 2),
-            f"counter/{self.host}//bytes": self.total,
-        }
-        if lines := int(self.rng.poisson(7)):
-            rows |= {f"logs/{self.host}/web/info": lines, f"template/{self.host}/web/info/aa": (lines, "took <num> ms")}
-        return rows
-
-    def windows(self, count: int, **changed: float | None) -> Iterator[dict[str, Row]]:
-        """Windows in which some series are replaced (by the last word of their names), or absent where None."""
-        for _ in range(count):
-            rows = self.window()
-            for name in list(rows):
-                word = name.rsplit("/", 1)[1]
-                if word in changed:
-                    value = changed[word]
-                    if value is None:
-                        del rows[name]
-                    else:
-                        rows[name] = value
-            yield rows
 
 
 def ends(said: list[Novelty]) -> list[tuple[str, str, str]]:

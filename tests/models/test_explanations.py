@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from fleet_story import Row, Teller
-from test_detector_stories import CPU, LEVEL, Machine
+from support.fleet_story import Row, Teller
+from support.machine_stories import CPU, LEVEL, Machine
 
 from models.detection.detector import Parameters, ShardDetector
 from models.detection.episodes import Episode

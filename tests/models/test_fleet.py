@@ -1,6 +1,6 @@
 """What many hosts do at once is one incident."""
 
-from test_incidents import at, brief, said, told
+from support.incident_stories import at, brief, said, told
 
 from models.incidents.correlator import CorrelationParameters, Correlator
 from models.incidents.fleet import clusters

@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from fleet_story import START, WINDOW, Teller, windows, words
-from test_control import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns, when
+from support.control_stories import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns, when
+from support.fleet_story import START, WINDOW, Teller, windows, words
 
 from models.core.parameters import Parameters
 from models.core.windows import Windows

@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from fleet_story import Row, Teller, words
 from scipy import special, stats
+from support.fleet_story import Row, Teller, words
 
 from models.core.series import parse
 from models.core.windows import Floats

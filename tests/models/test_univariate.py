@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from univariate_twin import Twin
+from support.univariate_twin import Twin
 
 from models.univariate.model import BODY, Univariate, UnivariateAnswers
 from models.univariate.parameters import UnivariateParameters

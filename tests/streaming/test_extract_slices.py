@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_extract import NOON_MS, Raw, at, frame, line, point, raw
+from support.raw_records import NOON_MS, Raw, at, frame, line, point, raw
 
 from pipelines.jobs import extract
 from pipelines.windowing import WindowingConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from test_extract import NOON, WINDOWING, frame, raw
+from support.raw_records import NOON, WINDOWING, frame, raw
 
 from pipelines.jobs import extract
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from test_savepoint import QUICK, START, WINDOW, story
+from support.savepoint_stories import QUICK, START, WINDOW, story
 
 from models.core.windows import Windows
 from models.detection.detector import Parameters, ShardDetector

@@ -16,9 +16,9 @@ import jsonschema
 import pytest
 import typer.main
 from check_jsonschema.builtin_schemas import get_builtin_schema
-from compose_file import COMMANDS, COMPOSE, OWN, SERVICES, VARIABLES, environment_of, interpolated
 from pydantic import BaseModel
-from recording_server import server_that
+from support.compose_file import COMMANDS, COMPOSE, OWN, SERVICES, VARIABLES, environment_of, interpolated
+from support.recording_server import server_that
 
 from app.cli import main
 from app.core.settings import PROJECT, Settings, load

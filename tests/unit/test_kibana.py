@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recording_server import Asked, server_that
+from support.recording_server import Asked, server_that
 from typer.testing import CliRunner
 
 from app.cli.main import app

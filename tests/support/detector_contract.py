@@ -1,0 +1,289 @@
+"""Laws that hold for the detector of a shard, whatever the data."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.fleet_story import START, WINDOW, Row, Teller, windows, words
+
+from models.core.store import FORMAT
+from models.core.windows import Scores
+from models.detection.detector import Parameters, ShardDetector
+
+QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
+HOSTS = ("h-1", "h-2", "h-3")
+Fleet = list[dict[str, Row]]
+
+
+def fleet(seed: int, count: int = 150, per_host: int = 3) -> Fleet:
+    """Windows of three hosts with noise, counters, logs, a shift, a silence, new things, and rows that are missing."""
+    rng = np.random.default_rng(seed)
+    story: Fleet = []
+    total = dict.fromkeys(HOSTS, 1e6)
+    for k in range(count):
+        rows: dict[str, Row] = {}
+        for host in HOSTS:
+            total[host] += rng.uniform(900, 1100)
+            if host == "h-3" and 100 <= k < 115:
+                continue
+            for i in range(per_host):
+                if rng.random() < 0.98:
+                    level = 60.0 if host == "h-1" and i == 0 and 80 <= k < 120 else 20.0 + i
+                    rows[f"gauge/{host}/web/load.{i}"] = round(level + rng.normal(), 2)
+            rows[f"counter/{host}//bytes"] = total[host] if k != 90 else 5.0
+            if lines := int(rng.poisson(4)):
+                rows[f"logs/{host}/web/info"] = lines
+                rows[f"template/{host}/web/info/aa"] = (lines, "took <num> ms")
+            if host == "h-2" and k > 90 and rng.random() < 0.8:
+                rows[f"template/{host}/web/info/bb"] = (2, "never seen <num>")
+            shares = (0.3, 0.3, 0.4) if host == "h-2" and 90 <= k < 130 else (0.6, 0.3, 0.1)
+            for name, n in zip("xyz", rng.poisson(rng.gamma(5, 14) * np.array(shares)).tolist(), strict=True):
+                rows[f"template/{host}/app/info/{name}"] = (n, f"text {name} <num>")
+        if k > 70:
+            rows["gauge/h-2/db/size"] = float(k)
+        story.append(rows)
+    return story
+
+
+def of_host(rows: Mapping[str, Row], hosts: tuple[str, ...]) -> dict[str, Row]:
+    return {name: row for name, row in rows.items() if name.split("/")[1] in hosts}
+
+
+def answers(scores: list[Scores]) -> list[dict[str, tuple[bytes, str]]]:
+    """Every score to the last bit, by series."""
+    return [
+        {
+            name: (
+                np.array([getattr(s, f)[i] for f in ("score", "value", "typical", "lower", "upper")]).tobytes(),
+                kind,
+            )
+            for i, (name, kind) in enumerate(zip(s.series, s.kind, strict=True))
+        }
+        for s in scores
+    ]
+
+
+def sayings(teller: Teller) -> list[str]:
+    return [repr(dataclasses.asdict(n)) for n in teller.said]
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 1000), st.integers(1, 149))
+def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
+    story = fleet(seed)
+    whole = Teller(ShardDetector(QUICK))
+    whole.tell(story)
+    first = Teller(ShardDetector(QUICK))
+    first.tell(story[:cut])
+    second = Teller(ShardDetector.load(first.detector.dump(), QUICK), first.now)
+    second.tell(story[cut:])
+    assert answers(whole.scores) == answers(first.scores + second.scores)
+    assert sayings(whole) == sayings(first) + sayings(second)
+    assert whole.detector.dump() == second.detector.dump()
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 1000), st.permutations(HOSTS), st.integers(1, 2), st.integers(1, 9))
+def test_splitting_a_shard_by_hosts_changes_no_bit(seed: int, hosts: tuple[str, ...], cut: int, per_host: int) -> None:
+    story = fleet(seed, per_host=per_host)
+    whole = Teller(ShardDetector(QUICK))
+    whole.tell(story)
+    parts = [Teller(ShardDetector(QUICK)) for _ in range(2)]
+    for teller, share in zip(parts, (hosts[:cut], hosts[cut:]), strict=True):
+        teller.tell(of_host(rows, tuple(share)) for rows in story)
+    joined = [a | b for a, b in zip(*(answers(teller.scores) for teller in parts), strict=True)]
+    assert answers(whole.scores) == joined
+    assert sorted(sayings(whole)) == sorted(sayings(parts[0]) + sayings(parts[1]))
+
+
+def test_a_dump_of_what_was_changed_completes_an_older_one() -> None:
+    p = dataclasses.replace(QUICK, alarm_chance=1e-9)  # a level that is adopted changes what seldom changes
+    story, teller = fleet(1), Teller(ShardDetector(p))
+    teller.tell(story[:120])
+    parts = teller.detector.dump()
+    teller.tell(story[120:])
+    changed = teller.detector.dump(only_changed=True)
+    assert not {"names", "texts", "cold"} & changed.keys()
+    assert parts | changed == teller.detector.dump()
+
+
+def test_another_format_is_refused() -> None:
+    detector = ShardDetector(QUICK)
+    parts = detector.dump()
+    with pa.ipc.open_stream(parts["gauges"]) as reader:
+        batch = reader.read_next_batch()
+    metadata = {**batch.schema.metadata, b"format": b"99"}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema.with_metadata(metadata)) as writer:
+        writer.write_batch(batch.replace_schema_metadata(metadata))
+    with pytest.raises(ValueError, match=f"has format 99; wanted {FORMAT}"):
+        ShardDetector.load(parts | {"gauges": bytes(sink.getvalue())}, QUICK)
+
+
+def test_a_missing_part_is_refused_by_name() -> None:
+    parts = ShardDetector(QUICK).dump()
+    del parts["counts"]
+    with pytest.raises(ValueError, match="counts"):
+        ShardDetector.load(parts, QUICK)
+
+
+def test_the_story_has_a_word_from_every_look_at_a_series() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(1))
+    assert {n.part for n in teller.said} >= {"level", "mix", "silence", "new template"}
+
+
+def test_windows_must_come_in_order() -> None:
+    detector = ShardDetector(QUICK)
+    detector.step(START, windows({}))
+    with pytest.raises(ValueError, match="order"):
+        detector.step(START, windows({}))
+
+
+def test_every_row_is_answered_in_its_place() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    for rows in fleet(2):
+        teller.tell([rows])
+        assert teller.scores[-1].series[: len(rows)].tolist() == sorted(rows)
+
+
+def test_scores_are_not_known_while_warming_up() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(3)[:29])
+    assert all(np.isnan(s.score).all() and set(s.kind) <= {"warming"} for s in teller.scores)
+    assert teller.said == []
+
+
+def test_scores_are_surprises_once_warm() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(3)[:70])
+    last = teller.scores[-1]
+    known = np.isfinite(last.score)
+    assert known.sum() >= 12
+    assert (last.score[known] >= 0).all()
+    assert (last.lower[known] <= last.typical[known]).all()
+    assert (last.typical[known] <= last.upper[known]).all()
+
+
+def test_a_score_of_a_template_has_its_text_also_where_no_line_came() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    story = fleet(3)[:70]
+    teller.tell(story)
+    gone = "template/h-1/app/info/x"
+    teller.tell([{name: row for name, row in story[-1].items() if name != gone}] * 3)
+    texts = [dict(zip(s.series.tolist(), s.template.tolist(), strict=True)) for s in teller.scores]
+    assert all((text is not None) == name.startswith("template/") for one in texts for name, text in one.items())
+    assert texts[60][gone] == texts[-1][gone] == "text x <num>"
+
+
+@pytest.mark.parametrize("strange", ["gauge/h-1/web/load.1", "counter/h-2//bytes", "logs/h-3/web/info"])
+def test_an_injected_anomaly_ranks_first(strange: str) -> None:
+    teller = Teller(ShardDetector(QUICK))
+    story = fleet(4)[:70]
+    teller.tell(story)
+    rows = {name: row for name, row in story[-1].items() if "/size" not in name}
+    rows |= {name: float(row) + 1000 for name, row in rows.items() if name.startswith("counter/")}  # type: ignore[arg-type]
+    rows[strange] = 400 if strange.startswith("logs") else float(rows[strange]) * 5  # type: ignore[arg-type]
+    teller.tell([rows])
+    last = teller.scores[-1]
+    assert last.series[np.nanargmax(last.score)] == strange
+
+
+def test_every_episode_is_opened_once_and_closed_once_at_most() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(5))
+    seen: dict[tuple[str, int], str] = {}
+    for n in teller.said:
+        before = seen.get((n.series, n.start), "nothing")
+        assert before == "nothing" if n.status == "open" else before in ("open", "update")
+        seen[n.series, n.start] = n.status
+
+
+def test_no_window_says_the_same_status_of_a_series_twice() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(6))
+    said = [(n.series, n.window_end, n.status) for n in teller.said]
+    assert len(said) == len(set(said))
+
+
+def test_memory_is_bounded_series_that_do_not_come_back_are_forgotten() -> None:
+    p = dataclasses.replace(QUICK, forget_days=0.5)
+    teller = Teller(ShardDetector(p))
+    teller.tell(fleet(7)[:40])
+    size = sum(map(len, teller.detector.dump().values()))
+    for day in range(12):
+        teller.gap(3600)
+        names = {f"gauge/h-{day}/web/m{i}": 1.0 for i in range(5)}
+        teller.tell([names | {f"template/h-{day}/web/info/{day}": (1, f"text {day}")}] * 3)
+    assert sum(map(len, teller.detector.dump().values())) < 2 * size
+    with pytest.raises(KeyError):
+        teller.detector.believes("gauge/h-1/web/load.1")
+
+
+def test_an_ordinary_window_rewrites_less_than_a_third_of_a_gauge() -> None:
+    names = [f"gauge/host-{i % 50:04d}/web/system.cpu.utilization{{cpu={i:04d}}}" for i in range(4000)]
+    assert len(names[0]) >= 50
+    detector = ShardDetector(QUICK)
+    detector.step(START + WINDOW, windows({name: 1.0 for name in names}))
+    assert sum(map(len, detector.dump().values())) / len(names) < 1_680  # 60 of it are the name
+    detector.step(START + 2 * WINDOW, windows({name: 1.0 for name in names}))
+    assert sum(map(len, detector.dump(only_changed=True).values())) / len(names) < 470
+
+
+def test_the_cold_part_is_dumped_when_an_hour_has_ended_and_not_again() -> None:
+    teller = Teller(ShardDetector(QUICK), START + 3_600_000 - 3 * WINDOW)
+    kept = []
+    for k in range(5):
+        teller.tell([{"gauge/h-1/web/load": 20.0 + k % 2}])
+        kept.append("cold" in teller.detector.dump(only_changed=True))
+    assert kept == [True, False, True, False, False]
+
+
+def test_queryable_state_names_what_is_believed() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell(fleet(8)[:60])
+    found = teller.detector.believes("gauge/h-2/web/load.1")
+    assert found["typical"] == pytest.approx(21, abs=1)
+    assert found["ever"]["fast mean"]["mean"] == pytest.approx(21, abs=1)
+    assert found["healthy"]["value"]["spread"] == pytest.approx(1, rel=0.3)
+    assert found["episode"] is None
+
+
+def test_a_step_without_rows_is_answered_with_nothing() -> None:
+    scores, said = ShardDetector(QUICK).step(START, windows({}))
+    assert len(scores.series) == 0
+    assert said == []
+
+
+def test_statements_are_sorted_by_series() -> None:
+    teller = Teller(ShardDetector(QUICK))
+    for rows in fleet(9):
+        series = [n[0] for n in words(teller.tell([rows]))]
+        assert series == sorted(series)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=12), st.sampled_from([0, 1, 1e9]))
+@example([2.2250738585072014e-308], 0)
+def test_no_value_makes_a_model_blind(strange: list[float], base: float) -> None:
+    """Whatever comes, once: afterwards the series is scored again, and no arithmetic fails."""
+    name, rng = "gauge/h-1//x", np.random.default_rng(0)
+    teller = Teller(ShardDetector(QUICK))
+    teller.tell({name: value} for value in (base * rng.normal(5, 1, 60)).tolist())
+    teller.tell({name: value} for value in strange)
+    teller.tell({name: value} for value in rng.normal(5, 1, 60).tolist())
+    assert np.isfinite(teller.score_of(name))
+
+
+def test_episodes_of_what_is_forgotten_are_closed() -> None:
+    p = dataclasses.replace(QUICK, forget_days=0.1, silence_patience_hours=1e6)
+    teller = Teller(ShardDetector(p))
+    story = fleet(10)[:60]
+    teller.tell(story)
+    teller.tell([of_host(story[-1], ("h-1",))] * 1200)
+    silent = [n for n in teller.said if n.series == "host/h-2"]
+    assert [n.status for n in silent if n.status != "update"] == ["open", "close"]

@@ -1,0 +1,65 @@
+"""Episode events for the correlator, and what it publishes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from models.core.series import parse
+from models.incidents.correlator import CorrelationParameters, Correlator, Incident, Statement
+from models.records.watched import NOTHING, Watched
+
+T = 1_700_000_000_000
+
+
+WINDOW = 10_000
+
+
+def at(window: int) -> int:
+    """The end of a window, counted from the story's beginning."""
+    return T + window * WINDOW
+
+
+def said(series: str, window: int, status: str = "open", **more: Any) -> Statement:
+    """A statement; an episode is named for its series and its first window."""
+    start = more.pop("start", window)
+    parts = parse(series)
+    return Statement(
+        id=f"{series}@{start}",
+        series=series,
+        kind=more.pop("kind", "anomaly"),
+        status=status,
+        start=at(start),
+        window_end=at(window),
+        score=more.pop("score", 20.0),
+        evidence=more.pop("evidence", 30.0),
+        reason=more.pop("reason", f"{parts.metric or parts.template_id or 'it'} is strange"),
+        host=parts.host,
+        service=parts.service,
+        metric=parts.metric,
+        level=parts.level,
+        **more,
+    )
+
+
+def tell(correlator: Correlator, story: Iterable[Statement], until: int, watched: Watched = NOTHING) -> list[Incident]:
+    """Step through all windows of a story."""
+    by_window: dict[int, list[Statement]] = {}
+    for statement in story:
+        by_window.setdefault(statement.window_end, []).append(statement)
+    return [i for w in range(until + 1) for i in correlator.step(at(w), by_window.get(at(w), []), watched)]
+
+
+def told(story: Iterable[Statement], until: int = 40, watched: Watched = NOTHING, **parameters: Any) -> list[Incident]:
+    return tell(Correlator(CorrelationParameters(**parameters)), story, until, watched)
+
+
+def brief(incidents: Iterable[Incident]) -> list[tuple[int, str, str]]:
+    """Window, status and kind."""
+    return [((i.window_end - T) // WINDOW, i.status, i.kind) for i in incidents]
+
+
+CPU = "gauge/vm-003/web/system.cpu.utilization"
+
+
+DISK = "gauge/vm-003/web/system.disk.io"
