@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from malformed import KINDS
+from support.malformed import KINDS
 
 from app.simulator import Planned, Simulation, SimulatorSettings
 from app.simulator.settings import DEFAULT_START
@@ -43,7 +43,7 @@ EPISODES = (
 
 # What is set beside where the servers are. Times are those of the simulation's first day, a Monday.
 SETTINGS = """
-[law]
+[windowing]
 shards = 4
 [detection]
 warm_up_minutes = 10

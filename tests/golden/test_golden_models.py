@@ -30,15 +30,15 @@ from golden.digests import Record
 
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.settings import DEFAULT_START
-from models.control import Controlled
-from models.control_rules import Rule
-from models.detector import ShardDetector
-from models.incidents import CorrelationParameters, Correlator, Statement
-from models.novelty import Novelty
-from models.series import Series, build, parse, quote
-from models.templates import template_id, template_of
-from models.watched import together
-from models.windows import Scores, Windows
+from models.core.series import Series, build, parse, quote
+from models.core.windows import Scores, Windows
+from models.detection.control import Controlled
+from models.detection.detector import ShardDetector
+from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.records.novelty import Novelty
+from models.records.watched import together
+from models.rules.rule import Rule
+from models.templates.extraction import template_id, template_of
 
 SHARDS = 2
 AWAY = ("vm-003", "vm-004", "vm-005", "vm-006")  # at once, for less than three minutes

@@ -28,14 +28,15 @@ from golden.digests import Record
 from golden.golden_fleet import SETTINGS, GoldenFleet, is_label, moment
 from pyspark.sql import DataFrame, SparkSession
 
-from app import jobs, topics
-from app.settings import INPUTS, PROJECT, Settings, load
+from app.core.settings import INPUTS, PROJECT, Settings, load
+from app.embedded.stack import Addresses
+from app.kafka import topics
+from app.runtime import jobs
 from app.simulator.publish import Target, to_kafka
-from app.stack import Addresses
-from pipelines.documents import documents
+from pipelines.elasticsearch.documents import documents
 from pipelines.runner import CONSUMER
 from replay import run
-from replay.span import Asked
+from replay.slices import Asked
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
