@@ -36,8 +36,8 @@ from app.runtime import dashboard, jobs
 from app.runtime.health import Health, HealthServer, offsets
 from app.runtime.run import running
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
+from app.simulator.ground_truth import Table, judge
 from app.simulator.publish import Target, live
-from app.simulator.truth import Table, judge
 from pipelines.errors import InputError, KappaError
 from pipelines.runner import Runner
 

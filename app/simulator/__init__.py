@@ -1,8 +1,8 @@
 """A labelled fleet: physical hosts, virtual machines and services, their telemetry and logs, faults and changes."""
 
+from app.simulator.ground_truth import Table, match
 from app.simulator.settings import KINDS, Planned, SimulatorSettings
 from app.simulator.simulation import Batch, Block, Simulation, simulate
-from app.simulator.truth import Table, match
 from app.simulator.writer import document, write
 
 __all__ = [

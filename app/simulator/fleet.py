@@ -78,7 +78,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All groups; the law of names: `ph-01`, `vm-001`."""
+    """All groups. Hosts are named `ph-01`, `vm-001`, ..."""
 
     groups: tuple[Group, ...]
 

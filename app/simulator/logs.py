@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
-    from app.simulator.rhythm import Span
+    from app.simulator.rhythm import TimeBlock
     from app.simulator.settings import SimulatorSettings
 
     Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ def _unit_choices(unit: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return tuple(i for i, _ in found), tuple(shares.tolist())
 
 
-def render(settings: SimulatorSettings, group: Group, span: Span, load: Floats, effects: Effects) -> Lines:
+def render(settings: SimulatorSettings, group: Group, span: TimeBlock, load: Floats, effects: Effects) -> Lines:
     """All log lines of a block of time, as canonical JSON."""
     rng = generator(settings.seed, "logs", group.index, span.number)
     writers = sources(settings, group, load, effects, span.middle)

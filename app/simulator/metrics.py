@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
-    from app.simulator.rhythm import Span
+    from app.simulator.rhythm import TimeBlock
     from app.simulator.settings import SimulatorSettings
 
     Floats = NDArray[np.float64]
@@ -145,7 +145,7 @@ class Machines:
             physical_counters={name: int(rng.integers(10**10, 10**12)) for name in COUNTERS},
         )
 
-    def advance(self, span: Span, effects: Effects) -> Numbers:
+    def advance(self, span: TimeBlock, effects: Effects) -> Numbers:
         """Numbers of one block of time; the blocks before it must have been asked for."""
         steps = len(span.middle)
         rng = generator(self.settings.seed, "metrics", self.group.index, span.number)

@@ -64,16 +64,16 @@ def smoothed(values: Floats, memory: float, last: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeBlock:
     """A block of time: its number, and the middles of its steps in seconds from the start, `(T,)`."""
 
     number: int
     middle: Floats
 
 
-def span_of(number: int, low: int, high: int, interval_seconds: int) -> Span:
+def time_block(number: int, low: int, high: int, interval_seconds: int) -> TimeBlock:
     """The steps from `low` up to, not including, `high`."""
-    return Span(number, (np.arange(low, high, dtype=np.float64) + 0.5) * float(interval_seconds))
+    return TimeBlock(number, (np.arange(low, high, dtype=np.float64) + 0.5) * float(interval_seconds))
 
 
 def memory_of(seconds: float, interval_seconds: float) -> float:

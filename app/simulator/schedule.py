@@ -47,7 +47,7 @@ class Episode:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Placement:
     """The fleet, with the machines that are added later, and the episodes in order of time."""
 
     fleet: Fleet
@@ -77,7 +77,7 @@ class _Booking:
         return sorted(free, key=lambda vm: len(self.busy.get(vm.name, [])))
 
 
-def plan(settings: SimulatorSettings) -> Plan:
+def plan(settings: SimulatorSettings) -> Placement:
     """Place the episodes. Raises InputError when one of an explicit schedule fits nowhere."""
     fleet = build_fleet(settings.hosts, settings.seed)
     span = settings.hours * 3600 - settings.clean_seconds
@@ -263,7 +263,7 @@ def _runs(settings: SimulatorSettings, begin: float, length: float) -> tuple[tup
     return tuple(runs)
 
 
-def _with_added_machines(settings: SimulatorSettings, placed: list[Episode]) -> Plan:
+def _with_added_machines(settings: SimulatorSettings, placed: list[Episode]) -> Placement:
     """The fleet with the machines that `machines_added` brings, and those episodes with the machines' names."""
     each = max(1, settings.hosts // 10)
     births = [episode.begin for episode in placed if episode.kind == "machines_added" for _ in range(each)]
@@ -279,4 +279,4 @@ def _with_added_machines(settings: SimulatorSettings, placed: list[Episode]) -> 
         related = tuple(dict.fromkeys(fleet.group_of[name].physical for name in names))
         services = tuple(dict.fromkeys(service for vm in added for service in vm.services))
         episodes.append(replace(episode, hosts=names, related=related, services=services))
-    return Plan(fleet, tuple(episodes))
+    return Placement(fleet, tuple(episodes))

@@ -15,10 +15,10 @@ from app.core.errors import StackError
 from app.simulator import logs, telemetry
 from app.simulator.disorder import LATE_MOST_MS, LATENESS_MS
 from app.simulator.faults import CLOCK_ERROR_MS, effects_of
+from app.simulator.ground_truth import truth_records
 from app.simulator.metrics import Machines
-from app.simulator.rhythm import span_of
-from app.simulator.schedule import Plan, plan
-from app.simulator.truth import truth_records
+from app.simulator.rhythm import time_block
+from app.simulator.schedule import Placement, plan
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -87,7 +87,7 @@ class Simulation:
     def __init__(self, settings: SimulatorSettings, processes: int | None = None) -> None:
         """Place the episodes. `processes` None means one for each core where the simulation is large enough."""
         self.settings = settings
-        placed: Plan = plan(settings)
+        placed: Placement = plan(settings)
         self.fleet: Fleet = placed.fleet
         self.episodes = placed.episodes
         self.truth: list[dict[str, Any]] = truth_records(settings, placed)
@@ -209,7 +209,7 @@ def run_group(settings: SimulatorSettings, index: int, first: int) -> Iterator[C
     offset = sum(len(g.hosts) for g in fleet.groups[:index])
     steps = chapter_steps(settings)
     for chapter, low in enumerate(range(0, settings.steps, steps)):
-        span = span_of(chapter, low, min(low + steps, settings.steps), settings.interval_seconds)
+        span = time_block(chapter, low, min(low + steps, settings.steps), settings.interval_seconds)
         effects = effects_of(group, episodes, span.middle, settings.interval_seconds, settings.fault_strength)
         numbers = machines.advance(span, effects)
         until = settings.start + 1000 * (span.middle[-1] + settings.interval_seconds) + LATE_MOST_MS

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
     from app.simulator.metrics import Numbers
-    from app.simulator.rhythm import Span
+    from app.simulator.rhythm import TimeBlock
     from app.simulator.settings import SimulatorSettings
 
     Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ def scrape_phase(settings: SimulatorSettings, group: Group) -> Floats:
     return phases
 
 
-def render(settings: SimulatorSettings, group: Group, span: Span, numbers: Numbers, effects: Effects) -> Lines:
+def render(settings: SimulatorSettings, group: Group, span: TimeBlock, numbers: Numbers, effects: Effects) -> Lines:
     """All metric events of a block of time."""
     rng = generator(settings.seed, "telemetry", group.index, span.number)
     begin = settings.start + 1000 * (span.middle - settings.interval_seconds / 2)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from app.simulator.ground_truth import header
 from app.simulator.settings import GENERATOR_VERSION
 from app.simulator.simulation import TOPICS, Simulation
-from app.simulator.truth import header
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ _ZONE = r"(?: ?(?:Z|UTC|GMT|CES?T|[ECMP][SD]T|BST|IST|JST|[+-][0-9]{2}:?[0-9]{2}
 _YEAR = "(?:19|20)[0-9]{2}"
 _TWO_DATES = rf"[0-9]{{1,2}}[-/.](?:{_MONTH}|[0-9]{{1,2}})[-/.][0-9]{{2,4}}|[0-9]{{1,2}}[-/.][0-9]{{1,2}}"
 
-# a date and a clock: a time beyond doubt, which may stand behind other fields
+# a date and a clock: a complete time stamp, which may stand behind other fields
 _MOMENT = "|".join(
     (
         rf"{_YEAR}[-/.][0-9]{{1,2}}[-/.][0-9]{{1,2}}[T :_-]{{1,2}}(?:{_CLOCK}|[0-9]{{1,2}}:[0-9]{{2}}){_ZONE}",

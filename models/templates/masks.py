@@ -14,8 +14,8 @@ from models.templates.log_header import HEADER
 
 __all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS"]
 
-# A pattern, what stands for what it matches, and sets of characters (ASCII) of each of which every match, with what it looks
-# ahead to, holds one: where a line lacks one, which a look at its characters tells, there is no need to search it.
+# A pattern, its replacement, and sets of ASCII characters: every match, lookahead included, holds at least one character of each
+# set. A line that lacks all characters of a set needs no search with this pattern.
 Mask = tuple[str, str, tuple[str, ...]]
 DIGITS = "0123456789"
 
@@ -136,7 +136,7 @@ _PLACES: tuple[Mask, ...] = (
         r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]",
         "",
         (" ", "([{"),
-    ),  # "12 bytes (0.1 KB)": said once more, or empty
+    ),  # "12 bytes (0.1 KB)": the same number again, or nothing
     (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>", ("*",)),
     (r"\s++", " ", ()),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from app.simulator.truth import judge, milliseconds
+from app.simulator.ground_truth import judge, milliseconds
 from pipelines.errors import InputError
 
 Windows = tuple[int, int]

@@ -40,7 +40,7 @@ MASKED = {
     "open ./x/y failed, a/b/c too": "open <*> failed, <*> too",
     "read orders.csv in C:\\Users\\x": "read <*> in <*>",
     "see https://example.com/a?b=c#d.": "see <*>",
-    "user 'ann' said \"hi there\"": "user <*> said <*>",
+    "user 'ann' wrote \"hi there\"": "user <*> wrote <*>",
     "session opened for user ann by (uid=0)": "session opened for user <*> by (uid=<*>)",
     "Failed password for ann from 10.0.0.1 port 22": "Failed password for <*> from <*> port <*>",
     "user unknown, user is locked": "user unknown, user is locked",
@@ -53,7 +53,7 @@ MASKED = {
     "": "",
 }
 
-# equal but for how many there are, or for what they look like
+# equal but for the number of values, or for their form
 ALIKE = [
     ("no 1 2 3 4", "no 1"),
     ("hosts 10.0.0.1, 10.0.0.2", "hosts 10.0.0.1"),
@@ -208,7 +208,7 @@ def test_a_template_is_short_holds_no_digits_or_breaks_and_is_its_own_template(m
 
 
 def matched(message: str) -> set[int]:
-    """The masks that match on the way to a message's template; each match, with what it looks ahead to, holds what its mask needs."""
+    """The masks that match on the way to a message's template; checks that each match holds what its mask needs."""
     found = set()
     for number, (pattern, token) in enumerate(extraction._MASKS):
         for match in pattern.finditer(message):

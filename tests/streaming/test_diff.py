@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.simulator.truth import iso
+from app.simulator.ground_truth import iso
 from models.detection.episodes import Episode
 from pipelines.errors import InputError
 from pipelines.jobs.detect import record

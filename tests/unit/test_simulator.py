@@ -1,4 +1,4 @@
-"""The simulator's laws: same seed same bytes, what the truth says is in the data, scoring is what it claims to be."""
+"""The simulator: same seed, same bytes; the ground truth is in the data; scores of detections are as documented."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from app.core.errors import SettingsError
 from app.simulator import KINDS, Planned, Simulation, SimulatorSettings, match, simulate, write
+from app.simulator.ground_truth import iso, milliseconds
 from app.simulator.publish import cut, paced, partition_of, routed
 from app.simulator.settings import DEFAULT_START, FAULTS
 from app.simulator.simulation import Batch, Block
-from app.simulator.truth import iso, milliseconds
 from app.simulator.vocabulary import TEMPLATES
 from models.core.series import parse
 from pipelines.errors import InputError
@@ -202,9 +202,9 @@ def test_series_of_the_truth_are_series_that_occur() -> None:
         )
     for _, e in events_of(simulation, "logs"):
         names.add(f"logs/{e['host.name']}/{e['service.name']}/{e['log.level']}")
-    said = {series for record in simulation.truth for series in record["series"]}
-    assert all(parse(series).host for series in said)
-    assert said <= names
+    affected = {series for record in simulation.truth for series in record["series"]}
+    assert all(parse(series).host for series in affected)
+    assert affected <= names
 
 
 def scheduled(kind: str, host: str = "vm-001", hours: float = 0.75) -> tuple[Simulation, dict[str, Any]]:
@@ -341,7 +341,7 @@ def test_strength_scales_an_episode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"hosts": 1}, "hosts is 1"),
         ({"scenario": "mayhem"}, "scenario is 'mayhem'"),
@@ -349,8 +349,8 @@ def test_strength_scales_an_episode() -> None:
         ({"clean_hours": 9.0}, "clean_hours"),
     ],
 )
-def test_impossible_settings_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(SettingsError, match=re.escape(said)):
+def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
         SimulatorSettings(**wrong)
 
 

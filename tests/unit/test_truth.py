@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.simulator.truth import iso
+from app.simulator.ground_truth import iso
 from pipelines.errors import InputError
 from replay.compare.ground_truth import Truth, counts, read
 

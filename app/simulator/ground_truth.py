@@ -16,7 +16,7 @@ from models.core.series import Series, build
 
 if TYPE_CHECKING:
     from app.simulator.fleet import Fleet
-    from app.simulator.schedule import Episode, Plan
+    from app.simulator.schedule import Episode, Placement
     from app.simulator.settings import SimulatorSettings
 
 Record = dict[str, Any]
@@ -75,7 +75,7 @@ def milliseconds(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def truth_records(settings: SimulatorSettings, plan: Plan) -> list[Record]:
+def truth_records(settings: SimulatorSettings, plan: Placement) -> list[Record]:
     """A record for each episode, in order of time."""
     return [_record(settings, plan.fleet, number, episode) for number, episode in enumerate(plan.episodes, 1)]
 
@@ -213,35 +213,35 @@ def match(truth: Iterable[Record], detections: Iterable[Mapping[str, Any]]) -> T
 def judge(
     truth: Iterable[Record],
     hosts: Iterable[str],
-    statements: Iterable[Mapping[str, Any]],
+    events: Iterable[Mapping[str, Any]],
     incidents: Iterable[Mapping[str, Any]],
     delay_milliseconds: int,
     judged: Iterable[Record] | None = None,
 ) -> Table:
     """Hold what was found against the truth: faults and changes by novelties, false alarms by incidents.
 
-    `statements` and `incidents` are records of those topics, repeats and all; those of other machines than `hosts` are
+    `events` (of episodes) and `incidents` are records of those topics, repeats and all; those of other machines than `hosts` are
     left out. `delay_milliseconds` is how long after its end a window is known. `judged` are the records that are
     counted, by default all; the others only excuse alarms.
     """
     records, fleet = list(truth), set(hosts)
-    heard = [
+    detections = [
         {**s, "detected_at": s["window_end"] + delay_milliseconds}
-        for s in _once(statements)
+        for s in unique_events(events)
         if s["host"] in fleet and (s["status"] != "close" or s["kind"] == "change")
     ]
     opened = [
         {**i, "detected_at": i["window_end"] + delay_milliseconds}
-        for i in _once(incidents)
+        for i in unique_events(incidents)
         if i["status"] == "open" and not fleet.isdisjoint(i["hosts"])
     ]
-    found, alarms = match(records if judged is None else judged, heard), match(records, opened)
+    found, alarms = match(records if judged is None else judged, detections), match(records, opened)
     return replace(found, false_alarms=alarms.false_alarms, false=alarms.false)
 
 
-def _once(said: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def unique_events(records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """Records once each: topics may hold one twice after a restart."""
-    return {(s["id"], s["window_end"], s["status"]): s for s in said}.values()
+    return {(s["id"], s["window_end"], s["status"]): s for s in records}.values()
 
 
 def _detection(raw: Mapping[str, Any]) -> _Detection:
