@@ -19,9 +19,11 @@ from pyspark.sql import functions as F
 from app.core.settings import Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
-from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
-from app.runtime.jobs import elastic_of, kafka_of
+from app.kafka.connection import client_options, kafka_connection
+from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
+from app.kafka.producer import Outbox
 from app.runtime.spark import session
+from app.search.connection import elasticsearch_connection
 from app.search.mappings import ensure_templates
 from pipelines.runner import PRODUCER
 
@@ -64,7 +66,7 @@ def deployment() -> Iterator[tuple[Settings, SparkSession]]:
         )
         spark = session(settings)
         topics.create(settings)
-        client = elastic_of(settings).connect()
+        client = elasticsearch_connection(settings).connect()
         ensure_templates(client, settings.version, live=True)
         client.close()
         try:
@@ -75,7 +77,7 @@ def deployment() -> Iterator[tuple[Settings, SparkSession]]:
 
 def write(settings: Settings, records: DataFrame) -> None:
     """Append rows `topic, key, value` (and `partition`) to the log."""
-    records.write.format("kafka").options(**kafka_of(settings).prefixed(), **PRODUCER).save()
+    records.write.format("kafka").options(**kafka_connection(settings).prefixed(), **PRODUCER).save()
 
 
 def telemetry(spark: SparkSession, settings: Settings, events: int, series: int, span_seconds: int = 60) -> None:
@@ -105,7 +107,7 @@ def far_ahead() -> int:
 
 def close_windows(settings: Settings, at_ms: int) -> None:
     """A heartbeat of a time after all windows and delays in every input partition, so that all of them are closed."""
-    with Outbox(topics.client_options(settings)) as outbox:
+    with Outbox(client_options(settings)) as outbox:
         for kind in topics.INPUTS:
             topic = settings.topic(kind)
             for partition in range(outbox.partitions(topic)):

@@ -16,11 +16,12 @@ import numpy as np
 from elasticsearch import ApiError
 from pyspark.sql import SparkSession
 
-from app.collector.collector import Heartbeats
 from app.core.settings import Settings
 from app.kafka import topics
-from app.runtime import jobs
+from app.kafka.connection import client_options, kafka_connection
+from app.kafka.heartbeats import Heartbeats
 from app.runtime.run import running
+from app.search.connection import elasticsearch_connection
 from benchmarks.deployment import HOSTS, say
 from pipelines.jvm import java_array
 from pipelines.runner import PRODUCER
@@ -74,7 +75,7 @@ def live(
     )
     with (
         running(own, ("all",)) as (runner, _),
-        Heartbeats(topics.client_options(own), [own.topic(kind) for kind in topics.INPUTS]),
+        Heartbeats(client_options(own), [own.topic(kind) for kind in topics.INPUTS]),
     ):
         load = generate(spark, own, rate, series)
         say(f"{rate:,} events/s live, for {warm_up + seconds:.0f} s, looking at {index}")
@@ -93,7 +94,7 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int) ->
     compiler.cook(LOAD.read_text())
     kind = compiler.getClassLoader().loadClass("kappa.bench.Load")
     options = jvm.java.util.HashMap()
-    for name, value in (jobs.kafka_of(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "5"}).items():
+    for name, value in (kafka_connection(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "5"}).items():
         options.put(name.removeprefix("kafka."), value)
     arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, 1000 * settings.windowing.window_seconds)
     load = kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))
@@ -103,7 +104,7 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int) ->
 
 def observe(settings: Settings, seen: dict[int, list[tuple[float, int]]], index: str, field: str, until: float) -> None:
     """Ask Elasticsearch again and again how many documents of each window can be searched."""
-    client = jobs.elastic_of(settings).connect()
+    client = elasticsearch_connection(settings).connect()
     body = {"windows": {"terms": {"field": field, "size": 12, "order": {"_key": "desc"}}}}
     while time.time() < until:
         try:

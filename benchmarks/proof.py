@@ -31,6 +31,7 @@ from rich.table import Table
 from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Addresses, Stack, running_stack
 from app.kafka import log_extents, topics
+from app.kafka.connection import admin_client, client_options
 from app.kafka.producer import Outbox
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
@@ -109,12 +110,12 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
     hours = chosen.events / EVENTS_OF_A_HOST / chosen.hosts
     simulation = simulate(SimulatorSettings(chosen.hosts, hours, chosen.seed, late_share=LATE_SHARE))
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    sent = to_kafka(simulation, Target(topics.client_options(settings), names), on_progress=tenths())
-    client = topics.admin(settings)
+    sent = to_kafka(simulation, Target(client_options(settings), names), on_progress=tenths())
+    client = admin_client(settings)
     client.create_partitions({names["telemetry"]: TELEMETRY})
     client.close()
     last = sent.until - 1000
-    with Outbox(topics.client_options(settings)) as outbox:
+    with Outbox(client_options(settings)) as outbox:
         for at in range(simulation.settings.start, sent.until, 1000):
             beat(outbox, names["telemetry"], TELEMETRY - 1, at)
     length = 1000 * WINDOW_SECONDS

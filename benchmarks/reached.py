@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from kafka import TopicPartition
 
 from app.core.settings import Settings
-from app.kafka import data_loss, log_extents
+from app.kafka import log_extents
+from app.kafka.connection import open_consumer
 from app.kafka.log_extents import Partition
 from replay.indexed import least_watermark_before
 
 
 def ends_of(settings: Settings, kinds: Iterable[str]) -> dict[Partition, int]:
     """Where topics end now, by partition."""
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         names = [settings.topic(kind) for kind in kinds]
         parts = [TopicPartition(name, p) for name in names for p in consumer.partitions_for_topic(name) or ()]
         return {(part.topic, part.partition): end for part, end in consumer.end_offsets(parts).items()}
@@ -31,6 +32,6 @@ def share_read(settings: Settings, job: str, kinds: Iterable[str]) -> float:
 def announced(settings: Settings) -> int:
     """The last window end that every shard of detect has spoken for, ms; -1 where some shard has said nothing."""
     ends = ends_of(settings, ("novelties",))
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         found = least_watermark_before(settings, consumer, "novelties", ends)
     return -1 if found is None else found

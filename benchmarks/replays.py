@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from app.core.settings import Settings
 from app.kafka import topics
+from app.kafka.connection import kafka_connection
 from app.runtime import jobs
 from benchmarks.deployment import close_windows, far_ahead, say, telemetry
 from benchmarks.reached import announced, share_read
@@ -46,7 +47,7 @@ def replayed(spark: SparkSession, settings: Settings) -> float:
 
 def chained(spark: SparkSession, settings: Settings, last: int) -> float:
     """Seconds until extract, detect and correlate, running side by side, have all said their last of a window (ms)."""
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, settings.spark.trigger_seconds)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing, settings.spark.trigger_seconds)
     began = time.monotonic()
     try:
         for job in (jobs.extract_job(settings), jobs.detect_job(settings), jobs.correlate_job(settings)):

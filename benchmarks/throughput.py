@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app.core.settings import Settings
-from app.kafka.topics import create
+from app.kafka.connection import kafka_connection
+from app.kafka.topics import create, topic_names
 from app.runtime import jobs
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
 from models.core.windows import Windows
@@ -33,7 +34,7 @@ def batches(spark: SparkSession, settings: Settings, job: Job, kafka: Kafka | No
 
     Starting the job is left out: it happens once in the life of a deployment, and here it would be a tenth of the whole.
     """
-    runner = Runner(spark, kafka or jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka or kafka_connection(settings), settings.windowing)
     try:
         query = runner.run_to_end(job)
         return [(b["numInputRows"], b["durationMs"]["triggerExecution"] / 1000) for b in query.recentProgress]
@@ -68,7 +69,7 @@ def plain(spark: SparkSession, settings: Settings, events: int, number: int) -> 
     """Events a second of reading telemetry without looking at it: with what Kafka does by default, and as the jobs do."""
     rates = []
     for name, consumer in (("defaults", DEFAULTS), ("ours", {})):
-        kafka = jobs.kafka_of(settings)
+        kafka = kafka_connection(settings)
         reading = dataclasses.replace(kafka, options={**kafka.options, **consumer})
         job = plain_job(settings, f"{name}-{number}")
         rates.append(events / sum(seconds for _, seconds in batches(spark, settings, job, reading)))
@@ -136,7 +137,7 @@ def closed(spark: SparkSession, series: int, window_end: int) -> DataFrame:
 def detection(spark: SparkSession, settings: Settings, series: int, windows: int) -> dict[str, float]:
     """`detect` with many series: rows a second once all of them are known."""
     own = apart(settings, "many")
-    topics = jobs.topics_of(own)
+    topics = topic_names(own)
     first = 1_800_000_000_000
 
     def produce(start: int, count: int) -> None:
@@ -174,7 +175,7 @@ def state_bytes(series: int = 2_000, days: int = 9) -> float:
 def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:
     """`index` over the scores that `detect` has written."""
     own = apart(settings, "small").model_copy(update={"index": settings.index.model_copy(update={"scores": True})})
-    topics, windows, series = jobs.topics_of(own), 6, 20_000
+    topics, windows, series = topic_names(own), 6, 20_000
     first = 1_800_000_000_000
     for w in range(windows):
         end = first + w * 10_000

@@ -16,6 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
 from app.kafka import data_loss, log_extents
+from app.kafka.connection import unavailable
 from app.kafka.log_extents import Partition
 from app.versions import serving
 from replay.slices import down
@@ -142,7 +143,7 @@ def watermarks_between(
         polled = [record for batch in consumer.poll(timeout_ms=1000, max_records=5000).values() for record in batch]
         silent = 0 if polled else silent + 1
         if silent >= SILENT_POLLS:
-            raise data_loss.unavailable(settings, TimeoutError())
+            raise unavailable(settings, TimeoutError())
         for record in polled:
             if record.offset < end and record.value is not None and record.value.startswith(WATERMARK):
                 yield json.loads(record.value)

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from app.core.settings import Settings
-from app.runtime import jobs
+from app.kafka.connection import kafka_connection
 from pipelines.inputs import log_lines, telemetry_points
 from pipelines.windowing import MILLIS
 from replay.slice_run import read_bounded
@@ -19,7 +19,7 @@ def largest(spark: SparkSession, settings: Settings, whole: Slice) -> int:
     Records of event times before the range belong to windows that are not made, and do not count: a clock that is years
     behind would make every window wait for years.
     """
-    kafka, partitions = jobs.kafka_of(settings), spark.sparkContext.defaultParallelism
+    kafka, partitions = kafka_connection(settings), spark.sparkContext.defaultParallelism
     delays = []
     for kind, read in (("telemetry", telemetry_points), ("logs", log_lines)):
         raw = read_bounded(spark, kafka, whole, settings.topic(kind), partitions)

@@ -21,12 +21,14 @@ from typing import Any
 from app.core.file_lock import file_lock
 from app.core.settings import Settings
 from app.kafka import data_loss
+from app.kafka.connection import open_consumer
 from app.kafka.log_extents import moment
 from app.runtime import jobs
 from app.runtime import run as live
 from app.runtime.health import Health
 from app.runtime.spark import session
 from app.search import aliases
+from app.search.connection import elasticsearch_connection
 from app.versions import locks, serving, start_position
 from app.versions.serving import Serving
 from pipelines.errors import InputError
@@ -205,7 +207,7 @@ def shown(what: Plan) -> dict[str, Any]:
 
 def reached_by(settings: Settings) -> int | None:
     """The last tick of a version that is indexed; while its jobs run, `index` is always a batch behind: waits for it."""
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         look, deadline = Indexed(settings, consumer), time.monotonic() + LOOK_SECONDS
         while look.look() is None and locks.busy(settings, ["index"]) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -279,7 +281,7 @@ def caught_up(what: Plan, stopping: threading.Event, watching: Watching, report:
     with ExitStack() as stack:
         finish_index(what.old, report)
         check = stack.enter_context(candidate(what.new, report))
-        consumer = stack.enter_context(data_loss.consumer_of(what.old))
+        consumer = stack.enter_context(open_consumer(what.old))
         follower = Meeting(what, Indexed(what.old, consumer), Indexed(what.new, consumer))
         while not stopping.wait(POLL_SECONDS):
             check()
@@ -340,7 +342,7 @@ def finish_index(old: Settings, report: Report) -> None:
                 f"`kappa run index`, then try again"
             )
             raise InputError(msg)
-        with data_loss.consumer_of(old) as consumer:
+        with open_consumer(old) as consumer:
             left = Indexed(old, consumer).left()
         if left:
             report(f"nobody indexes version {old.version}: indexing the {left:,} records that it has written")
@@ -390,7 +392,7 @@ def switch(what: Plan, after: int | None) -> None:
 
 def follow(new: Settings) -> None:
     """Let the aliases follow the terms."""
-    client = jobs.elastic_of(new).connect()
+    client = elasticsearch_connection(new).connect()
     try:
         aliases.follow(client, new)
     finally:

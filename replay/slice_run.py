@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app.core.settings import INPUTS, Settings
-from app.runtime import jobs
+from app.kafka.connection import kafka_connection
+from app.kafka.topics import topic_names
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
@@ -60,7 +61,7 @@ def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, par
 
 def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict[str, Any]:
     """Make the windows of a slice, from the savepoint `before` to a new one at `after`. Answers counts and digests."""
-    topics, kafka = jobs.topics_of(work.settings), jobs.kafka_of(work.settings)
+    topics, kafka = topic_names(work.settings), kafka_connection(work.settings)
     counts: dict[str, int] = {"events": part.events}
     with scratch(after) as folder:
         closed = kept(extracted(work, kafka, part, topics), folder / "closed")

@@ -18,6 +18,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
 from app.kafka import data_loss, log_extents, topics
+from app.kafka.connection import open_consumer
 from app.kafka.log_extents import Extent, Partition, moment
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS, WindowingConfig
@@ -89,7 +90,7 @@ def partitions_of(settings: Settings) -> list[Partition]:
 
 def resolve(settings: Settings, windowing: WindowingConfig, asked: Asked) -> Slice:
     """The whole of a run. Raises InputError for offsets or times outside the log, and where no window can be closed."""
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         extents = data_loss.extents(consumer, partitions_of(settings))
         check_partitions(settings, consumer, extents)
         begins = first_offsets(settings, windowing, consumer, asked, extents)
@@ -219,7 +220,7 @@ def closed_until(
 
 def slices(settings: Settings, windowing: WindowingConfig, whole: Slice, records: int) -> list[Slice]:
     """The run in pieces of about so many records, each of which can be repeated on its own."""
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         extents = {key: Extent(0, end) for key, end in whole.ends.items()}
         start = whole.after if whole.after is not None else earliest(windowing, consumer, whole)
         find = partial(at_time, consumer, extents)

@@ -6,7 +6,8 @@ import shutil
 
 from app.core.settings import Settings
 from app.kafka import topics
-from app.runtime.jobs import elastic_of
+from app.kafka.connection import admin_client
+from app.search.connection import elasticsearch_connection
 from app.search.mappings import drop_version, holders
 from app.versions import serving
 from pipelines.errors import InputError
@@ -31,8 +32,8 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
         does = "serves" if version == terms.version else "served for a time, and what it said then is shown"
         msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows the terms"
         raise InputError(msg)
-    client = topics.admin(settings)
-    elastic = elastic_of(settings).connect()
+    client = admin_client(settings)
+    elastic = elasticsearch_connection(settings).connect()
     try:
         wanted = [settings.topic(kind) for kind in topics.OUTPUTS]
         there = sorted(set(client.list_topics()) & set(wanted))

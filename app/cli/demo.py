@@ -32,9 +32,11 @@ from app.core.ports import LOOPBACK
 from app.core.settings import DashboardSettings, ElasticsearchSettings, KafkaSettings, Settings
 from app.embedded import stack
 from app.kafka import topics
-from app.runtime import dashboard, jobs
+from app.kafka.connection import client_options
+from app.runtime import dashboard
 from app.runtime.health import Health, HealthServer, offsets
 from app.runtime.run import running
+from app.search.connection import elasticsearch_connection
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.ground_truth import Table, judge
 from app.simulator.publish import Target, live
@@ -187,7 +189,7 @@ class Feeder:
 
     def __init__(self, settings: Settings, simulation: SimulatorSettings) -> None:
         context = multiprocessing.get_context("spawn")
-        target = Target(topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
+        target = Target(client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
         self._target = target
         self._stop_process, self._stop_thread = context.Event(), threading.Event()
         self._sent = context.Value("q", 0)
@@ -299,7 +301,7 @@ class Reader:
 
     def __init__(self, settings: Settings) -> None:
         self._kinds = {settings.topic(kind): kind for kind in self.KINDS}
-        self._consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+        self._consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
         parts = [TopicPartition(topic, p) for topic in self._kinds for p in range(settings.topics.partitions)]
         self._consumer.assign(parts)
 
@@ -413,7 +415,7 @@ def others(incident: Mapping[str, Any]) -> str:
 
 def count_documents(settings: Settings) -> int:
     """Documents that can be searched now."""
-    client = jobs.elastic_of(settings).connect()
+    client = elasticsearch_connection(settings).connect()
     try:
         indices = ",".join(f"{kind}-{settings.version}-*" for kind in ("novelties", "incidents", "pipeline", "scores"))
         client.indices.refresh(index=indices, allow_no_indices=True)

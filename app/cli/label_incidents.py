@@ -13,9 +13,9 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError
 
 from app.core.settings import Settings
-from app.kafka import topics
+from app.kafka.connection import client_options
 from app.kafka.producer import Outbox
-from app.runtime import jobs
+from app.search.connection import elasticsearch_connection
 from models.core.series import parse
 from models.detection.labels import LABELS, MOST_AUTHOR, MOST_COMMENT
 from pipelines.errors import InputError, ServiceUnavailable
@@ -23,7 +23,7 @@ from pipelines.errors import InputError, ServiceUnavailable
 
 def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
     """Series, hosts, start and end of an incident of the settings' version, from Elasticsearch. Raises InputError if it is not there."""
-    client = jobs.elastic_of(settings).connect()
+    client = elasticsearch_connection(settings).connect()
     try:
         found = client.search(
             index=f"incidents-{settings.version}",
@@ -82,7 +82,7 @@ def record(
 def send(settings: Settings, label: dict[str, Any]) -> None:
     """Append a label to the log. Raises ServiceUnavailable if Kafka does not take it."""
     topic = settings.topic("labels")
-    with Outbox(topics.client_options(settings)) as outbox:
+    with Outbox(client_options(settings)) as outbox:
         outbox.partitions(topic)
         value = json.dumps(label, ensure_ascii=False).encode()
         key = str(label["incident"]).encode()

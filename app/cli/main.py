@@ -26,6 +26,7 @@ from app.cli.savepoint_commands import savepoint_app
 from app.core import logs
 from app.core.settings import Settings, load
 from app.embedded import stack
+from app.kafka.connection import client_options
 from app.versions import serving
 from pipelines.errors import InputError, KappaError
 
@@ -388,7 +389,7 @@ def collect(
     with stopped_by_signals() as stopping:
         report(f"collecting every {interval:g} s; Ctrl-C stops")
         sent = collector.collect(
-            topics.client_options(settings),
+            client_options(settings),
             names,
             stopping,
             interval=interval,

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from app.core.errors import SettingsError
 from app.core.settings import Settings, load, problems
-from app.kafka import data_loss
+from app.kafka.connection import open_consumer
 from models.core.series import parse
 from models.rules.check import explain
 from pipelines.errors import InputError, ServiceUnavailable
@@ -90,7 +90,7 @@ def from_file(file: Path) -> Known:
 def from_statistics(settings: Settings) -> Known:
     """Series in the newest records of the version's `statistics`."""
     topic = settings.topic("statistics")
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
         if not parts:
             msg = f"there is no topic {topic}"

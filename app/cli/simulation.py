@@ -15,6 +15,7 @@ from app.core.atomic_files import written_whole
 from app.core.settings import Settings
 from app.core.timestamps import milliseconds
 from app.kafka import topics
+from app.kafka.connection import client_options
 from app.simulator import SimulatorSettings, document, simulate, write
 from app.simulator.publish import Target, to_kafka
 from pipelines.errors import InputError
@@ -54,7 +55,7 @@ def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None
         )
         raise InputError(msg)
     began = time.monotonic()
-    target = Target(topics.client_options(deployment), {kind: deployment.topic(kind) for kind in topics.INPUTS})
+    target = Target(client_options(deployment), {kind: deployment.topic(kind) for kind in topics.INPUTS})
     # A place that cannot be written is refused before anything is sent.
     with nullcontext() if truth is None else written_whole(truth, "simulate") as out:
         topics.create(deployment)

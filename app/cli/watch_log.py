@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.kafka import topics
-from app.kafka.data_loss import unavailable
+from app.kafka.connection import client_options, unavailable
 from app.runtime.state_server import address_of
 from pipelines.errors import InputError
 
@@ -77,7 +77,7 @@ class LogReader:
         self._settings, self._ticks = settings, Watermarks()
         self._names = {kind: settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
         try:
-            options = topics.client_options(settings)
+            options = client_options(settings)
             self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
             self._parts = {kind: self._partitions(kind) for kind in (*topics.INPUTS, "statistics", *READ, *REFUSED)}
             now = int(time.time() * 1000)

@@ -1,36 +1,28 @@
-"""This machine's own telemetry and log files as canonical events in Kafka, and the heartbeats of the input topics."""
+"""This machine's own telemetry and log files as canonical events in Kafka."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from time import time
-from typing import Any, Self
+from typing import Any
 
 import psutil
 
 from app.collector.log_tail import Tail, log_event
 from app.core.errors import SettingsError
-from app.core.timestamps import iso_millis
-from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
-from pipelines.errors import ServiceUnavailable
+from app.core.timestamps import iso_millis, wall_clock
+from app.kafka.producer import DAY_MS, Outbox
 
 Clock = Callable[[], int]  # epoch milliseconds
 Report = Callable[[str, Mapping[str, Any]], None]
 MOST_MOUNTS, MOST_DEVICES = 16, 32
 POLL_SECONDS = 0.5
 LINES_PER_POLL = 5_000
-FOREVER_MS = 24 * 3600 * 1000
-
-
-def wall_clock() -> int:
-    """Now, epoch milliseconds."""
-    return int(time() * 1000)
 
 
 def encoded(event: Mapping[str, Any]) -> bytes:
@@ -177,7 +169,7 @@ def collect(
         raise SettingsError(msg)
     name = host or socket.gethostname()
     counts = {"telemetry": 0, "logs": 0}
-    with Outbox(options, most=10_000, linger_ms=20, delivery_timeout_ms=FOREVER_MS) as outbox:
+    with Outbox(options, most=10_000, linger_ms=20, delivery_timeout_ms=DAY_MS) as outbox:
 
         def send(kind: str, events: Iterable[Mapping[str, Any]]) -> None:
             for event in events:
@@ -216,70 +208,3 @@ def observed(
             due += step * (1 + (now - due) // step)
             yield "telemetry", [reading.event(host, now) for reading in machine.read()]
         yield "logs", [log_event(line, path, host, clock()) for path, line in tail.read(LINES_PER_POLL)]
-
-
-class Heartbeats:
-    """A thread that appends a heartbeat to every partition of the input topics, one each `interval`.
-
-    Event time goes by append time, so a partition that nobody writes to would hold all windows open. Starts with
-    `start` or as a context; survives an absent broker, and leaves beats out while earlier ones are not acknowledged.
-    """
-
-    def __init__(
-        self, options: Mapping[str, Any], topics: Sequence[str], interval: float = 0.5, clock: Clock = wall_clock
-    ) -> None:
-        """`options` are kafka-python's, `topics` the names of the input topics, `interval` is in seconds."""
-        self._options, self._topics, self._interval, self._clock = options, tuple(topics), interval, clock
-        self._stop = Event()
-        self._thread: threading.Thread | None = None
-        self.beats = 0
-        self.problem = ""
-
-    def start(self) -> None:
-        """Begin. Raises ServiceUnavailable when Kafka or a topic cannot be reached now."""
-        outbox = Outbox(self._options, most=10_000, delivery_timeout_ms=FOREVER_MS)
-        try:
-            partitions = {topic: outbox.partitions(topic) for topic in self._topics}
-        except ServiceUnavailable:
-            outbox.close(0.0)
-            raise
-        self._thread = threading.Thread(target=self._run, args=(outbox, partitions), name="heartbeats", daemon=True)
-        self._thread.start()
-
-    def _run(self, outbox: Outbox, partitions: dict[str, int]) -> None:
-        try:
-            while not self._stop.is_set():
-                self._beat(outbox, partitions)
-                self._stop.wait(self._interval)
-        finally:
-            outbox.close(5.0)
-
-    def _beat(self, outbox: Outbox, partitions: dict[str, int]) -> None:
-        """One beat to everywhere; trouble is kept in `problem` until a beat succeeds again."""
-        try:
-            if outbox.settle() > 10 * sum(partitions.values()):
-                self.problem = "earlier heartbeats are not acknowledged"
-                return
-            now = self._clock()
-            for topic, count in partitions.items():
-                for partition in range(count):
-                    outbox.send(topic, heartbeat(now), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=now)
-            self.beats += 1
-            self.problem = ""
-        except ServiceUnavailable as error:
-            self.problem = str(error)
-
-    def stop(self) -> None:
-        """End, and wait for the thread; safe to call twice."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def __enter__(self) -> Self:
-        """Start."""
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop."""
-        self.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 from pipelines.errors import InputError
@@ -31,3 +32,8 @@ def iso(at_ms: float) -> str:
 def iso_millis(at_ms: int) -> str:
     """A time to the millisecond, in UTC, as events carry it."""
     return f"{iso(at_ms)[:-1]}.{at_ms % 1000:03d}Z"
+
+
+def wall_clock() -> int:
+    """Now, epoch milliseconds."""
+    return int(time.time() * 1000)

@@ -23,6 +23,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from app.core.atomic_files import keep_json
 from app.core.settings import Settings
 from app.kafka import log_extents, topics
+from app.kafka.connection import client_options, open_consumer, unavailable
 from app.kafka.log_extents import Extent, Gap, Partition, Progress, moment
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, ServiceUnavailable
@@ -42,29 +43,6 @@ class Savepoint:
 
 
 # --- what the log holds
-
-
-@contextmanager
-def consumer_of(settings: Settings) -> Iterator[KafkaConsumer]:
-    """A consumer without a group. Raises ServiceUnavailable if the broker does not answer."""
-    try:
-        consumer = KafkaConsumer(**topics.client_options(settings))
-    except (KafkaError, OSError) as error:
-        raise unavailable(settings, error) from error
-    try:
-        yield consumer
-    except KafkaError as error:
-        raise unavailable(settings, error) from error
-    finally:
-        consumer.close()
-
-
-def unavailable(settings: Settings, error: Exception) -> ServiceUnavailable:
-    """The error for a broker that does not answer."""
-    return ServiceUnavailable(
-        f"Kafka at {settings.kafka.bootstrap_servers} does not answer ({type(error).__name__}); start it, or run "
-        "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
-    )
 
 
 def extents(consumer: KafkaConsumer, wanted: Iterable[Partition]) -> dict[Partition, Extent]:
@@ -110,13 +88,13 @@ def first_times(
 
 def reach(settings: Settings, wanted: Mapping[Partition, int]) -> list[Gap]:
     """What the log no longer has of what begins at these offsets, by topic and partition."""
-    with consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         return log_extents.gaps(Progress(wanted), extents(consumer, wanted))
 
 
 def reach_time(settings: Settings, partitions: Iterable[Partition], wanted_ms: int) -> list[Gap]:
     """What the log no longer has of the records since a time, epoch milliseconds."""
-    with consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         return log_extents.gaps_since(wanted_ms, extents(consumer, partitions))
 
 
@@ -193,7 +171,7 @@ def before_start(
     begun = {job: found for job, found in progress.items() if found is not None}
     if not begun:
         return set()
-    with consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         if any(job.startswith("extract") for job in begun):
             check_partitions(settings, lambda topic: len(consumer.partitions_for_topic(topic)))
         held = extents(consumer, {part for read in begun.values() for part in read.offsets})
@@ -273,7 +251,7 @@ class PartitionWatch:
     def _run(self) -> None:
         while self._found is None and not self._stop.wait(self._every):
             try:
-                with consumer_of(self._settings) as consumer:
+                with open_consumer(self._settings) as consumer:
                     check_partitions(self._settings, lambda topic: len(consumer.partitions_for_topic(topic)))
             except DeterminismViolation as found:
                 self._found = found
@@ -326,7 +304,7 @@ class Ledger:
         return False
 
     def _append(self, headers: list[tuple[str, bytes]], partition: int) -> None:
-        producer = KafkaProducer(**topics.client_options(self._settings), acks="all")
+        producer = KafkaProducer(**client_options(self._settings), acks="all")
         try:
             sent = producer.send(self._topic, value=b"", headers=headers, partition=partition)
             producer.flush()

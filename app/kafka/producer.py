@@ -10,16 +10,10 @@ from typing import Any, Self
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from app.core.timestamps import iso_millis
 from pipelines.errors import ServiceUnavailable
 
-HEARTBEAT_KEY = b"heartbeat"
 MOST_UNDER_WAY = 50_000
-
-
-def heartbeat(milliseconds: int) -> bytes:
-    """The value of a heartbeat for that moment (epoch milliseconds)."""
-    return f'{{"heartbeat":true,"@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
+DAY_MS = 24 * 3600 * 1000
 
 
 class Outbox:

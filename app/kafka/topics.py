@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import TopicAlreadyExistsError
 
 from app.core.settings import INPUTS, Settings
-from pipelines.errors import InputError, ServiceUnavailable
+from app.kafka.connection import admin_client
+from pipelines.errors import InputError
 
-__all__ = ["INPUTS", "OUTPUTS", "Topic", "admin", "check_stamps", "client_options", "create", "stamp", "wanted"]
+__all__ = ["INPUTS", "OUTPUTS", "Topic", "check_stamps", "create", "stamp", "topic_names", "wanted"]
 
 OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
 HOUR_MS = 3_600_000
@@ -46,32 +46,9 @@ def wanted(settings: Settings) -> list[Topic]:
     ]
 
 
-def client_options(settings: Settings) -> dict[str, Any]:
-    """Arguments for kafka-python's clients."""
-    kafka = settings.kafka
-    options: dict[str, Any] = {
-        "bootstrap_servers": kafka.bootstrap_servers,
-        "security_protocol": kafka.security_protocol,
-    }
-    if kafka.security_protocol.startswith("SASL"):
-        options["sasl_mechanism"] = kafka.sasl_mechanism
-        options["sasl_plain_username"] = kafka.sasl_username
-        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
-    if kafka.ssl_cafile:
-        options["ssl_cafile"] = str(kafka.ssl_cafile)
-    return options
-
-
-def admin(settings: Settings) -> KafkaAdminClient:
-    """An admin client. Raises ServiceUnavailable if the broker does not answer."""
-    try:
-        return KafkaAdminClient(**client_options(settings))
-    except (KafkaError, OSError) as error:
-        msg = (
-            f"Kafka at {settings.kafka.bootstrap_servers} does not answer ({type(error).__name__}); start it, or run "
-            "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
-        )
-        raise ServiceUnavailable(msg) from error
+def topic_names(settings: Settings) -> dict[str, str]:
+    """Names of this version's topics by kind."""
+    return {kind: settings.topic(kind) for kind in (*INPUTS, *OUTPUTS)}
 
 
 def create(settings: Settings) -> dict[str, str]:
@@ -80,7 +57,7 @@ def create(settings: Settings) -> dict[str, str]:
     Raises InputError for a topic that is there with other partitions than wanted: changing them under running jobs
     would move series between partitions.
     """
-    client = admin(settings)
+    client = admin_client(settings)
     try:
         topics = wanted(settings)
         existing = {
@@ -136,7 +113,7 @@ def stamp(settings: Settings, how: str) -> None:
     History is imported under `create`, before anything live; from then on `append` holds.
     """
     value = {"append": "LogAppendTime", "create": "CreateTime"}[how]
-    client = admin(settings)
+    client = admin_client(settings)
     try:
         client.alter_configs(
             [

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from app.core.settings import INPUTS, Settings
-from app.kafka.topics import OUTPUTS
+from app.core.settings import Settings
+from app.kafka.connection import kafka_connection
+from app.kafka.topics import topic_names
+from app.search.connection import elasticsearch_connection
 from app.versions.start_position import Beginning, beginning
-from pipelines.elasticsearch.bulk import Elastic, Outcome, Stopping
+from pipelines.elasticsearch.bulk import Outcome, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.jobs import correlate, detect, extract, index
-from pipelines.runner import Input, Job, Kafka
+from pipelines.runner import Input, Job
 from replay.savepoints import savepoint
 
 NAMES = ("extract", "detect", "correlate", "index")
@@ -20,40 +22,11 @@ FEW_LABELS, MANY_LABELS = 20, 1_000_000
 MOST_HEAVY = 500_000  # records of a batch of any other job than extract
 
 
-def kafka_of(settings: Settings) -> Kafka:
-    """How Spark's Kafka source and sink reach the broker of the settings."""
-    own = settings.kafka
-    options: dict[str, str] = {}
-    if own.security_protocol != "PLAINTEXT":
-        options["security.protocol"] = own.security_protocol
-    if own.security_protocol.startswith("SASL"):
-        module = "plain.PlainLoginModule" if own.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
-        password = own.sasl_password.get_secret_value() if own.sasl_password else ""
-        options["sasl.mechanism"] = own.sasl_mechanism
-        options["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module} required "
-            f"username={quoted(own.sasl_username or '')} password={quoted(password)};"
-        )
-    if own.ssl_cafile:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
-    return Kafka(own.bootstrap_servers or "", options)
-
-
-def quoted(text: str) -> str:
-    """A value in Kafka's JAAS line."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def topics_of(settings: Settings) -> dict[str, str]:
-    """Names of this version's topics by kind."""
-    return {kind: settings.topic(kind) for kind in (*INPUTS, *OUTPUTS)}
-
-
 def extract_job(
     settings: Settings, instance: int = 0, instances: int = 1, on_refused: extract.Refused | None = None
 ) -> Job:
     """telemetry, logs, labels -> statistics, late, dead-letters."""
-    windowing, topics, delay = settings.windowing, topics_of(settings), settings.windowing.watermark_delay_seconds
+    windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds
     name = "extract" if instances == 1 else f"extract-{instance}-of-{instances}"
     telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
     if instances > min(telemetry, logs):
@@ -69,7 +42,7 @@ def extract_job(
         ),
         transform=lambda telemetry, logs, labels=None: extract.closed_windows(telemetry, logs, windowing, labels),
         sink=extract.sink(
-            windowing, topics, settings.topics.partitions, kafka_of(settings), instance, instances, on_refused
+            windowing, topics, settings.topics.partitions, kafka_connection(settings), instance, instances, on_refused
         ),
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,
@@ -94,7 +67,7 @@ def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]
 
 def detect_job(settings: Settings) -> Job:
     """statistics -> scores, novelties."""
-    topics, partitions = topics_of(settings), settings.topics.partitions
+    topics, partitions = topic_names(settings), settings.topics.partitions
     begun = beginning(settings)
     begin = None if begun is None else partial(savepoint.begin_of, str(begun.folder))
     processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
@@ -109,7 +82,7 @@ def detect_job(settings: Settings) -> Job:
 
 def correlate_job(settings: Settings) -> Job:
     """novelties -> incidents."""
-    topics = topics_of(settings)
+    topics = topic_names(settings)
     begun = beginning(settings)
     begin = None if begun is None else partial(savepoint.correlator_of, str(begun.folder))
     return Job(
@@ -123,21 +96,9 @@ def correlate_job(settings: Settings) -> Job:
     )
 
 
-def elastic_of(settings: Settings) -> Elastic:
-    """How to reach the Elasticsearch of the settings."""
-    own = settings.elasticsearch
-    return Elastic(
-        url=own.url or "",
-        username=own.username,
-        password=own.password.get_secret_value() if own.password else None,
-        api_key=own.api_key.get_secret_value() if own.api_key else None,
-        ca_certs=str(own.ca_certs) if own.ca_certs else None,
-    )
-
-
 def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outcome], None] | None = None) -> Job:
     """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
-    topics = topics_of(settings)
+    topics = topic_names(settings)
     kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
@@ -151,8 +112,8 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
         transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics, first),
         sink=index.sink(
             topics,
-            elastic_of(settings),
-            kafka_of(settings),
+            elasticsearch_connection(settings),
+            kafka_connection(settings),
             stopping=stopping,
             on_outcome=on_outcome,
         ),

@@ -15,10 +15,12 @@ from pyspark.sql import SparkSession
 from app.core.atomic_files import keep_json
 from app.core.settings import Settings
 from app.kafka import data_loss, topics
+from app.kafka.connection import kafka_connection
 from app.runtime import jobs
 from app.runtime.health import Health
 from app.runtime.spark import session
 from app.search import aliases
+from app.search.connection import elasticsearch_connection
 from app.versions import locks, serving
 from pipelines.errors import InputError
 from pipelines.runner import Job, Progress, Runner
@@ -85,7 +87,7 @@ def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> Non
     pin_configuration(settings, instances)
     topics.create(settings)
     if "index" in names:
-        client = jobs.elastic_of(settings).connect()
+        client = elasticsearch_connection(settings).connect()
         try:
             aliases.prepare(client, settings)
         finally:
@@ -166,7 +168,7 @@ def started_jobs(
 
     spark = session(settings)
     trigger = settings.spark.trigger_seconds
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, trigger, heard, health.on_idle)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing, trigger, heard, health.on_idle)
     try:
         for name in names:
             job = make_job(settings, name, instance, instances, stopping, health)
@@ -184,7 +186,7 @@ def started_jobs(
 def index_to_end(spark: SparkSession, settings: Settings) -> None:
     """Write what a version has said to Elasticsearch, to the end of its topics. The caller holds the lock of `index`."""
     prepare(settings, ("index",))
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
     finally:

@@ -12,10 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.collector.collector import Heartbeats
 from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.kafka import data_loss, topics
+from app.kafka.connection import client_options
+from app.kafka.heartbeats import Heartbeats
 from app.runtime import state_server
 from app.runtime.health import Health, HealthServer
 from app.runtime.run import locks_of, started_jobs
@@ -58,7 +59,7 @@ class Around:
         self.listen()
         if self.heartbeats:
             inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
-            self.beside.enter_context(Heartbeats(topics.client_options(self.settings), inputs))
+            self.beside.enter_context(Heartbeats(client_options(self.settings), inputs))
         if self.server is not None:
             address = self.beside.enter_context(self.server).address
             self.report(f"metrics and health at {address}/metrics and {address}/healthz")

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection
 from threading import Event
-from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.core.timestamps import wall_clock
+from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
+from app.kafka.producer import Outbox
 from app.simulator.simulation import Batch, Block, Simulation
 from pipelines.errors import ServiceUnavailable
 
@@ -215,11 +216,6 @@ def _work(target: Target, timestamps: Timestamps, pipe: Connection) -> None:
         return
 
 
-def wall_clock() -> int:
-    """Now, epoch milliseconds."""
-    return int(time() * 1000)
-
-
 def paced(
     blocks: Iterable[Block], begin: int, clock: Callable[[], int], wait: Callable[[float], bool]
 ) -> Iterator[Block]:
@@ -250,7 +246,7 @@ def live(
 ) -> Sent:
     """Send what arrives from `begin` on (None: the start of the simulation), each record at its time of arrival.
 
-    Returns when the simulation is over or `stop` is set. Heartbeats are left to `app.collector.collector.Heartbeats` unless asked
+    Returns when the simulation is over or `stop` is set. Heartbeats are left to `app.kafka.heartbeats.Heartbeats` unless asked
     for. Raises ServiceUnavailable when Kafka does not take the records.
     """
     first = simulation.settings.start if begin is None else begin

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app.core.settings import Settings
-from app.kafka import topics
-from app.runtime.jobs import kafka_of
+from app.kafka.connection import admin_client, kafka_connection
 from pipelines.errors import InputError
 from pipelines.runner import Kafka
 
@@ -50,7 +49,7 @@ def read(spark: SparkSession, settings: Settings, version: str) -> Said:
     """
     extents = extents_of(settings, version)
     own = settings.model_copy(update={"version": version})
-    kafka = kafka_of(settings)
+    kafka = kafka_connection(settings)
     frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in KINDS}
     gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in KINDS}
     return Said(version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions})
@@ -59,7 +58,7 @@ def read(spark: SparkSession, settings: Settings, version: str) -> Said:
 def extents_of(settings: Settings, version: str) -> dict[str, Extent]:
     """Offsets that a version's topics hold, by kind. Raises InputError, with those there are, for no such version."""
     own = settings.model_copy(update={"version": version})
-    client = topics.admin(settings)
+    client = admin_client(settings)
     try:
         there = client.list_topics()
         missing = [own.topic(kind) for kind in KINDS if own.topic(kind) not in there]

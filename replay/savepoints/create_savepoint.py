@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 
 from app.core.settings import Settings
 from app.kafka import topics
+from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
 from app.versions import serving
 from app.versions.start_position import beginning
@@ -272,7 +273,7 @@ def said_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
     """Statements and ticks of `novelties` from offsets to the topic's end."""
     topic = settings.topic("novelties")
     try:
-        consumer = KafkaConsumer(**topics.client_options(settings), enable_auto_commit=False)
+        consumer = KafkaConsumer(**client_options(settings), enable_auto_commit=False)
     except (KafkaError, OSError) as error:
         raise ServiceUnavailable(no_answer(settings, topic)) from error
     try:

@@ -25,6 +25,7 @@ from app.core.settings import PROJECT, Settings, load
 from app.embedded.java import spark_java_home
 from app.embedded.stack import Addresses
 from app.kafka import topics
+from app.kafka.connection import kafka_connection
 from app.runtime import jobs
 from app.runtime.run import prepare
 from pipelines.runner import Runner
@@ -116,7 +117,7 @@ def on_the_cluster(file: Path, address: str) -> Settings:
 def in_one_process(spark: SparkSession, settings: Settings) -> None:
     """Both jobs, one after the other, over what the log holds."""
     prepare(settings, JOBS)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

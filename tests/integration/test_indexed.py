@@ -14,6 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from app.core.settings import Settings
 from app.embedded.stack import Addresses
 from app.kafka import topics
+from app.kafka.connection import client_options
 from pipelines.windowing import WindowingConfig
 from replay import indexed
 from replay.indexed import Indexed
@@ -73,14 +74,14 @@ def version(stack: Addresses, tmp_path: Path, unique: str) -> Iterator[Version]:
         }
     )
     topics.create(settings)
-    producer = KafkaProducer(**topics.client_options(settings), acks="all")
+    producer = KafkaProducer(**client_options(settings), acks="all")
     yield Version(settings, producer)
     producer.close()
 
 
 @pytest.fixture
 def consumer(version: Version) -> Iterator[KafkaConsumer]:
-    made = KafkaConsumer(**topics.client_options(version.settings))
+    made = KafkaConsumer(**client_options(version.settings))
     yield made
     made.close()
 

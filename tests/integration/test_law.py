@@ -28,8 +28,10 @@ from support.live_jobs import (
 from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
 from app.kafka import topics
-from app.kafka.producer import Outbox, heartbeat
-from app.runtime import jobs
+from app.kafka.connection import client_options
+from app.kafka.heartbeats import heartbeat
+from app.kafka.producer import Outbox
+from app.search.connection import elasticsearch_connection
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -38,7 +40,7 @@ KILLS = 2
 
 def documents(settings: Settings) -> Counter[str]:
     """All documents of a version, without its name."""
-    client = jobs.elastic_of(settings).connect()
+    client = elasticsearch_connection(settings).connect()
     pattern = ",".join(f"{kind}-{settings.version}-*" for kind in ("scores", "novelties", "incidents", "pipeline"))
     client.indices.refresh(index=pattern)
     found: Counter[str] = Counter()
@@ -70,7 +72,7 @@ def beat(settings: Settings) -> None:
     A job that starts again knows no watermark of a partition before a record of it comes. In operation heartbeats come every
     second; these move no watermark beyond where it was.
     """
-    options = topics.client_options(settings)
+    options = client_options(settings)
     with Outbox(options) as outbox, closing(KafkaConsumer(**options)) as consumer:
         for kind in topics.INPUTS:
             topic = settings.topic(kind)

@@ -19,7 +19,8 @@ from support.malformed import KINDS, MEGABYTE, Kind, iso
 from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
 from app.kafka import topics
-from app.kafka.producer import heartbeat
+from app.kafka.connection import client_options, kafka_connection
+from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs
 from app.runtime.run import prepare
 from models.core import series as names
@@ -89,7 +90,7 @@ def heartbeats(partitions: dict[str, int]) -> Iterator[Sent]:
 def send(settings: Settings, plan: list[Sent]) -> dict[tuple[str, int, int], Sent]:
     """Append everything in the order of the append times; answers what lies where."""
     producer = KafkaProducer(
-        **topics.client_options(settings),
+        **client_options(settings),
         acks="all",
         compression_type="lz4",
         linger_ms=50,
@@ -113,7 +114,7 @@ def send(settings: Settings, plan: list[Sent]) -> dict[tuple[str, int, int], Sen
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """extract, then detect, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, ("extract", "detect"))
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

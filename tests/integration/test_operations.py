@@ -20,7 +20,8 @@ from app.core.ports import free_port
 from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
 from app.kafka import topics
-from app.kafka.producer import heartbeat
+from app.kafka.connection import client_options
+from app.kafka.heartbeats import heartbeat
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -99,7 +100,7 @@ class Deployment:
     def __init__(self, file: Path, environment: dict[str, str], settings: Settings) -> None:
         self.file, self.environment, self.settings = file, environment, settings
         self.sent = 0
-        self.producer = KafkaProducer(**topics.client_options(settings), acks="all")
+        self.producer = KafkaProducer(**client_options(settings), acks="all")
 
     def command(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         return kappa(*arguments, "--config", str(self.file), **(self.environment | more))

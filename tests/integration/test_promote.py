@@ -24,8 +24,9 @@ from support.malformed import iso
 from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Addresses, Stack, running_stack
 from app.kafka import topics
-from app.kafka.producer import heartbeat
-from app.runtime import jobs
+from app.kafka.connection import client_options
+from app.kafka.heartbeats import heartbeat
+from app.search.connection import elasticsearch_connection
 from app.versions import serving
 from app.versions.serving import Serving, Span
 from replay import promote
@@ -104,7 +105,7 @@ class Fleet:
         self._thread.join()
 
     def _run(self) -> None:
-        producer = KafkaProducer(**topics.client_options(self.settings), acks="all")
+        producer = KafkaProducer(**client_options(self.settings), acks="all")
         noise, beat = random.Random(5), 0
         while not self.stop.wait(0.2):
             beat += 1
@@ -143,7 +144,7 @@ class Deployment:
         self.other = settings_file(folder, servers, "v2", "spike_nats = 15.0")
         self.settings = load(self.file)
         self.seen: dict[str, Indexed] = {}
-        self.consumer = KafkaConsumer(**topics.client_options(self.settings))
+        self.consumer = KafkaConsumer(**client_options(self.settings))
 
     def version(self, name: str) -> Settings:
         return serving.as_pinned(self.settings, name)
@@ -232,7 +233,7 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
         assert there["already"] and there["after"] is None
         assert serving.read(deployment.settings.home).aliased
         decided_by_v2 = {(r["series"], r["window_end"]) for r in statements(deployment.version("v2"), "scores")}
-        client = jobs.elastic_of(deployment.settings).connect()
+        client = elasticsearch_connection(deployment.settings).connect()
         shown = {(d["novelty"]["series"], millis(d["@timestamp"])) for d in documents(client, "scores")}
         client.close()
         assert shown == decided_by_v2 != set()
@@ -257,7 +258,7 @@ def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_l
             candidate.stop()
         terms = serving.read(deployment.settings.home)
         assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
-        client = jobs.elastic_of(deployment.settings).connect()
+        client = elasticsearch_connection(deployment.settings).connect()
         found = documents(client, "scores")
         client.close()
         by = Counter((d["novelty"]["series"], d["@timestamp"]) for d in found)
@@ -316,7 +317,7 @@ def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
     terms = serving.read(deployment.settings.home)
     assert terms.aliased
     until = deployment.indexed("live")
-    client = jobs.elastic_of(deployment.settings).connect()
+    client = elasticsearch_connection(deployment.settings).connect()
     try:
         shown = {kind: documents(client, kind) for kind in KINDS}
     finally:

@@ -21,6 +21,7 @@ from app.core.settings import PROJECT, Settings, load
 from app.core.timestamps import iso
 from app.embedded.stack import Addresses
 from app.kafka import topics
+from app.kafka.connection import admin_client
 from app.runtime import run
 from models.detection.detector import ShardDetector
 from replay import run as replays
@@ -74,7 +75,7 @@ def in_a_process(file: Path, *arguments: str) -> dict[str, Any]:
 
 def everything(settings: Settings) -> tuple[list[str], list[str]]:
     """What a command could have left: topics of the broker, files of the deployment."""
-    client = topics.admin(settings)
+    client = admin_client(settings)
     names = sorted(name for name in client.list_topics() if name.startswith(settings.topics.prefix))
     client.close()
     home = settings.home

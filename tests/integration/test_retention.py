@@ -17,10 +17,12 @@ from pyspark.sql import SparkSession
 from app.core.settings import PROJECT, Settings
 from app.embedded.stack import Addresses
 from app.kafka import data_loss, topics
+from app.kafka.connection import admin_client, client_options, kafka_connection, open_consumer
+from app.kafka.heartbeats import heartbeat
 from app.kafka.log_extents import Extent, Gap, moment, progress_of
-from app.kafka.producer import heartbeat
 from app.runtime import jobs
 from app.runtime.run import prepare, running
+from app.search.connection import elasticsearch_connection
 from pipelines.errors import DeterminismViolation
 from pipelines.runner import Progress, Runner
 from pipelines.windowing import WindowingConfig
@@ -48,7 +50,7 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
 
 @pytest.fixture
 def producer(settings: Settings) -> Iterator[KafkaProducer]:
-    made = KafkaProducer(**topics.client_options(settings), acks="all")
+    made = KafkaProducer(**client_options(settings), acks="all")
     yield made
     made.close()
 
@@ -75,14 +77,14 @@ def write(
 
 def delete(settings: Settings, kind: str, partition: int, before: int) -> None:
     """What retention does."""
-    client = topics.admin(settings)
+    client = admin_client(settings)
     client.delete_records({TopicPartition(settings.topic(kind), partition): before})
     client.close()
 
 
 def letters(settings: Settings) -> list[tuple[bytes, dict[str, str]]]:
     """Values and headers of dead letters."""
-    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
     parts = [TopicPartition(settings.topic("dead-letters"), p) for p in range(settings.topics.partitions)]
     consumer.assign(parts)
     ends, found = consumer.end_offsets(parts), []
@@ -94,7 +96,7 @@ def letters(settings: Settings) -> list[tuple[bytes, dict[str, str]]]:
 
 def windows_of(settings: Settings, kind: str) -> set[int]:
     """Numbers of the windows that the host's series has in a topic."""
-    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
     parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
     consumer.assign(parts)
     ends, found = consumer.end_offsets(parts), []
@@ -105,7 +107,7 @@ def windows_of(settings: Settings, kind: str) -> set[int]:
 
 
 def run_to_end(spark: SparkSession, settings: Settings, *names: str) -> None:
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     made = {
         "extract": lambda: jobs.extract_job(settings),
         "detect": lambda: jobs.detect_job(settings),
@@ -191,7 +193,7 @@ def assert_written_once_through_a_crash(settings: Settings, where: tuple[str, in
     assert entry == {"last": 44}
     place = crash(settings, reason)
     note.write_text(json.dumps({f"{where[0]}/0": {"last": -1, "next": 44, **place}}))
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         data_loss.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 44), said.append)
         assert len(letters(settings)) == 1
         data_loss.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 50), said.append)
@@ -218,7 +220,7 @@ def go_on(settings: Settings, until: int, report: data_loss.Report) -> None:
 
 def crash(settings: Settings, reason: str) -> dict[str, Any]:
     """What the note says before the record is written: where the record is at the earliest."""
-    consumer = KafkaConsumer(**topics.client_options(settings))
+    consumer = KafkaConsumer(**client_options(settings))
     parts = [TopicPartition(settings.topic("dead-letters"), p) for p in range(settings.topics.partitions)]
     ends = consumer.end_offsets(parts)
     consumer.close()
@@ -229,7 +231,7 @@ def crash(settings: Settings, reason: str) -> dict[str, Any]:
 def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
     prepare(settings, ("index",))
     run_to_end(spark, settings, "index")
-    client = jobs.elastic_of(settings).connect()
+    client = elasticsearch_connection(settings).connect()
     pattern = f"pipeline-{settings.version}-*"
     client.indices.refresh(index=pattern)
     hits = [hit["_source"] for hit in client.search(index=pattern, size=10)["hits"]["hits"]]
@@ -245,7 +247,7 @@ def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
 def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
     with data_loss.PartitionWatch(settings, every_seconds=0.2) as watch:
         watch.check()
-        client = topics.admin(settings)
+        client = admin_client(settings)
         client.create_partitions({settings.topic("logs"): NewPartitions(2)})
         client.close()
         found = None
@@ -265,7 +267,7 @@ def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[st
 
 
 def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
-    client = topics.admin(settings)
+    client = admin_client(settings)
     client.delete_topics([settings.topic("statistics")])
     client.close()
     own = {"detect": checkpoints["detect"]}
@@ -274,7 +276,7 @@ def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str,
             data_loss.before_start(settings, own, accept=True)
         assert "ends at offset 0" in str(error.value)
         assert "made anew" in str(error.value)
-        client = topics.admin(settings)
+        client = admin_client(settings)
         topics.create(settings.model_copy(update={"topics": settings.topics.model_copy(update={"logs_partitions": 2})}))
         client.close()
 
@@ -334,7 +336,7 @@ def test_a_replay_learns_what_the_log_no_longer_has(settings: Settings, producer
     assert data_loss.reach_time(settings, parts, at) == []
     assert data_loss.reach_time(settings, parts, at - 1) == [Gap(topic, 0, None, 9, at - 1, at)]
     delete(settings, "telemetry", 1, 30)
-    with data_loss.consumer_of(settings) as consumer:
+    with open_consumer(settings) as consumer:
         held = data_loss.extents(consumer, [(topic, 1), (topic, 7), ("no-such-topic", 0)])
     assert held == {(topic, 1): Extent(30, 30)}
     assert "nothing is left" in data_loss.explain(data_loss.reach(settings, {(topic, 1): 0}), [])

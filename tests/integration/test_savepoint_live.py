@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from app.core.settings import PROJECT, Settings
 from app.embedded.stack import Addresses
 from app.kafka import topics
+from app.kafka.connection import client_options, kafka_connection
 from app.runtime import jobs
 from app.runtime.run import pin_configuration
 from app.simulator import Planned, SimulatorSettings, simulate
@@ -54,12 +55,12 @@ def feed(settings: Settings) -> None:
     schedule = tuple(Planned(kind, start, seconds) for kind, start, seconds in plan)
     simulation = simulate(SimulatorSettings(hosts=5, hours=0.25, seed=7, schedule=schedule))
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    to_kafka(simulation, Target(topics.client_options(settings), names), processes=1)
+    to_kafka(simulation, Target(client_options(settings), names), processes=1)
 
 
 def values(settings: Settings, kind: str) -> list[dict[str, Any]]:
     """All records of a topic."""
-    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
     parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
     consumer.assign(parts)
     ends, found = consumer.end_offsets(parts), []
@@ -83,7 +84,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     topics.create(settings)
     pin_configuration(settings)
     feed(settings)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, trigger_seconds=0.5)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing, trigger_seconds=0.5)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

@@ -22,7 +22,9 @@ from app.cli import main
 from app.core.settings import Settings, load
 from app.embedded.stack import Addresses
 from app.kafka import topics
-from app.kafka.producer import HEARTBEAT_KEY, Outbox, heartbeat
+from app.kafka.connection import admin_client, client_options, kafka_connection
+from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
+from app.kafka.producer import Outbox
 from app.runtime import jobs
 from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
@@ -52,7 +54,7 @@ def fleet() -> Any:
 
 
 def target(settings: Settings) -> Target:
-    return Target(topics.client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
+    return Target(client_options(settings), {kind: settings.topic(kind) for kind in topics.INPUTS})
 
 
 def first_half(settings: Settings) -> None:
@@ -71,7 +73,7 @@ def second_half(settings: Settings) -> None:
 def run_chain(spark: SparkSession, settings: Settings) -> None:
     """extract, detect and correlate over what the log holds, one after the other, from where they stand."""
     prepare(settings, JOBS)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     try:
         for job in (jobs.extract_job, jobs.detect_job, jobs.correlate_job):
             runner.run_to_end(job(settings))
@@ -242,12 +244,12 @@ def test_adding_partitions_to_an_input_topic(
     first_half(before)
     run_chain(spark, before)
     taken = create_savepoint.take(spark, before, "before")
-    client = topics.admin(before)
+    client = admin_client(before)
     client.create_partitions({before.topic("telemetry"): 5})
     client.close()
     # A new partition says nothing until its first record: heartbeats carry on from where the others stand.
     at = fleet().settings.start + HALF * MINUTE
-    with Outbox(topics.client_options(before)) as outbox:
+    with Outbox(client_options(before)) as outbox:
         for partition in (3, 4):
             outbox.send(
                 before.topic("telemetry"), heartbeat(at), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=at

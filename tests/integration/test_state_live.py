@@ -17,7 +17,8 @@ from app.core.settings import PROJECT, Settings
 from app.core.timestamps import iso_millis
 from app.embedded.stack import Addresses
 from app.kafka import topics
-from app.kafka.producer import heartbeat
+from app.kafka.connection import client_options, kafka_connection
+from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs, state_query, state_server
 from app.runtime.supervise import run_until_stopped
 from models.detection.detector import Parameters, ShardDetector
@@ -61,7 +62,7 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
 
 def write(settings: Settings, first: int, count: int) -> None:
     """History of some windows: a gauge and a log line of every host."""
-    producer = KafkaProducer(**topics.client_options(settings), acks="all")
+    producer = KafkaProducer(**client_options(settings), acks="all")
     for window in range(first, first + count):
         now = START + window * WINDOW + 5000
         for i, host in enumerate(HOSTS):
@@ -78,7 +79,7 @@ def write(settings: Settings, first: int, count: int) -> None:
 
 
 def statistics(settings: Settings) -> list[dict[str, Any]]:
-    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
     parts = [TopicPartition(settings.topic("statistics"), p) for p in range(settings.topics.partitions)]
     consumer.assign(parts)
     ends, found = consumer.end_offsets(parts), []
@@ -114,7 +115,7 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
         state_query.believes(spark, settings, GAUGE)
     topics.create(settings)
     write(settings, 0, 40)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     try:
         runner.run_to_end(jobs.extract_job(settings))
     finally:

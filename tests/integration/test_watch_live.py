@@ -23,6 +23,7 @@ from app.core.ports import free_port
 from app.core.settings import Settings
 from app.embedded.stack import Addresses
 from app.kafka import topics
+from app.kafka.connection import client_options
 from pipelines.errors import InputError, ServiceUnavailable
 
 pytestmark = pytest.mark.stack
@@ -49,7 +50,7 @@ class Log:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         topics.create(settings)
-        self._producer = KafkaProducer(**topics.client_options(settings), acks="all")
+        self._producer = KafkaProducer(**client_options(settings), acks="all")
 
     def write(self, *records: tuple[str, Mapping[str, Any]]) -> None:
         """Append records, in order."""

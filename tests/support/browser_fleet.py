@@ -22,6 +22,7 @@ from app.core.ports import port_is_free
 from app.core.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
+from app.kafka.connection import client_options, kafka_connection
 from app.runtime import dashboard, jobs
 from app.runtime.health import Health, HealthServer
 from app.runtime.run import prepare
@@ -115,14 +116,14 @@ def simulated(at: int) -> Simulation:
 def feed(settings: Settings, simulation: Simulation, begin: int | None, until: int) -> None:
     """What arrives in that time, into the log."""
     names = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    to_kafka(simulation, Target(topics.client_options(settings), names), begin=begin, until=until, processes=1)
+    to_kafka(simulation, Target(client_options(settings), names), begin=begin, until=until, processes=1)
 
 
 def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
     """All jobs of a version over what the log holds, and all that they found searchable."""
     topics.create(settings)
     prepare(settings, jobs.NAMES)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing, on_progress=health.on_progress)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing, on_progress=health.on_progress)
     try:
         for job in (
             jobs.extract_job(settings),

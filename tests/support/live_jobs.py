@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT, Settings
 from app.embedded.stack import Addresses
-from app.kafka import topics
-from app.kafka.producer import Outbox, heartbeat
+from app.kafka.connection import client_options, kafka_connection
+from app.kafka.heartbeats import heartbeat
+from app.kafka.producer import Outbox
 from app.runtime import jobs
 from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
@@ -84,7 +85,7 @@ def feed(settings: Settings, minutes: int = 24) -> int:
         )
     )
     inputs = {kind: settings.topic(kind) for kind in ("telemetry", "logs")}
-    sent = to_kafka(simulation, Target(topics.client_options(settings), inputs), processes=1)
+    sent = to_kafka(simulation, Target(client_options(settings), inputs), processes=1)
     start = simulation.settings.start
     feed_labels(settings, (start, sent.until), start + 1000 * (end - 250), simulation.fleet.hosts)
     return sent.events
@@ -95,7 +96,7 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
     labels = [{"label": "expected-change", "series": [names.build(names.Series("host", host)) for host in hosts]}]
     labels += [{"label": "false-alarm", "series": [f"gauge/{names.quote(host)}//cpu" for host in hosts]}]
     labels += [{"label": "nonsense", "series": ["host/a"]}, {"label": "true", "series": ["a"]}]
-    with Outbox(topics.client_options(settings)) as outbox:
+    with Outbox(client_options(settings)) as outbox:
         topic = settings.topic("labels")
         for now in range(*span, 1000):
             outbox.send(topic, heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)
@@ -107,7 +108,7 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """All jobs, one after the other, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, jobs.NAMES)
-    runner = Runner(spark, jobs.kafka_of(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings), settings.windowing)
     try:
         for job in (
             jobs.extract_job(settings),
@@ -123,7 +124,7 @@ def run_to_end(spark: SparkSession, settings: Settings) -> int:
 
 def records(settings: Settings, kind: str) -> list[tuple[bytes | None, bytes, tuple[Any, ...]]]:
     """Everything that a topic holds now: key, value, headers."""
-    consumer = KafkaConsumer(**topics.client_options(settings), auto_offset_reset="earliest")
+    consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
     parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
     consumer.assign(parts)
     ends = consumer.end_offsets(parts)

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collector.collector import Heartbeats, Machine, collect, encoded, observed
+from app.collector.collector import Machine, collect, encoded, observed
 from app.collector.log_tail import LONGEST_LINE, Tail, level_of, log_event
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
-from app.kafka.producer import heartbeat
+from app.kafka.heartbeats import Heartbeats, heartbeat
 from pipelines.errors import ServiceUnavailable
 
 NOW = 1_767_600_000_123  # 2026-01-05T08:00:00.123Z

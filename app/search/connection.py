@@ -1,0 +1,18 @@
+"""The connection to Elasticsearch."""
+
+from __future__ import annotations
+
+from app.core.settings import Settings
+from pipelines.elasticsearch.bulk import Elastic
+
+
+def elasticsearch_connection(settings: Settings) -> Elastic:
+    """How to reach the Elasticsearch of the settings."""
+    own = settings.elasticsearch
+    return Elastic(
+        url=own.url or "",
+        username=own.username,
+        password=own.password.get_secret_value() if own.password else None,
+        api_key=own.api_key.get_secret_value() if own.api_key else None,
+        ca_certs=str(own.ca_certs) if own.ca_certs else None,
+    )
