@@ -1,11 +1,10 @@
-"""A lock that the kernel lets go of when its holder ends, however it ends."""
+"""An exclusive lock between processes, which the kernel releases when its holder ends, by SIGKILL as well."""
 
-import fcntl
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import Timeout, UnixFileLock
 
 _POLL_SECONDS = 0.1
 
@@ -14,21 +13,13 @@ _POLL_SECONDS = 0.1
 def file_lock(path: Path, wait_seconds: float) -> Iterator[bool]:
     """Hold the lock on `path` inside the block; yields False if another process still held it after `wait_seconds`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + wait_seconds
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    lock = UnixFileLock(path, mode=0o644, thread_local=False)
     try:
-        yield _acquire(descriptor, deadline)
+        lock.acquire(timeout=wait_seconds, poll_interval=_POLL_SECONDS)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
     finally:
-        os.close(descriptor)
-
-
-def _acquire(descriptor: int, deadline: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        else:
-            return True
+        lock.release()

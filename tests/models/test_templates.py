@@ -15,7 +15,6 @@ from app.simulator.vocabulary import PARAMETER, TEMPLATES
 from models.templates import extraction
 from models.templates.extraction import template_id, template_of
 from models.templates.masks import MASKS, MAX_TEMPLATE, NEEDS
-from models.templates.xxhash64 import xxhash64
 
 MASKED = {
     "took 12 ms": "took <*>",
@@ -262,19 +261,6 @@ def test_hostile_lines_take_time_in_proportion_to_their_length() -> None:
         started = time.monotonic()
         assert len(template_of(line)) <= MAX_TEMPLATE
         assert time.monotonic() - started < 5, line[:20]  # backtracking would take hours
-
-
-@pytest.mark.parametrize(
-    ("data", "value"),
-    [
-        (b"", 0xEF46DB3751D8E999),
-        (b"a", 0xD24EC4F1A98C6E5B),
-        (b"abc", 0x44BC2CF5AD770999),
-        (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
-    ],
-)
-def test_the_hash_is_that_of_its_published_vectors(data: bytes, value: int) -> None:
-    assert xxhash64(data, seed=0) == value
 
 
 def test_an_id_is_sixteen_hexadecimal_digits() -> None:
