@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from app.cli.demo import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
+from app.cli.demonstration import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
 from app.simulator import Planned, Simulation, SimulatorSettings, Table, match, simulate
 from app.simulator.settings import DEFAULT_START
 from models.core.series import Series, build, parse

@@ -29,7 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from app.core.settings import PROJECT, Settings, load
-from app.embedded.stack import Addresses, Stack, running_stack
+from app.embedded.stack import Stack, running_stack
+from app.embedded.stack_state import Addresses
 from app.kafka import log_extents, topics
 from app.kafka.connection import admin_client, client_options
 from app.kafka.producer import Outbox

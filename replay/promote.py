@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.file_lock import file_lock
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import data_loss
 from app.kafka.connection import open_consumer
@@ -76,7 +77,6 @@ class Step:
 
 
 Watching = Callable[[Step], None]
-Report = Callable[[str], None]
 
 
 def nothing(*_: object) -> None:
@@ -86,7 +86,7 @@ def nothing(*_: object) -> None:
 # --- what may be promoted
 
 
-def plan(settings: Settings, version: str, report: Report = nothing) -> Plan:
+def plan(settings: Settings, version: str, report: Report = silent) -> Plan:
     """Look whether a version can take over. Changes nothing.
 
     Raises InputError for one that is not known, has an unfinished replay, or has another law, other topics or shards;
@@ -103,7 +103,7 @@ def plan(settings: Settings, version: str, report: Report = nothing) -> Plan:
     return Plan(old, new, terms, covers_from(new), first=is_first(old, terms))
 
 
-def plan_back(settings: Settings, to: str | None, report: Report = nothing) -> Plan:
+def plan_back(settings: Settings, to: str | None, report: Report = silent) -> Plan:
     """As `plan`, for a version that has served before: without `to` the one before.
 
     Raises InputError where there is none, or its checkpoints are gone.
@@ -221,7 +221,7 @@ def take_over(
     what: Plan,
     stopping: threading.Event,
     watching: Watching = nothing,
-    report: Report = nothing,
+    report: Report = silent,
 ) -> dict[str, Any]:
     """Let the plan's version serve. Answers what came of it, as JSON types.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from app.core.report import Report, silent
 from app.core.settings import INPUTS, Settings
 from app.kafka.connection import kafka_connection
 from app.kafka.topics import topic_names
@@ -30,8 +31,6 @@ from replay.savepoints import savepoint
 from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
 from replay.slices import Slice, nested
 
-Report = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Work:
@@ -43,7 +42,7 @@ class Work:
     provenance: Provenance
     partitions: int
     write: bool = True
-    report: Report = lambda line: None
+    report: Report = silent
 
 
 def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, partitions: int) -> DataFrame:

@@ -1,7 +1,7 @@
-"""What `kappa score` does, callable from Python: the detector on the rows of files, a bounded stream without Kafka.
+"""The detector on the rows of files, a bounded stream without Kafka.
 
-Each row is a window of its own, which ends at the row's time and is as long as rows are apart. Several files follow one another;
-only the last one is judged, the others teach. Answers are written row by row, as the detector gives them.
+Each row is a window of its own, which ends at the row's time and is as long as the rows are apart. Of several files, which
+follow one another, only the last is scored; the detector learns from the others. Rows are written as the detector scores them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from rich.console import Console
 
-from app.cli.progress import progress_bar
-from app.cli.table_files import Wanted
-from app.cli.table_order import Report, Tables, load
+from app.cli.output import progress_bar
+from app.cli.table_files import TableColumns, Tables, load
 from app.core.atomic_files import written_whole
+from app.core.report import Report
 from app.core.timestamps import iso
 from models.core.parameters import Parameters
 from models.detection.host_score import HostParameters
@@ -33,21 +32,21 @@ from models.detection.table_score import RowAnswer, TableScorer
 NUMBERS = ("score", "value", "typical", "lower", "upper")
 COLUMNS = ("file", "row", "anomaly_score", "novelty", "kind", "since", *NUMBERS)
 OF_HOST = ("top", "share")
-MOST_SAID = 1000  # novelties that are kept for the summary
+MOST_LISTED = 1000  # novelties that the summary lists
 
 
 @dataclass
-class Outcome:
-    """What was found: rows that got a score, rows without a value, and what began to be novel, the first of them."""
+class ScoreCounts:
+    """How many rows got a score, had no value, or began something novel; the first of these in full."""
 
     scored: int = 0
     missing: int = 0
     novelties: int = 0
-    said: list[dict[str, Any]] = field(default_factory=list)
+    first: list[dict[str, Any]] = field(default_factory=list)
 
 
 def answers(source: Tables, parameters: Parameters, *, host: bool) -> Iterator[tuple[int, int, RowAnswer]]:
-    """What is said of each row, in order: file, row, answer. Nothing is said of rows of files that only teach."""
+    """File, row and answer of each row, in order. Rows of files that the detector only learns from have no score."""
     own = dataclasses.replace(parameters, window_seconds=source.period)
     metrics = source.tables[0].metrics
     scorer = TableScorer(metrics, own, host=host)
@@ -59,33 +58,33 @@ def answers(source: Tables, parameters: Parameters, *, host: bool) -> Iterator[t
             yield number, row, RowAnswer(kind="teaching", said=answer.said) if teaches else answer
 
 
-def score(source: Tables, parameters: Parameters, out: TextIO, console: Console, *, host: bool) -> Outcome:
+def score(source: Tables, parameters: Parameters, out: TextIO, *, host: bool) -> ScoreCounts:
     """Write a row for each row of the files as CSV."""
-    found = Outcome()
+    counts = ScoreCounts()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*COLUMNS, *(OF_HOST if host else ())])
-    with progress_bar(console) as progress:
+    with progress_bar() as progress:
         task, done = progress.add_task("rows", total=source.rows), 0
         for file, row, answer in answers(source, parameters, host=host):
             since = since_row(source, file, answer)
             writer.writerow(cells(file, row, answer, since, host=host))
-            note(found, source, (file, row), answer, since)
+            count(counts, source, (file, row), answer, since)
             done += 1
             if done % 500 == 0:
                 progress.update(task, completed=done)
         progress.update(task, completed=done)
-    return found
+    return counts
 
 
 def cells(file: int, row: int, answer: RowAnswer, since: int | None, *, host: bool) -> list[Any]:
     """A row of the output; what is not known is blank."""
     known = np.isfinite(answer.anomaly_score)
-    found: list[Any] = [file, row, number(answer.anomaly_score), int(answer.novelty) if known else "", answer.kind]
-    found.append("" if since is None else since)
-    found += [number(getattr(answer, name)) for name in NUMBERS]
+    output: list[Any] = [file, row, number(answer.anomaly_score), int(answer.novelty) if known else "", answer.kind]
+    output.append("" if since is None else since)
+    output += [number(getattr(answer, name)) for name in NUMBERS]
     if host:
-        found += [";".join(answer.top), ";".join(f"{share:.2f}" for share in answer.share)]
-    return found
+        output += [";".join(answer.top), ";".join(f"{share:.2f}" for share in answer.share)]
+    return output
 
 
 def number(value: float) -> str:
@@ -94,23 +93,23 @@ def number(value: float) -> str:
 
 
 def since_row(source: Tables, file: int, answer: RowAnswer) -> int | None:
-    """The row at which began what goes on, counted in the row's own file: below 0 in an earlier one."""
+    """The row at which the open episode began, counted in the row's own file: below 0 in an earlier one. None: none is open."""
     if not answer.since:
         return None
     return int(np.searchsorted(source.line, answer.since, side="right")) - source.begins[file]
 
 
-def note(found: Outcome, source: Tables, where: tuple[int, int], answer: RowAnswer, since: int | None) -> None:
-    """Count a row, and keep what begins with it."""
-    found.scored += bool(np.isfinite(answer.anomaly_score))
-    found.missing += answer.kind == "missing"
+def count(counts: ScoreCounts, source: Tables, where: tuple[int, int], answer: RowAnswer, since: int | None) -> None:
+    """Count a row, and list the novelty that begins with it."""
+    counts.scored += bool(np.isfinite(answer.anomaly_score))
+    counts.missing += answer.kind == "missing"
     if not answer.novelty:
         return
-    found.novelties += 1
-    if len(found.said) < MOST_SAID:
+    counts.novelties += 1
+    if len(counts.first) < MOST_LISTED:
         file, row = where
         reasons = [n.reason for n in answer.said if n.status != "close"]
-        found.said.append(
+        counts.first.append(
             {
                 "file": file,
                 "row": row,
@@ -126,7 +125,7 @@ def note(found: Outcome, source: Tables, where: tuple[int, int], answer: RowAnsw
 
 @contextmanager
 def opened(target: Path | None, sources: Sequence[Path], *, to_stdout: bool) -> Iterator[TextIO]:
-    """Where rows go: a file that is whole or not there, stdout, or nowhere."""
+    """Where rows go: a file that is written completely or not at all, stdout, or nowhere."""
     if target is not None:
         with written_whole(target, "score", sources) as out:
             yield out
@@ -139,20 +138,19 @@ def opened(target: Path | None, sources: Sequence[Path], *, to_stdout: bool) -> 
 
 def run(
     files: Sequence[Path],
-    wanted: Wanted,
+    columns: TableColumns,
     period: float | None,
     parameters: Parameters,
     target: Path | None,
-    console: Console,
     report: Report,
     *,
     to_stdout: bool,
 ) -> dict[str, Any]:
-    """Score files; answer what `--json` prints."""
+    """Score files, and return the object that `--json` prints. Raises InputError for files that cannot be read."""
     began = time.monotonic()
-    source, host = load(files, wanted, period, report), wanted.value is None
+    source, host = load(files, columns, period, report), columns.value is None
     with opened(target, files, to_stdout=to_stdout) as out:
-        found = score(source, parameters, out, console, host=host)
+        counts = score(source, parameters, out, host=host)
     own = dataclasses.replace(parameters, window_seconds=source.period)
     return {
         "files": [{"file": str(table.file), "rows": len(table)} for table in source.tables],
@@ -160,23 +158,23 @@ def run(
         "period_seconds": source.period,
         "threshold": math.floor(1000 * (HostParameters().alarm_nats if host else own.loud_nats)) / 1000,
         "rows": source.rows,
-        "scored": found.scored,
-        "missing": found.missing,
-        "novelties": found.novelties,
-        "first_novelties": found.said,
+        "scored": counts.scored,
+        "missing": counts.missing,
+        "novelties": counts.novelties,
+        "first_novelties": counts.first,
         "out": None if target is None else str(target),
         "seconds": round(time.monotonic() - began, 2),
     }
 
 
 def title(made: dict[str, Any]) -> str:
-    """A sentence over the table of what was found."""
+    """The title of the table of novelties."""
     more = made["novelties"] - len(made["first_novelties"])
     cut = f", {more:,} more not shown" if more else ""
-    said = f"{made['novelties']:,} novelties in {made['rows']:,} rows, {made['scored']:,} of them judged{cut}"
-    return f"{said} -> {made['out']}"
+    totals = f"{made['novelties']:,} novelties in {made['rows']:,} rows, {made['scored']:,} of them scored{cut}"
+    return f"{totals} -> {made['out']}"
 
 
-def words(novelty: dict[str, Any]) -> str:
-    """Why a row is novel."""
+def reason(novelty: dict[str, Any]) -> str:
+    """Why a row is novel: the reason of its episode, else the metrics that contribute."""
     return novelty["reason"] or ", ".join(novelty["top"])

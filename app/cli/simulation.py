@@ -1,4 +1,4 @@
-"""What `kappa simulate` does, callable from Python."""
+"""A simulated fleet, written into a folder or sent to the input topics, with the truth about it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from app.cli.progress import progress_bar
+from app.cli.output import progress_bar
 from app.core.atomic_files import written_whole
 from app.core.settings import Settings
 from app.core.timestamps import milliseconds
@@ -29,10 +27,10 @@ def settings_of(hosts: int, hours: float, seed: int, scenario: str, start: str |
     return SimulatorSettings(**known)
 
 
-def to_folder(settings: SimulatorSettings, folder: Path, overwrite: bool, console: Console) -> dict[str, Any]:
+def to_folder(settings: SimulatorSettings, folder: Path, overwrite: bool) -> dict[str, Any]:
     """Write a simulation into a folder."""
     began = time.monotonic()
-    with progress_bar(console) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("simulating", total=None)
         made = write(
             simulate(settings),
@@ -43,7 +41,7 @@ def to_folder(settings: SimulatorSettings, folder: Path, overwrite: bool, consol
     return answer(made, time.monotonic() - began, str(folder))
 
 
-def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None, console: Console) -> dict[str, Any]:
+def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None) -> dict[str, Any]:
     """Send a simulation to the input topics as history: records carry the time of their arrival.
 
     Raises InputError where topics stamp records themselves: everything in the past would be late.
@@ -59,16 +57,16 @@ def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None
     # A place that cannot be written is refused before anything is sent.
     with nullcontext() if truth is None else written_whole(truth, "simulate") as out:
         topics.create(deployment)
-        made = sent(settings, target, console)
+        made = sent(settings, target)
         if out is not None:
             out.write(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
     return answer(made, time.monotonic() - began, ", ".join(target.topics.values()))
 
 
-def sent(settings: SimulatorSettings, target: Target, console: Console) -> dict[str, Any]:
-    """Send a simulation; answers the truth about it."""
+def sent(settings: SimulatorSettings, target: Target) -> dict[str, Any]:
+    """Send a simulation; returns the truth about it."""
     simulation = simulate(settings)
-    with progress_bar(console) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("sending", total=None)
         to_kafka(
             simulation,
@@ -79,7 +77,7 @@ def sent(settings: SimulatorSettings, target: Target, console: Console) -> dict[
 
 
 def answer(made: dict[str, Any], seconds: float, where: str) -> dict[str, Any]:
-    """What is printed: counts, seconds, a sentence."""
+    """The object that `--json` prints; `summary` is a sentence for people."""
     counts = made["counts"]
     events = counts["telemetry"] + counts["logs"]
     episodes = len(made["records"])

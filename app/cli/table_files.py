@@ -1,4 +1,4 @@
-"""Tables of numbers from CSV and Parquet files: which columns are metrics, and when each row was.
+"""Tables of numbers from CSV and Parquet files: which columns are metrics, when each row was, and several files in order of time.
 
 A value is a number, or missing: blank, `NaN`, `null`, `NA`, `None`; infinite ones are missing too. A time is ISO 8601
 (without a zone it is UTC) or epoch seconds, milliseconds, microseconds or nanoseconds, told apart by their size.
@@ -7,9 +7,12 @@ A value is a number, or missing: blank, `NaN`, `null`, `NA`, `None`; infinite on
 from __future__ import annotations
 
 import csv
+import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,9 @@ import pyarrow as pa
 import pyarrow.csv as csv_format
 import pyarrow.parquet as pq
 
+from app.core.report import Report
 from models.core.windows import Floats
+from models.detection.table_score import rising
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,13 +34,16 @@ USUAL_TIMES = ("timestamp", "@timestamp", "time", "datetime", "date", "ts")
 DELIMITERS = ",;\t"
 # epoch times: from which size on a number is of the next finer unit, and how many of it make a millisecond
 UNITS = ((1e17, 1e6), (1e14, 1e3), (1e11, 1.0), (0.0, 1e-3))
+FIRST_ROW_MS = 1_700_006_400_000  # the time of the first of rows without times: a midnight
+USUAL_PERIOD = 60.0
+MOST_BACK = 0.1  # share of rows whose clock may have gone back
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Columns to read: one by its name or several by a pattern, and where the time is (none: wherever it usually is).
+class TableColumns:
+    """Columns to read: one metric by its name, or several by a pattern; and the column of times (None: one with a usual name).
 
-    With `timed` False the rows are told by their number, and no column is a time.
+    With `timed` False the rows are known by their number, and no column is a time.
     """
 
     value: str | None = None
@@ -57,11 +65,11 @@ class NumberTable:
         return len(self.values)
 
 
-def read(file: Path, wanted: Wanted) -> NumberTable:
+def read(file: Path, columns: TableColumns) -> NumberTable:
     """Read a file. Raises InputError for what cannot be read, a column that is missing, and text where a number should be."""
     names = header_of(file)
-    timestamp = time_column(file, names, wanted)
-    metrics = metric_columns(file, names, wanted, timestamp)
+    timestamp = time_column(file, names, columns)
+    metrics = metric_columns(file, names, columns, timestamp)
     table = columns_of(file, [*metrics, *([timestamp] if timestamp else [])])
     if not len(table):
         msg = f"{file} has no rows; wanted at least one beside its header"
@@ -111,22 +119,22 @@ def delimiter_of(file: Path) -> str:
     return max(DELIMITERS, key=first.count)
 
 
-def time_column(file: Path, names: Sequence[str], wanted: Wanted) -> str | None:
+def time_column(file: Path, names: Sequence[str], columns: TableColumns) -> str | None:
     """The column of times; None if rows have none."""
-    if wanted.timestamp is not None:
-        return present(file, names, wanted.timestamp)
-    if not wanted.timed:
+    if columns.timestamp is not None:
+        return present(file, names, columns.timestamp)
+    if not columns.timed:
         return None
-    return next((name for name in names if name.lower() in USUAL_TIMES and name != wanted.value), None)
+    return next((name for name in names if name.lower() in USUAL_TIMES and name != columns.value), None)
 
 
-def metric_columns(file: Path, names: Sequence[str], wanted: Wanted, timestamp: str | None) -> list[str]:
+def metric_columns(file: Path, names: Sequence[str], columns: TableColumns, timestamp: str | None) -> list[str]:
     """The columns of metrics, in the order of the file."""
-    if wanted.value is not None:
-        return [present(file, names, wanted.value)]
-    found = [name for name in names if fnmatchcase(name, wanted.values or "*") and name != timestamp]
+    if columns.value is not None:
+        return [present(file, names, columns.value)]
+    found = [name for name in names if fnmatchcase(name, columns.values or "*") and name != timestamp]
     if not found:
-        msg = f"{file} has no column like {wanted.values!r}; it has {shown(names)}"
+        msg = f"{file} has no column like {columns.values!r}; it has {shown(names)}"
         raise InputError(msg)
     return found
 
@@ -206,3 +214,95 @@ def _milliseconds(file: Path, name: str, column: pd.Series[Any], found: pd.Serie
         )
         raise InputError(msg)
     return np.asarray(found.astype("datetime64[ns, UTC]").astype("int64").to_numpy() / 1e6)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Files in order, each with the times of its rows in epoch ms, which rise over all of them; `period` in seconds."""
+
+    tables: tuple[NumberTable, ...]
+    times: tuple[Floats, ...]
+    period: float
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(map(len, self.tables))
+
+    @cached_property
+    def line(self) -> Floats:
+        """The times of all rows, `(rows,)`."""
+        return np.concatenate(self.times)
+
+    @cached_property
+    def begins(self) -> list[int]:
+        """Rows before each file."""
+        return [0, *np.cumsum([len(table) for table in self.tables]).tolist()]
+
+
+def load(files: Sequence[Path], columns: TableColumns, period: float | None, report: Report) -> Tables:
+    """Read files and put their rows in order of time. Raises InputError for what does not fit together."""
+    if period is not None and not (0.001 <= period < 1e9):
+        msg = f"score: --period is {period}; wanted seconds between two rows, from 0.001"
+        raise InputError(msg)
+    if period is not None and columns.timestamp is None:
+        columns = dataclasses.replace(columns, timed=False)
+    tables = tuple(read(file, columns) for file in files)
+    _alike(tables)
+    if tables[0].times is None:
+        return _numbered(tables, period, report)
+    own = [table.times for table in tables if table.times is not None]
+    _forward(tables, own, report)
+    risen = rising(np.concatenate(own))
+    cuts = np.cumsum([len(table) for table in tables])[:-1]
+    return Tables(tables, tuple(np.split(risen, cuts)), period or period_of(tables, own))
+
+
+def _alike(tables: Sequence[NumberTable]) -> None:
+    first = tables[0]
+    for table in tables[1:]:
+        if set(table.metrics) != set(first.metrics):
+            odd = sorted(set(table.metrics) ^ set(first.metrics))
+            msg = f"{table.file} and {first.file} differ in column {odd[0]!r}; wanted files of the same metrics"
+            raise InputError(msg)
+        if (table.times is None) != (first.times is None):
+            msg = (
+                f"of {table.file} and {first.file} one has no times; name the column with --timestamp, or give --period"
+            )
+            raise InputError(msg)
+
+
+def _numbered(tables: tuple[NumberTable, ...], period: float | None, report: Report) -> Tables:
+    """Rows without a time are a period apart."""
+    if period is None:
+        period = USUAL_PERIOD
+        report(f"no column of times and no --period: taking rows to be {period:g} s apart")
+    end = np.cumsum([0, *map(len, tables)])
+    spans = [np.arange(a + 1.0, b + 1.0) for a, b in itertools.pairwise(end.tolist())]
+    return Tables(tables, tuple(np.round(FIRST_ROW_MS + 1000 * period * span) for span in spans), period)
+
+
+def _forward(tables: Sequence[NumberTable], times: Sequence[Floats], report: Report) -> None:
+    """Report how often the clock goes back. Raises InputError where more than `MOST_BACK` of the rows are not in order."""
+    together = np.concatenate(times)
+    back = np.flatnonzero(together[1:] <= np.maximum.accumulate(together)[:-1]) + 1
+    if not len(back):
+        return
+    ends = np.cumsum([len(table) for table in tables])
+    file = int(np.searchsorted(ends, back[0], side="right"))
+    row = int(back[0] - (ends[file] - len(tables[file])))
+    where = f"{tables[file].file}, row {row}"
+    if len(back) > MOST_BACK * len(together):
+        msg = f"{where}: {len(back)} of {len(together)} rows are not later than one before; sort them by time"
+        raise InputError(msg)
+    report(f"{len(back)} rows, first {where}, are not later than one before: they count as 1 ms after it")
+
+
+def period_of(tables: Sequence[NumberTable], times: Sequence[Floats]) -> float:
+    """Seconds between rows: the median of the steps above 0. Raises InputError if there is no second row."""
+    steps = np.concatenate([np.diff(one) for one in times])
+    steps = steps[steps > 0]
+    if not len(steps):
+        msg = f"{tables[0].file}: no two rows with different times, so their distance is not known; give --period"
+        raise InputError(msg)
+    return float(np.median(steps)) / 1000

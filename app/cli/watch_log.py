@@ -1,4 +1,4 @@
-"""What `kappa watch` reads: the topics of a version, and the health of the jobs that run on this machine."""
+"""What `kappa watch` reads: the topics of a version, and the health of the jobs on this machine."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ POLL_MS = 500
 TIMEOUT_MS = 5_000
 HTTP_SECONDS = 1.0
 DAY_MS = 86_400_000
-# Ticks of a few minutes tell where the shards stand, whatever was written before.
-TICKS_BACK_MS = 600_000
-# Who writes what, upstream first: a record is there every few seconds, be it a heartbeat or a tick.
+# The watermark messages of the last minutes show where the shards stand.
+WATERMARKS_BACK_MS = 600_000
+# Which topics show that a job is alive, upstream first: each gets a heartbeat or a watermark message every few seconds.
 WRITES = {
     "nothing has come in, not even heartbeats,": topics.INPUTS,
     "extract has written nothing": ("statistics",),
@@ -41,29 +41,29 @@ REFUSED = ("late", "dead-letters")
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the log shows: who is silent, how far behind the judged windows are, what was refused since the beginning."""
+class LogActivity:
+    """Who has stopped writing, how far behind the scored windows are, and how many records were refused since the start."""
 
-    silent: tuple[str, ...]
+    stalled: tuple[str, ...]
     behind_seconds: float | None
     refused: Mapping[str, int]
 
 
 @dataclass
-class Watermarks:
-    """Up to which window each shard has been judged."""
+class ShardWatermarks:
+    """Up to which window each shard has been scored."""
 
     latest: dict[int, int] = field(default_factory=dict)
     shards: int = 0
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """Take in a tick; statements are passed over."""
+    def update(self, record: Mapping[str, Any]) -> None:
+        """Take in a watermark message; episode events are skipped."""
         if "tick" in record:
             self.shards = record["shards"]
             self.latest[record["shard"]] = max(record["tick"], self.latest.get(record["shard"], 0))
 
     def behind(self, now: float) -> float | None:
-        """Seconds since the end of the last window that all shards have judged; None until all were heard of."""
+        """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""
         if not self.shards or len(self.latest) < self.shards:
             return None
         return now - min(self.latest.values()) / 1000
@@ -74,14 +74,14 @@ class LogReader:
 
     def __init__(self, settings: Settings, days: float) -> None:
         """Raises ServiceUnavailable if Kafka does not answer, InputError where the version has no topics."""
-        self._settings, self._ticks = settings, Watermarks()
+        self._settings, self._watermarks = settings, ShardWatermarks()
         self._names = {kind: settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
         try:
             options = client_options(settings)
             self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
             self._parts = {kind: self._partitions(kind) for kind in (*topics.INPUTS, "statistics", *READ, *REFUSED)}
             now = int(time.time() * 1000)
-            self._begin({"incidents": now - int(days * DAY_MS), "novelties": now - TICKS_BACK_MS})
+            self._begin({"incidents": now - int(days * DAY_MS), "novelties": now - WATERMARKS_BACK_MS})
             self._refused_before = self._ends(REFUSED)
         except (KafkaError, OSError) as error:
             raise unavailable(settings, error) from error
@@ -97,7 +97,7 @@ class LogReader:
         return [TopicPartition(self._names[kind], p) for p in sorted(found)]
 
     def _begin(self, since: Mapping[str, int]) -> None:
-        """Stand at the first record of each topic after a time, at its end where there is none."""
+        """Seek to the first record of each topic after a time, to its end where there is none."""
         wanted = {part: time_ms for kind, time_ms in since.items() for part in self._parts[kind]}
         self._consumer.assign(list(wanted))
         found = self._consumer.offsets_for_times(wanted)
@@ -106,7 +106,7 @@ class LogReader:
             self._consumer.seek(part, found[part].offset if found.get(part) else self._past[part])
 
     def _ends(self, kinds: tuple[str, ...]) -> dict[str, int]:
-        """How many records each kind has ever had."""
+        """The sum of the end offsets of each kind."""
         wanted = [part for kind in kinds for part in self._parts[kind]]
         ends = self._consumer.end_offsets(wanted, timeout_ms=TIMEOUT_MS)
         return {kind: sum(ends[part] for part in self._parts[kind]) for kind in kinds}
@@ -114,10 +114,10 @@ class LogReader:
     def past(self, leave: Callable[[], bool]) -> Iterator[Mapping[str, Any]]:
         """Incidents that were there when the reader was made, oldest first within a partition."""
         while not leave() and any(self._consumer.position(part) < end for part, end in self._past.items()):
-            yield from self.fresh()
+            yield from self.poll()
 
-    def fresh(self) -> list[Mapping[str, Any]]:
-        """Incidents that have come, waiting for half a second at the most."""
+    def poll(self) -> list[Mapping[str, Any]]:
+        """Records of incidents that have arrived; waits for half a second at the most."""
         found: list[Mapping[str, Any]] = []
         try:
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
@@ -129,33 +129,33 @@ class LogReader:
                 found += values
             else:
                 for value in values:
-                    self._ticks.take(value)
+                    self._watermarks.update(value)
         return found
 
-    def look(self, stale_seconds: float) -> Look | None:
-        """How the log is now; None where Kafka does not answer."""
+    def activity(self, stale_seconds: float) -> LogActivity | None:
+        """Which jobs have written during the last `stale_seconds`; None where Kafka does not answer."""
         now = time.time()
         try:
             since = int((now - stale_seconds) * 1000)
-            silent = tuple(words for words, kinds in WRITES.items() if not self._written_after(kinds, since))
+            stalled = tuple(words for words, kinds in WRITES.items() if not self._written_after(kinds, since))
             refused = self._ends(REFUSED)
         except (KafkaError, OSError) as error:
             log.debug("Kafka does not answer", error=repr(error))
             return None
         counts = {kind: refused[kind] - before for kind, before in self._refused_before.items()}
-        return Look(silent, self._ticks.behind(now), counts)
+        return LogActivity(stalled, self._watermarks.behind(now), counts)
 
     def _written_after(self, kinds: tuple[str, ...], time_ms: int) -> bool:
         wanted = {part: time_ms for kind in kinds for part in self._parts[kind]}
         return any(self._consumer.offsets_for_times(wanted, timeout_ms=TIMEOUT_MS).values())
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the consumer."""
         self._consumer.close()
 
 
 def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
-    """The jobs of processes of this machine that say how they are: the one with `detect`, the one at `health.port`."""
+    """The jobs of this machine that serve their health: those of the process with `detect`, and those at `health.port`."""
     own = settings.health
     named = None if own.port is None else f"http://{LOOPBACK if own.host == '0.0.0.0' else own.host}:{own.port}"
     found: dict[str, Mapping[str, Any]] = {}

@@ -1,7 +1,7 @@
-"""How `kappa watch` shows what it sees: a line for each event, an object for each event, or a page that stays.
+"""The views of `kappa watch`: a line for each event, an object for each event, or a page that is redrawn.
 
-Sentences hold words of log lines, which anybody may have written: control characters are shown as `?`, so that a line of
-a log cannot move the cursor of who is on call.
+Reasons hold words of log lines, which anybody may have written: control characters are shown as `?`, so that a log line
+cannot control the reader's terminal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.watch import Book, Pulse, Record, What
+from app.cli.watch_incidents import Change, IncidentTracker, PipelineHealth, Record
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 SHOWN_HOSTS = 3
@@ -31,7 +31,7 @@ Write = Callable[[str], None]
 
 
 def printable(text: str) -> str:
-    """The text on one line, without what a terminal would obey."""
+    """The text on one line, without control characters."""
     return CONTROL.sub("?", text)
 
 
@@ -47,11 +47,13 @@ def where(incident: Record) -> str:
     return printable(", ".join(hosts[:SHOWN_HOSTS]) + more) or "-"
 
 
-def health_line(pulse: Pulse) -> str:
-    """How the pipeline is, in a line."""
-    if not pulse.healthy:
-        return "; ".join(pulse.problems)
-    behind = "" if pulse.behind_seconds is None else f"; windows are judged {pulse.behind_seconds:.0f} s after they end"
+def health_line(health: PipelineHealth) -> str:
+    """The pipeline's health, in a line."""
+    if not health.healthy:
+        return "; ".join(health.problems)
+    behind = (
+        "" if health.behind_seconds is None else f"; windows are judged {health.behind_seconds:.0f} s after they end"
+    )
     return f"healthy{behind}"
 
 
@@ -62,31 +64,31 @@ class Lines:
         self._write = write
         self._last: tuple[str, ...] | None = None
 
-    def began(self, version: str, book: Book) -> None:
+    def show_version(self, version: str, tracker: IncidentTracker) -> None:
         """What is open, the highest score first."""
         self._last = None
-        self._write(f"watching version {version}: {len(book.open)} incidents are open")
-        for incident in book.strongest():
+        self._write(f"watching version {version}: {len(tracker.open)} incidents are open")
+        for incident in tracker.strongest():
             self._write(self._line("open", incident))
 
-    def said(self, what: What, incident: Record, book: Book) -> None:
+    def show_incident(self, change: Change, incident: Record, tracker: IncidentTracker) -> None:
         """An incident that opened, changed or closed."""
-        self._write(self._line(what, incident))
+        self._write(self._line(change, incident))
 
-    def pulse(self, pulse: Pulse, book: Book) -> None:
-        """The health, when it has changed."""
-        if pulse.problems != self._last:
-            self._last = pulse.problems
+    def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
+        """The health, when its problems have changed."""
+        if health.problems != self._last:
+            self._last = health.problems
             self._write(
-                f"{datetime.now(tz=UTC):%m-%d %H:%M:%SZ} {'health' if pulse.healthy else 'HEALTH':6} {health_line(pulse)}"
+                f"{datetime.now(tz=UTC):%m-%d %H:%M:%SZ} {'health' if health.healthy else 'HEALTH':6} {health_line(health)}"
             )
 
     @staticmethod
-    def _line(what: What, incident: Record) -> str:
+    def _line(change: Change, incident: Record) -> str:
         about = (
             f"{incident['kind']:8} {incident['score']:7.1f} nats  {where(incident)}: {printable(incident['reason'])}"
         )
-        return f"{moment(incident['window_end'])} {'OPEN' if what == 'open' else what:6} {about}"
+        return f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}"
 
 
 class JsonLines:
@@ -96,31 +98,31 @@ class JsonLines:
         self._write = write
         self._last: tuple[str, ...] | None = None
 
-    def began(self, version: str, book: Book) -> None:
+    def show_version(self, version: str, tracker: IncidentTracker) -> None:
         """What is open, the highest score first."""
         self._last = None
-        self._put("watching", version=version, open=len(book.open))
-        for incident in book.strongest():
+        self._put("watching", version=version, open=len(tracker.open))
+        for incident in tracker.strongest():
             self._put("open", incident=incident)
 
-    def said(self, what: What, incident: Record, book: Book) -> None:
+    def show_incident(self, change: Change, incident: Record, tracker: IncidentTracker) -> None:
         """An incident that opened, changed or closed, as its topic has it."""
-        self._put(what, incident=incident)
+        self._put(change, incident=incident)
 
-    def pulse(self, pulse: Pulse, book: Book) -> None:
-        """The health, when it has changed."""
-        if pulse.problems != self._last:
-            self._last = pulse.problems
-            self._put("health", healthy=pulse.healthy, problems=pulse.problems, **measured(pulse))
+    def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
+        """The health, when its problems have changed."""
+        if health.problems != self._last:
+            self._last = health.problems
+            self._put("health", healthy=health.healthy, problems=health.problems, **numbers_of(health))
 
     def _put(self, event: str, **own: Any) -> None:
         self._write(json.dumps({"event": event, "at": datetime.now(tz=UTC).isoformat(timespec="seconds"), **own}))
 
 
-def measured(pulse: Pulse) -> dict[str, Any]:
-    """The numbers of a pulse."""
+def numbers_of(health: PipelineHealth) -> dict[str, Any]:
+    """The numbers of the health, by their names in JSON."""
     names = ("behind_seconds", "late", "dead_letters", "jobs")
-    return {name: value for name, value in asdict(pulse).items() if name in names}
+    return {name: value for name, value in asdict(health).items() if name in names}
 
 
 class Page:
@@ -129,29 +131,29 @@ class Page:
     def __init__(self, live: Live, console: Console) -> None:
         self._live, self._console = live, console
         self._closed: deque[Record] = deque(maxlen=SHOWN_CLOSED)
-        self._pulse: Pulse | None = None
+        self._latest: PipelineHealth | None = None
         self._version = ""
 
-    def began(self, version: str, book: Book) -> None:
+    def show_version(self, version: str, tracker: IncidentTracker) -> None:
         """A version's page begins empty."""
-        self._version, self._pulse = version, None
+        self._version, self._latest = version, None
         self._closed.clear()
-        self._draw(book)
+        self._draw(tracker)
 
-    def said(self, what: What, incident: Record, book: Book) -> None:
-        """What has closed moves below."""
-        if what == "close":
+    def show_incident(self, change: Change, incident: Record, tracker: IncidentTracker) -> None:
+        """A closed incident moves to the list below."""
+        if change == "close":
             self._closed.appendleft(incident)
-        self._draw(book)
+        self._draw(tracker)
 
-    def pulse(self, pulse: Pulse, book: Book) -> None:
+    def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
         """The health is shown anew."""
-        self._pulse = pulse
-        self._draw(book)
+        self._latest = health
+        self._draw(tracker)
 
-    def _draw(self, book: Book) -> None:
+    def _draw(self, tracker: IncidentTracker) -> None:
         room = max(3, self._console.height - OTHER_LINES)
-        found = book.strongest()
+        found = tracker.strongest()
         more = f", {len(found) - room} more below" if len(found) > room else ""
         parts: list[Any] = [self._health(), incidents(f"open: {len(found)}{more}", found[:room])]
         if self._closed:
@@ -160,12 +162,12 @@ class Page:
 
     def _health(self) -> Text:
         clock = f"{datetime.now(tz=UTC):%Y-%m-%d %H:%M:%SZ}  version {self._version}  "
-        pulse = self._pulse
-        if pulse is None:
-            return Text(f"{clock}looking")
-        refused = f"; refused since the start: {pulse.late} late, {pulse.dead_letters} dead letters"
-        jobs = "".join(f"\n  {name}: {facts(job)}" for name, job in sorted(pulse.jobs.items()))
-        return Text(f"{clock}{health_line(pulse)}{refused}{jobs}", style="" if pulse.healthy else "bold red")
+        health = self._latest
+        if health is None:
+            return Text(f"{clock}reading")
+        refused = f"; refused since the start: {health.late} late, {health.dead_letters} dead letters"
+        jobs = "".join(f"\n  {name}: {facts(job)}" for name, job in sorted(health.jobs.items()))
+        return Text(f"{clock}{health_line(health)}{refused}{jobs}", style="" if health.healthy else "bold red")
 
 
 def facts(job: Record) -> str:
@@ -177,7 +179,7 @@ def facts(job: Record) -> str:
 def incidents(title: str, found: list[Record]) -> Table:
     """A table of incidents, one line each."""
     table = Table(title=title, title_justify="left", expand=True, show_lines=False, box=None)
-    for column, style in (("since", ""), ("last word", ""), ("kind", ""), ("nats", "bold"), ("hosts", "")):
+    for column, style in (("since", ""), ("updated", ""), ("kind", ""), ("nats", "bold"), ("hosts", "")):
         table.add_column(column, style=style, no_wrap=True)
     table.add_column("why", ratio=1, no_wrap=True, overflow="ellipsis")
     for incident in found:

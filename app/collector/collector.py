@@ -19,7 +19,6 @@ from app.core.timestamps import iso_millis, wall_clock
 from app.kafka.producer import DAY_MS, Outbox
 
 Clock = Callable[[], int]  # epoch milliseconds
-Report = Callable[[str, Mapping[str, Any]], None]
 MOST_MOUNTS, MOST_DEVICES = 16, 32
 POLL_SECONDS = 0.5
 LINES_PER_POLL = 5_000
@@ -155,7 +154,7 @@ def collect(
     host: str | None = None,
     from_start: bool = False,
     clock: Clock = wall_clock,
-    on_event: Report | None = None,
+    on_event: Callable[[str, Mapping[str, Any]], None] | None = None,
 ) -> Collected:
     """Send this machine's metrics every `interval` seconds, and new lines of `files` (glob patterns), until `stop`.
 

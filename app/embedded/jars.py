@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.core.errors import StackError
 from app.core.file_lock import file_lock
+from app.core.report import Report
 from app.embedded.java import server_java
 from app.embedded.java_compiler import ensure_compiled
 from app.embedded.java_network import network_options
@@ -36,7 +37,6 @@ _LOCK_WAIT_SECONDS = 900.0
 _FETCH_SECONDS = 900.0
 _PROGRESS_SECONDS = 10.0
 
-Report = Callable[[str], None]
 Hashes = dict[str, dict[str, str]]  # conf -> file name -> sha256 in hex
 
 

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,21 +23,16 @@ from kafka.errors import KafkaError
 
 from app.core.errors import StackError
 from app.core.ports import LOOPBACK
+from app.core.report import Report, silent
 from app.embedded.elasticsearch import cluster_health
 from app.embedded.jars import PROJECT, ensure_jars
 from app.embedded.jvm import last_meaningful_line
-from app.embedded.stack_state import ProcessId, ServiceState, StackState, read_state
+from app.embedded.stack_state import Addresses, ProcessId, ServiceState, StackState, address, addresses, read_state
 from app.embedded.supervisor import Task, end_leftovers
 
 _BUSY_SECONDS = 90.0
 _DOWN_SECONDS = 40.0
 _POLL_SECONDS = 0.1
-
-Report = Callable[[str], None]
-
-
-def silent(_line: str) -> None:
-    """The report of who wants none."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +51,6 @@ class Stack:
     elasticsearch_heap_mib: int = 512
     jars: Path | None = None
     ivy_settings: Path | None = None
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """Where clients connect: `host:port` of Kafka, URL of Elasticsearch; None for one that does not run."""
-
-    kafka: str | None
-    elasticsearch: str | None
 
 
 @dataclass(frozen=True)
@@ -90,12 +77,6 @@ class StackStatus:
     owner_pid: int | None
     kafka: ServiceStatus | None
     elasticsearch: ServiceStatus | None
-
-
-def addresses(home: Path) -> Addresses | None:
-    """Of the stack that runs in `home`, once it is ready; None where none is."""
-    state = read_state(home.resolve())
-    return _addresses(state) if state and state.phase == "ready" and state.supervised() else None
 
 
 def up(stack: Stack, detach: bool = True, report: Report = silent) -> Addresses:
@@ -182,7 +163,7 @@ def _service_status(home: Path, name: str, service: ServiceState, supervised: bo
     running = supervised and service.process is not None and service.process.alive()
     answers = {"kafka": _kafka_answers, "elasticsearch": _elasticsearch_answers}[name]
     return ServiceStatus(
-        address=_address(name, service),
+        address=address(name, service),
         version=service.version,
         pid=service.process.pid if running and service.process else None,
         running=running,
@@ -216,16 +197,6 @@ def _size(folder: Path) -> int:
         with contextlib.suppress(OSError):
             total += path.lstat().st_blocks * 512
     return total
-
-
-def _address(name: str, service: ServiceState) -> str:
-    scheme = "http://" if name == "elasticsearch" else ""
-    return f"{scheme}{LOOPBACK}:{service.port}"
-
-
-def _addresses(state: StackState) -> Addresses:
-    found = {name: _address(name, service) for name, service in state.services.items() if service.process}
-    return Addresses(kafka=found.get("kafka"), elasticsearch=found.get("elasticsearch"))
 
 
 def _find_running(stack: Stack, report: Report) -> Addresses | None:

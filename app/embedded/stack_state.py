@@ -8,6 +8,8 @@ from typing import Any
 
 import psutil
 
+from app.core.ports import LOOPBACK
+
 # Processes are told apart by pid and start time; both sides read the start time from the same clock, to a tick.
 _START_TOLERANCE_SECONDS = 2.0
 
@@ -67,6 +69,14 @@ class StackState:
         return [process for process in [self.supervisor, *servers] if process is not None]
 
 
+@dataclass(frozen=True)
+class Addresses:
+    """Where clients connect: `host:port` of Kafka, URL of Elasticsearch; None for one that does not run."""
+
+    kafka: str | None
+    elasticsearch: str | None
+
+
 def state_file(home: Path) -> Path:
     """Where the state is written."""
     return home / "stack.json"
@@ -86,6 +96,21 @@ def write_state(home: Path, state: StackState) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(asdict(state), indent=1) + "\n")
     draft.replace(path)
+
+
+def addresses(home: Path) -> Addresses | None:
+    """Of the stack that runs in `home`, once it is ready; None where none is."""
+    state = read_state(home.resolve())
+    if state is None or state.phase != "ready" or not state.supervised():
+        return None
+    found = {name: address(name, service) for name, service in state.services.items() if service.process}
+    return Addresses(kafka=found.get("kafka"), elasticsearch=found.get("elasticsearch"))
+
+
+def address(name: str, service: ServiceState) -> str:
+    """Where clients of a server connect."""
+    scheme = "http://" if name == "elasticsearch" else ""
+    return f"{scheme}{LOOPBACK}:{service.port}"
 
 
 def _state(raw: dict[str, Any]) -> StackState:

@@ -21,6 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from app.core.atomic_files import keep_json
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import log_extents, topics
 from app.kafka.connection import client_options, open_consumer, unavailable
@@ -30,7 +31,6 @@ from pipelines.errors import DeterminismViolation, ServiceUnavailable
 
 WAIT_MS = 10_000
 WATCH_SECONDS = 60.0
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def before_start(
     jobs: Mapping[str, Path],
     *,
     accept: bool = False,
-    report: Report = lambda line: None,
+    report: Report = silent,
 ) -> set[str]:
     """Hold checkpoints against the log. `jobs` are checkpoints by the names of jobs.
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,18 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
+from app.core.report import Report, silent
 from app.core.settings import PROJECT, Settings
 from app.embedded.jars import ensure_jars
 from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
-from app.embedded.stack import silent
 from pipelines.jvm import FUNCTIONS
 
 LEAST_TASKS = 6
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def session(settings: Settings, name: str = "kappa", report: Callable[[str], None] = silent) -> SparkSession:
+def session(settings: Settings, name: str = "kappa", report: Report = silent) -> SparkSession:
     """Start Spark, or give the session that this process has already."""
     configured = configuration(settings, report)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
@@ -49,7 +49,7 @@ def session(settings: Settings, name: str = "kappa", report: Callable[[str], Non
     return spark
 
 
-def configuration(settings: Settings, report: Callable[[str], None] = silent) -> dict[str, str]:
+def configuration(settings: Settings, report: Report = silent) -> dict[str, str]:
     """All that Spark is configured with, `spark.extra` last; jars that are missing are fetched and compiled first."""
     ensure_jars(settings.jars, report)
     own = ensure_compiled(settings.jars, report)
@@ -78,7 +78,7 @@ def on_a_cluster() -> dict[str, str]:
 
 
 @contextmanager
-def own_session(settings: Settings, name: str, report: Callable[[str], None] = silent) -> Iterator[SparkSession]:
+def own_session(settings: Settings, name: str, report: Report = silent) -> Iterator[SparkSession]:
     """A session for as long as the block lasts; one that this process had before goes on."""
     before = SparkSession.getActiveSession()
     spark = session(settings, name, report)

@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 
 from app.core.atomic_files import keep_json
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.embedded.stack_state import ProcessId
 from app.versions import serving
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_SECONDS = 30.0
-Report = Callable[[str], None]
 Ask = Callable[[str], dict[str, Any]]
 
 
-def ask(settings: Settings, series: str, report: Report = lambda line: None) -> dict[str, Any]:
+def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, Any]:
     """What the model believes about a series: from the process that runs `detect`, else from its checkpoint.
 
     Raises InputError for a series or a version that is not known.

@@ -7,12 +7,13 @@ one are stopped after their batch, those of the other are started as soon as nob
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.ports import LOOPBACK
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import data_loss, topics
 from app.kafka.connection import client_options
@@ -25,7 +26,6 @@ from app.versions import locks, serving, start_position
 from pipelines.errors import InputError
 
 POLL_SECONDS = 1.0
-Report = Callable[[str], None]
 
 
 @dataclass
@@ -81,7 +81,7 @@ def run_until_stopped(
     instance: int = 0,
     instances: int = 1,
     heartbeats: bool = True,
-    report: Report = lambda line: None,
+    report: Report = silent,
     accept_gap: bool = False,
     follow: bool = False,
 ) -> None:

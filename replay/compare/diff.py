@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.versions import serving
@@ -26,7 +27,6 @@ from replay.compare import ground_truth as truths
 from replay.compare.ground_truth import Truth
 from replay.compare.version_results import Said, announced, deleted_until, read
 
-Report = Callable[[str], None]
 Windows = tuple[int | None, int | None]
 
 SCORE = (
@@ -41,10 +41,6 @@ KEYS = {
 }
 COUNTS = ("left", "right", "only_left", "only_right", "different")
 SIDES = ("left", "right")
-
-
-def silent(line: str) -> None:
-    """Say nothing."""
 
 
 def diff(

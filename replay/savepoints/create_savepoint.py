@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from kafka.errors import KafkaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import client_options
@@ -40,15 +41,13 @@ from pipelines.state.window_buffer import WindowBuffer
 from replay.savepoints import savepoint, savepoint_folder
 from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
 
-Report = Callable[[str], None]
-
 TRIES = 10
 PAUSE_SECONDS = 2.0
 EARLIER_BATCHES = 8  # of correlate: Spark keeps ten
 SILENT_POLLS = 30  # of a second, after which the broker counts as gone
 
 
-def take(spark: SparkSession, settings: Settings, name: str, report: Report = lambda line: None) -> dict[str, Any]:
+def take(spark: SparkSession, settings: Settings, name: str, report: Report = silent) -> dict[str, Any]:
     """Write a savepoint of the version that the settings name; answers its manifest. Never stops or changes a job.
 
     Raises InputError for a bad or taken name, a version that never ran or has no complete window in every shard, and

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT
-from app.embedded.stack import Addresses, Stack, running_stack
+from app.embedded.stack import Stack, running_stack
+from app.embedded.stack_state import Addresses
 
 JARS = PROJECT / ".kappa" / "jars"
 

@@ -23,7 +23,7 @@ from support.live_jobs import MINUTES, feed, records, settings_file, watermarks
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT, Settings, load
 from app.embedded.java import spark_java_home
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import kafka_connection
 from app.runtime import jobs

@@ -20,7 +20,7 @@ from support.compose_file import COMMANDS, environment_of
 
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka.topics import INPUTS, OUTPUTS
 from app.runtime.jobs import NAMES
 

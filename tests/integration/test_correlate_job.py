@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from models.incidents.correlator import CorrelationParameters
 from pipelines.jobs.correlate import correlate
 from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer
 from streamlit.testing.v1 import AppTest
 
 from app.core.settings import KafkaSettings, Settings
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.runtime.dashboard import environment
 from app.search.mappings import drop_version, ensure_templates

@@ -20,7 +20,7 @@ from support.proxies import HalfOverload, Overload, TooLarge, proxy
 
 from app.core.ports import free_port
 from app.core.settings import Settings
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.search import aliases
 from app.search.mappings import KINDS, PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
 from app.versions import serving

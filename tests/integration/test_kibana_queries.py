@@ -13,7 +13,7 @@ import pytest
 from elasticsearch import Elasticsearch
 from elasticsearch.helpers import bulk
 
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.search.mappings import PROPERTIES, drop_version, ensure_templates
 from dashboards.kibana import contents
 from dashboards.kibana.fields import fields_of

@@ -26,7 +26,7 @@ from support.live_jobs import (
 )
 
 from app.core.settings import Settings, load
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat

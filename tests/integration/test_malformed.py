@@ -17,7 +17,7 @@ from support.live_jobs import records, settings_file
 from support.malformed import KINDS, MEGABYTE, Kind, iso
 
 from app.core.settings import Settings, load
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat

@@ -18,7 +18,7 @@ from support.malformed import iso
 
 from app.core.ports import free_port
 from app.core.settings import Settings, load
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat

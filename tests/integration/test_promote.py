@@ -22,7 +22,8 @@ from support.live_jobs import records
 from support.malformed import iso
 
 from app.core.settings import PROJECT, Settings, load
-from app.embedded.stack import Addresses, Stack, running_stack
+from app.embedded.stack import Stack, running_stack
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat

@@ -13,7 +13,7 @@ from support.live_jobs import feed, records, run_to_end, settings_file
 from support.replays import named, same, values
 
 from app.core.settings import Settings, load
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.versions import start_position
 from pipelines.errors import InputError

@@ -19,7 +19,7 @@ from support.replays import named, same, values
 from app.cli import main
 from app.core.settings import PROJECT, Settings, load
 from app.core.timestamps import iso
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import admin_client
 from app.runtime import run

@@ -14,8 +14,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
+from app.core.report import Report
 from app.core.settings import PROJECT, Settings
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import data_loss, topics
 from app.kafka.connection import admin_client, client_options, kafka_connection, open_consumer
 from app.kafka.heartbeats import heartbeat
@@ -202,7 +203,7 @@ def assert_written_once_through_a_crash(settings: Settings, where: tuple[str, in
     )
 
 
-def go_on(settings: Settings, until: int, report: data_loss.Report) -> None:
+def go_on(settings: Settings, until: int, report: Report) -> None:
     """`kappa run extract detect --accept-gap` until a window has been scored, or for two minutes."""
     stopping = threading.Event()
     deadline = threading.Timer(120, stopping.set)

@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT, Settings
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
 from app.runtime import jobs

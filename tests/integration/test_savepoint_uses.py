@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from support.live_jobs import settings_file, start, wait_for, watermarks
 from support.replays import named, same, values
 
-from app.cli import main
+from app.cli.run import set_start_position
 from app.core.settings import Settings, load
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import admin_client, client_options, kafka_connection
 from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
@@ -171,7 +171,7 @@ def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: Deplo
     learnt = deployment.version("learnt")
     made = run.replay(spark, run.plan(learnt, Asked(to_offsets=deployment.history.ends), None))
     assert made["whole"]["until"] < values_until(deployment.unbroken)
-    main.begin(learnt, None, replace=False)  # what `kappa run all --version learnt` does first
+    set_start_position(learnt, None, replace=False)  # what `kappa run all --version learnt` does first
     run_chain(spark, learnt)
     assert same(learnt, deployment.unbroken)
 

@@ -21,8 +21,8 @@ from kafka.admin import NewTopic
 from app.core.errors import StackError
 from app.core.ports import LOOPBACK, free_port, port_is_free
 from app.embedded.jars import PROJECT
-from app.embedded.stack import Addresses, Stack, addresses, down, running_stack, status, up
-from app.embedded.stack_state import ProcessId, StackState, read_state, write_state
+from app.embedded.stack import Stack, down, running_stack, status, up
+from app.embedded.stack_state import Addresses, ProcessId, StackState, addresses, read_state, write_state
 
 pytestmark = pytest.mark.stack
 JARS = PROJECT / ".kappa" / "jars"

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT, Settings
 from app.core.timestamps import iso_millis
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat

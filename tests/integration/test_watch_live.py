@@ -1,4 +1,4 @@
-"""`kappa watch` on a real Kafka: what is open already, what comes, who is silent, and how it ends."""
+"""`kappa watch` on a real Kafka: open incidents, new ones, stalled jobs, and how it ends."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from app.cli.watch import Book, Pulse, watch
+from app.cli.watch_incidents import IncidentTracker, PipelineHealth, watch_until_stopped
 from app.core.ports import free_port
 from app.core.settings import Settings
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from pipelines.errors import InputError, ServiceUnavailable
@@ -33,14 +33,14 @@ WAIT_SECONDS = 60.0
 
 
 def incident(name: str, status: str, window: int) -> tuple[str, dict[str, Any]]:
-    """A statement about an incident."""
+    """A record of the topic `incidents`."""
     at = int(time.time() * 1000) - 60_000 + window * 10_000
-    said = {"kind": "silence", "score": 20.0 + window, "hosts": ["vm-1"], "reason": f"vm-1 is silent ({name})"}
-    return "incidents", {"id": name, "status": status, "start": at, "window_end": at, **said}
+    fields = {"kind": "silence", "score": 20.0 + window, "hosts": ["vm-1"], "reason": f"vm-1 is silent ({name})"}
+    return "incidents", {"id": name, "status": status, "start": at, "window_end": at, **fields}
 
 
 def watermark(shard: int, seconds_ago: float) -> tuple[str, dict[str, Any]]:
-    """A shard of `detect` has judged everything up to then."""
+    """A watermark message of a shard of `detect`."""
     return "novelties", {"tick": int((time.time() - seconds_ago) * 1000), "shard": shard, "shards": SHARDS}
 
 
@@ -76,68 +76,68 @@ def log(settings: Settings) -> Iterator[Log]:
     made.close()
 
 
-class Told:
-    """A view that hands on what it is told, as tuples."""
+class QueueView:
+    """A view that queues what it has to show, as tuples."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[tuple[Any, ...]] = queue.Queue()
 
-    def began(self, version: str, book: Book) -> None:
-        self._queue.put(("began", version, sorted(book.open)))
+    def show_version(self, version: str, tracker: IncidentTracker) -> None:
+        self._queue.put(("version", version, sorted(tracker.open)))
 
-    def said(self, what: str, found: Mapping[str, Any], book: Book) -> None:
-        self._queue.put((what, found["id"]))
+    def show_incident(self, change: str, incident: Mapping[str, Any], tracker: IncidentTracker) -> None:
+        self._queue.put((change, incident["id"]))
 
-    def pulse(self, pulse: Pulse, book: Book) -> None:
-        self._queue.put(("pulse", pulse))
+    def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
+        self._queue.put(("health", health))
 
     def next(self, *wanted: str) -> tuple[Any, ...]:
-        """What is told next, of these kinds."""
+        """The next tuple of these kinds."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
-            told = self._queue.get(timeout=max(0.1, deadline - time.monotonic()))
-            if told[0] in wanted:
-                return told
+            shown = self._queue.get(timeout=max(0.1, deadline - time.monotonic()))
+            if shown[0] in wanted:
+                return shown
 
-    def pulse_with(self, **wanted: Any) -> Pulse:
-        """The next pulse with these values."""
+    def health_with(self, **wanted: Any) -> PipelineHealth:
+        """The next health with these values."""
         while True:
-            (_, pulse) = self.next("pulse")
-            if all(getattr(pulse, name) == value for name, value in wanted.items()):
-                return pulse  # type: ignore[no-any-return]
+            (_, health) = self.next("health")
+            if all(getattr(health, name) == value for name, value in wanted.items()):
+                return health  # type: ignore[no-any-return]
 
 
 @contextmanager
-def watched(settings: Settings, *, follow: bool = False) -> Iterator[Told]:
-    """Somebody watches while the block runs."""
-    told, stopping = Told(), threading.Event()
-    watcher = threading.Thread(target=watch, args=(settings, stopping, told, 1.0), kwargs={"follow": follow})
+def watched(settings: Settings, *, follow: bool = False) -> Iterator[QueueView]:
+    """A thread watches while the block runs."""
+    view, stopping = QueueView(), threading.Event()
+    watcher = threading.Thread(
+        target=watch_until_stopped, args=(settings, stopping, view, 1.0), kwargs={"follow": follow}
+    )
     watcher.start()
     try:
-        yield told
+        yield view
     finally:
         stopping.set()
         watcher.join(WAIT_SECONDS)
     assert not watcher.is_alive()
 
 
-def test_watch_tells_what_is_open_and_then_what_opens_and_closes(settings: Settings, log: Log) -> None:
+def test_watch_shows_open_incidents_and_then_what_opens_and_closes(settings: Settings, log: Log) -> None:
     log.write(incident("a", "open", 0), incident("b", "open", 0), incident("b", "close", 1))
-    with watched(settings) as told:
-        assert told.next("began") == ("began", "live", ["a"])
+    with watched(settings) as view:
+        assert view.next("version") == ("version", "live", ["a"])
         log.write(
             incident("c", "open", 2), incident("a", "update", 3), incident("a", "close", 4), incident("c", "open", 2)
         )
-        said = [told.next("open", "update", "close") for _ in range(3)]
-        assert said == [("open", "c"), ("update", "a"), ("close", "a")]
+        changes = [view.next("open", "update", "close") for _ in range(3)]
+        assert changes == [("open", "c"), ("update", "a"), ("close", "a")]
 
 
-def test_watch_sees_who_is_silent_how_far_behind_the_windows_are_and_what_is_refused(
-    settings: Settings, log: Log
-) -> None:
-    with watched(settings) as told:
-        first = told.pulse_with()
-        assert [words.split()[0] for words in first.silent] == ["nothing", "extract", "detect"]
+def test_watch_shows_stalled_jobs_lag_of_windows_and_refused_records(settings: Settings, log: Log) -> None:
+    with watched(settings) as view:
+        first = view.health_with()
+        assert [words.split()[0] for words in first.stalled] == ["nothing", "extract", "detect"]
         assert (first.behind_seconds, first.late, first.healthy) == (None, 0, False)
         log.write(
             ("telemetry", {}),
@@ -147,24 +147,24 @@ def test_watch_sees_who_is_silent_how_far_behind_the_windows_are_and_what_is_ref
             ("late", {}),
             ("dead-letters", {}),
         )
-        second = told.pulse_with(healthy=True, late=1, dead_letters=1)
+        second = view.health_with(healthy=True, late=1, dead_letters=1)
         assert second.behind_seconds is not None
         assert 40 <= second.behind_seconds < 40 + WAIT_SECONDS
 
 
-def test_ticks_of_before_the_watch_count(settings: Settings, log: Log) -> None:
+def test_watermark_messages_of_before_the_watch_count(settings: Settings, log: Log) -> None:
     log.write(*(watermark(shard, 30) for shard in range(SHARDS)))
-    with watched(settings) as told:
-        assert told.pulse_with().behind_seconds is not None
+    with watched(settings) as view:
+        assert view.health_with().behind_seconds is not None
 
 
 def test_version_that_never_ran_and_a_broker_that_is_away_are_one_line(settings: Settings) -> None:
     with pytest.raises(InputError, match="has never run here"):
-        watch(settings, threading.Event(), Told(), 1.0, follow=False)
+        watch_until_stopped(settings, threading.Event(), QueueView(), 1.0, follow=False)
     nobody = f"127.0.0.1:{free_port(0)}"
     away = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"bootstrap_servers": nobody})})
     with pytest.raises(ServiceUnavailable, match="does not answer"):
-        watch(away, threading.Event(), Told(), 1.0, follow=False)
+        watch_until_stopped(away, threading.Event(), QueueView(), 1.0, follow=False)
 
 
 @pytest.mark.parametrize("how", ["interrupted", "nobody reads"])

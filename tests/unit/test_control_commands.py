@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import label_incidents
+from app.cli import label as label_command
+from app.cli.config import RulesRefused, check, settings_of
 from app.cli.main import app
-from app.cli.rules_check import RulesRefused, check, settings_of
 from app.core.settings import Settings, load
 from app.runtime.run import depended_on
 from app.versions.serving import models_of
@@ -135,7 +135,7 @@ def test_a_version_keeps_its_rules(tmp_path: Path) -> None:
 
 
 def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
-    made = label_incidents.record(
+    made = label_command.record(
         load(settings_with(tmp_path, "")), "abc", "true", "so it was", "me", ["gauge/a%2Fb//cpu", "host/c"]
     )
     assert made.pop("@timestamp").endswith("Z")
@@ -162,4 +162,4 @@ def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
 )
 def test_what_is_no_label_is_not_written(tmp_path: Path, label: str, comment: str, series: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        label_incidents.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", [series])
+        label_command.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", [series])

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import app
 from app.cli.score_files import COLUMNS, OF_HOST
-from app.cli.table_order import BEGIN
+from app.cli.table_files import FIRST_ROW_MS
 from models.core.series import Series, build
 from models.detection.detector import Parameters, ShardDetector
 from models.detection.table_score import HOST, window
@@ -69,7 +69,9 @@ def test_what_is_said_of_a_row_is_what_the_detector_says_of_its_window(tmp_path:
     detector, name = ShardDetector(Parameters(window_seconds=300)), np.array([build(Series("gauge", HOST, metric="v"))])
     opened = []
     for k, (row, value) in enumerate(zip(found, STEP, strict=True)):
-        said, novelties = detector.step(BEGIN + 300_000 * (k + 1), window(name.astype(object), np.array([value])))
+        said, novelties = detector.step(
+            FIRST_ROW_MS + 300_000 * (k + 1), window(name.astype(object), np.array([value]))
+        )
         for column in ("score", "value", "typical", "lower", "upper"):
             number = float(getattr(said, column)[0])
             assert row[column] == ("" if np.isnan(number) else format(number, ".7g"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli.main import app
@@ -41,4 +40,4 @@ def test_a_truth_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_p
         }
     )
     with pytest.raises(InputError, match=r"cannot write .*truth\.json"):
-        to_log(SMALL, own, tmp_path / "missing" / "truth.json", Console(stderr=True))
+        to_log(SMALL, own, tmp_path / "missing" / "truth.json")

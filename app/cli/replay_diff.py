@@ -1,4 +1,4 @@
-"""`kappa replay diff`: parses, calls, prints. The work is in `replay.compare.diff`."""
+"""`kappa replay diff`: compares the results of two versions. The work is in `replay.compare.diff`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from app.cli.options import Config, Json
+from app.cli.connection import Config, connected
+from app.cli.output import Json, out, print_json, print_line, print_table, report
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
 
-# `app.cli.main` imports this module, so what it prints with is imported when the command runs.
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
 
 KINDS = ("scores", "novelties", "incidents")
@@ -33,7 +33,6 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """What two versions say differently about the windows that both have: scores, novelties, incidents."""
-    from app.cli.main import connected, print_json, report
     from app.runtime.spark import own_session
     from replay import run as runs
     from replay.compare import diff as comparison
@@ -63,23 +62,18 @@ def at(option: str, text: str | None) -> int | None:
 
 def show(found: Mapping[str, Any]) -> None:
     """For people: counts, sizes, the first differences, the truth."""
-    from app.cli.main import out, table
-
     names, span = found["versions"], found["windows"]
     title = f"{names['left']} (left) and {names['right']} (right)"
     counts = {"scores": found, "novelties": found["novelties"], "incidents": found["incidents"]}
-    table(
+    print_table(
         title, ["", *(c.replace("_", " ") for c in COUNTS)], [[k, *(str(counts[k][c]) for c in COUNTS)] for k in KINDS]
     )
-    out.print(
+    print_line(
         f"{span['compared']} windows from {iso(span['from'])} to {iso(span['to'])}; not compared: "
-        f"{span['left_outside']} windows that {names['left']} has beside them, {span['right_outside']} of {names['right']}",
-        highlight=False,
-        soft_wrap=True,
-        markup=False,
+        f"{span['left_outside']} windows that {names['left']} has beside them, {span['right_outside']} of {names['right']}"
     )
     for line in warnings(found):
-        out.print(line, highlight=False, soft_wrap=True, markup=False)
+        print_line(line)
     first = [row for kind in KINDS for row in differences(found, kind)]
     if first:
         view = Table(title="first differences", title_justify="left")
@@ -92,7 +86,7 @@ def show(found: Mapping[str, Any]) -> None:
     if "truth" in found:
         columns = ["version", *(name.replace("_", " ") for name in JUDGED)]
         judged = [[names[side], *(cell(found["truth"][side][n]) for n in JUDGED)] for side in ("left", "right")]
-        table("against the truth, in these windows", columns, judged)
+        print_table("against the truth, in these windows", columns, judged)
 
 
 def warnings(found: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `kappa templates` does, callable from Python: the template of each line of a log file."""
+"""`kappa templates`: the template of each line of a log file, as the pipeline extracts it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
-from rich.console import Console
+import typer
+from rich.markup import escape
 
-from app.cli.progress import progress_bar
+from app.cli.output import Json, print_json, print_table, progress_bar
 from app.core.atomic_files import written_whole
-from models.templates.extraction import template_id, template_of
 from pipelines.errors import InputError
 
 COLUMNS = ("line", "template_id", "template")
@@ -24,8 +24,26 @@ SHOWN = 40  # templates in the table, the most frequent first
 Row = tuple[int, str, str]  # the line's number from 1, the template's id, the template
 
 
+def templates(
+    file: Annotated[Path, typer.Argument(help="A log file, with or without headers before the messages.")],
+    out_file: Annotated[Path | None, typer.Option("--out", help="Write line, template_id, template as CSV.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The templates of a log file: the same as the chain gives to the same lines. CSV on stdout without --out or --json."""
+    if out_file is None and not as_json:
+        mine(file, sys.stdout)
+        return
+    counts = mine_to_file(file, out_file)
+    if as_json:
+        print_json(summary(file, counts, out_file))
+        return
+    shown = counts.templates()
+    rows = [[f"{t['lines']:,}", t["template_id"], escape(t["template"])] for t in shown[:SHOWN]]
+    print_table(f"{len(shown):,} templates in {counts.lines:,} lines of {file}", ["lines", "id", "template"], rows)
+
+
 @dataclass
-class Found:
+class TemplateCounts:
     """How many lines each template has, and its id."""
 
     lines: int = 0
@@ -38,43 +56,40 @@ class Found:
         return [{"template_id": self.ids[text], "template": text, "lines": self.counts[text]} for text in order]
 
 
-def rows_of(lines: Iterable[str], found: Found) -> Iterator[Row]:
-    """A row per line, in order; `found` counts along. Nothing depends on the lines before."""
+def rows_of(lines: Iterable[str], counts: TemplateCounts) -> Iterator[Row]:
+    """A row per line, in order; `counts` is updated along the way. Nothing depends on the lines before."""
+    from models.templates.extraction import template_id, template_of
+
     for number, line in enumerate(lines, 1):
         text = template_of(line)
-        if text not in found.ids:
-            found.ids[text] = template_id(text)
-        found.counts[text] += 1
-        found.lines = number
-        yield number, found.ids[text], text
+        if text not in counts.ids:
+            counts.ids[text] = template_id(text)
+        counts.counts[text] += 1
+        counts.lines = number
+        yield number, counts.ids[text], text
 
 
-def mine(file: Path, out: TextIO, console: Console) -> Found:
+def mine(file: Path, out: TextIO) -> TemplateCounts:
     """Write the rows of a file as CSV. Raises InputError if it cannot be read."""
-    found = Found()
-    with _opened(file) as source, progress_bar(console) as progress:
+    counts = TemplateCounts()
+    with _opened(file) as source, progress_bar() as progress:
         task = progress.add_task("lines", total=None)
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for row in rows_of((line.rstrip("\r\n") for line in source), found):
+        for row in rows_of((line.rstrip("\r\n") for line in source), counts):
             writer.writerow(row)
             if row[0] % 1000 == 0:
                 progress.update(task, completed=row[0])
-    return found
+    return counts
 
 
-def mine_to_file(file: Path, target: Path | None, console: Console) -> Found:
+def mine_to_file(file: Path, target: Path | None) -> TemplateCounts:
     """Write CSV into a file, complete or not at all; without a target, only count."""
     if target is None:
         with Path(os.devnull).open("w") as nowhere:
-            return mine(file, nowhere, console)
+            return mine(file, nowhere)
     with written_whole(target, "templates", [file]) as out:
-        return mine(file, out, console)
-
-
-def mine_to_stdout(file: Path, console: Console) -> Found:
-    """Write CSV to stdout."""
-    return mine(file, sys.stdout, console)
+        return mine(file, out)
 
 
 def _opened(file: Path) -> TextIO:
@@ -86,11 +101,11 @@ def _opened(file: Path) -> TextIO:
         raise InputError(msg) from error
 
 
-def summary(file: Path, found: Found, target: Path | None) -> dict[str, Any]:
+def summary(file: Path, counts: TemplateCounts, target: Path | None) -> dict[str, Any]:
     """What `--json` prints."""
     return {
         "file": str(file),
-        "lines": found.lines,
-        "templates": found.templates(),
+        "lines": counts.lines,
+        "templates": counts.templates(),
         "out": None if target is None else str(target),
     }

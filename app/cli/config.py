@@ -1,30 +1,37 @@
-"""What `kappa config check` does, callable from Python: the rules of the settings against the series that are known."""
+"""`kappa config`: effective settings, and the rules in them against the series that are known."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from kafka import KafkaConsumer, TopicPartition
+import typer
 from pydantic import ValidationError
 from rich.markup import escape
 
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_error, print_json, print_line, print_table, report
 from app.core.errors import SettingsError
+from app.core.report import Report
 from app.core.settings import Settings, load, problems
-from app.kafka.connection import open_consumer
 from models.core.series import parse
 from models.rules.check import explain
 from pipelines.errors import InputError, ServiceUnavailable
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer, TopicPartition
+
+config_app = typer.Typer(help="Settings.", no_args_is_help=True)
 
 MOST_RECORDS = 100_000  # of `statistics`, the newest of each partition
 EMPTY_POLLS = 3
 WAIT_MS = 1_000
 
-Known = dict[str, str | None]  # texts of templates by the names of series
-Report = Callable[[str], None]
+KnownSeries = dict[str, str | None]  # texts of templates by the names of series
 
 
 class RulesRefused(SettingsError):
@@ -33,6 +40,52 @@ class RulesRefused(SettingsError):
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
         self.lines = lines
+
+
+@config_app.command("show")
+def show(config: Config = None, as_json: Json = False) -> None:
+    """Effective settings: defaults, file, environment. Secrets are masked."""
+    from app.runtime.run import flat
+
+    masked = load(config).shown()
+    if as_json:
+        print_json(masked)
+        return
+    for key, value in flat(masked):
+        print_line(f"{key} = {json.dumps(value)}")
+
+
+@config_app.command("check")
+def check_rules(
+    config: Config = None,
+    series: Annotated[
+        Path | None, typer.Option(help="File with a series' name on each line. Default: what `statistics` has.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What each rule of the settings matches and when it holds; what contradicts, what does nothing. Wrong settings: exit 1."""
+    try:
+        settings = settings_of(config)
+    except RulesRefused as error:
+        for line in error.lines:
+            print_error(line)
+        raise typer.Exit(1) from error
+    answer = check(settings, series, lambda: connected(settings, ("kafka",)), report)
+    if as_json:
+        print_json(answer)
+        return
+    columns = ["rule", "does", "when", "series", "such as"]
+    print_table(f"{len(answer['rules'])} rules, {answer['series']} series ({answer['from']})", columns, rows(answer))
+    for line in answer["warnings"]:
+        report(f"warning: {line}")
+
+
+@config_app.command("spark")
+def spark(config: Config = None) -> None:
+    """Spark's configuration as a properties file, for `spark-submit --properties-file`."""
+    from app.runtime.spark import configuration, properties
+
+    sys.stdout.write(properties(configuration(load(config), report)))
 
 
 def settings_of(config: Path | None) -> Settings:
@@ -47,34 +100,34 @@ def settings_of(config: Path | None) -> Settings:
 def check(settings: Settings, file: Path | None, connect: Callable[[], Settings], report: Report) -> dict[str, Any]:
     """Each rule with what it matches, and warnings.
 
-    Series are those of `file`, else the newest of the version's `statistics`; without a broker that answers none are
-    known, which is said. Raises InputError for a file that is none.
+    Series are read from `file`, else from the newest records of the version's `statistics`. Without a broker that answers
+    none are known, and `report` gets a line about it. Raises InputError for a file that cannot be read.
     """
-    series: Known = {}
-    whence = "no series known"
+    series: KnownSeries = {}
+    source = "no series known"
     if file is not None:
-        series, whence = from_file(file), str(file)
+        series, source = from_file(file), str(file)
     elif settings.control.rules:
         try:
             own = connect()
-            series, whence = from_statistics(own), f"the newest records of {own.topic('statistics')}"
+            series, source = from_statistics(own), f"the newest records of {own.topic('statistics')}"
         except (ServiceUnavailable, InputError) as error:
             report(
-                f"series are not known, so it is not checked what rules match: {error}; or name a file with --series"
+                f"series are not known, so what the rules match is not checked: {error}; or name a file with --series"
             )
     rules, warnings = explain(settings.control.rules, series)
-    return {"series": len(series), "from": whence, "rules": [asdict(rule) for rule in rules], "warnings": warnings}
+    return {"series": len(series), "from": source, "rules": [asdict(rule) for rule in rules], "warnings": warnings}
 
 
-def from_file(file: Path) -> Known:
-    """Names of series, one a line, after a tab the text of a template. Raises InputError for a line that is none."""
+def from_file(file: Path) -> KnownSeries:
+    """Names of series, one a line, optionally a tab and the text of the template. Raises InputError for a malformed line."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         msg = f"--series {file} cannot be read: {why}; wanted a text file with the name of a series on each line"
         raise InputError(msg) from error
-    found: Known = {}
+    found: KnownSeries = {}
     for number, line in enumerate(lines, 1):
         name, _, text = line.strip().partition("\t")
         if name:
@@ -87,15 +140,19 @@ def from_file(file: Path) -> Known:
     return found
 
 
-def from_statistics(settings: Settings) -> Known:
+def from_statistics(settings: Settings) -> KnownSeries:
     """Series in the newest records of the version's `statistics`."""
+    from kafka import TopicPartition
+
+    from app.kafka.connection import open_consumer
+
     topic = settings.topic("statistics")
     with open_consumer(settings) as consumer:
         parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
         if not parts:
             msg = f"there is no topic {topic}"
             raise InputError(msg)
-        found: Known = {}
+        found: KnownSeries = {}
         for key, value in newest(consumer, parts):
             name = key.decode()
             text = json.loads(value).get("template") if name.startswith("template/") else None
@@ -104,7 +161,7 @@ def from_statistics(settings: Settings) -> Known:
 
 
 def newest(consumer: KafkaConsumer, parts: list[TopicPartition]) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of the newest records of partitions; ticks, which have no key, are left out."""
+    """Keys and values of the newest records of partitions. Watermark messages, which have no key, are left out."""
     begins, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
     consumer.assign(parts)
     for part in parts:

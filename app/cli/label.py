@@ -1,4 +1,4 @@
-"""What `kappa label` does, callable from Python: one record in the topic `labels`."""
+"""`kappa label`: one record in the topic `labels`. `record` and `send` do it from Python."""
 
 from __future__ import annotations
 
@@ -7,22 +7,49 @@ import json
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from elastic_transport import TransportError
-from elasticsearch import ApiError
+import typer
 
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings
-from app.kafka.connection import client_options
-from app.kafka.producer import Outbox
-from app.search.connection import elasticsearch_connection
+from app.versions import serving
 from models.core.series import parse
 from models.detection.labels import LABELS, MOST_AUTHOR, MOST_COMMENT
 from pipelines.errors import InputError, ServiceUnavailable
 
 
+def label(
+    incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
+    label: Annotated[str, typer.Argument(help="true, false-alarm or expected-change.")],
+    comment: Annotated[str, typer.Option(help="For people.")] = "",
+    author: Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")] = None,
+    series: Annotated[
+        list[str] | None, typer.Option(help="Whose series, instead of the incident's; several times.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say what an incident was: it goes into the log, and the models take it in."""
+    needed = ("kafka",) if series else ("kafka", "elasticsearch")
+    settings = connected(serving.of_version(config, version), needed)
+    made = record(settings, incident, label, comment, author, series or ())
+    send(settings, made)
+    if as_json:
+        print_json(made)
+        return
+    print_line(f"{label}: {len(made['series'])} series of incident {incident}")
+
+
 def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
     """Series, hosts, start and end of an incident of the settings' version, from Elasticsearch. Raises InputError if it is not there."""
+    from elastic_transport import TransportError
+    from elasticsearch import ApiError
+
+    from app.search.connection import elasticsearch_connection
+
     client = elasticsearch_connection(settings).connect()
     try:
         found = client.search(
@@ -52,8 +79,8 @@ def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
     }
 
 
-def of_series(names: Sequence[str]) -> dict[str, Any]:
-    """What a label says of series that are named by hand. Raises InputError for a name that is none."""
+def about_series(names: Sequence[str]) -> dict[str, Any]:
+    """The part of a label that names series given by hand. Raises InputError for a malformed name."""
     try:
         hosts = sorted({parse(name).host for name in names})
     except ValueError as error:
@@ -64,23 +91,26 @@ def of_series(names: Sequence[str]) -> dict[str, Any]:
 def record(
     settings: Settings, incident: str, label: str, comment: str, author: str | None, series: Sequence[str]
 ) -> dict[str, Any]:
-    """The label as it is written. Raises InputError for what no label may say, ServiceUnavailable without Elasticsearch."""
+    """The label as a record. Raises InputError for an unknown label or a text that is too long, ServiceUnavailable without Elasticsearch."""
     if label not in LABELS:
         msg = f"label is {label!r}; wanted {', '.join(LABELS)}"
         raise InputError(msg)
-    said_by = getpass.getuser() if author is None else author
-    for what, text, most in (("comment", comment, MOST_COMMENT), ("author", said_by, MOST_AUTHOR)):
+    author_name = getpass.getuser() if author is None else author
+    for field, text, most in (("comment", comment, MOST_COMMENT), ("author", author_name, MOST_AUTHOR)):
         if len(text) > most:
-            msg = f"{what} has {len(text)} characters; wanted at most {most}"
+            msg = f"{field} has {len(text)} characters; wanted at most {most}"
             raise InputError(msg)
-    about = of_series(series) if series else incident_of(settings, incident)
+    about = about_series(series) if series else incident_of(settings, incident)
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"@timestamp": now, "label": label, "incident": incident, "version": settings.version}
-    return head | about | {"comment": comment, "author": said_by}
+    return head | about | {"comment": comment, "author": author_name}
 
 
 def send(settings: Settings, label: dict[str, Any]) -> None:
     """Append a label to the log. Raises ServiceUnavailable if Kafka does not take it."""
+    from app.kafka.connection import client_options
+    from app.kafka.producer import Outbox
+
     topic = settings.topic("labels")
     with Outbox(client_options(settings)) as outbox:
         outbox.partitions(topic)

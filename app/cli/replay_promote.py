@@ -1,4 +1,4 @@
-"""`kappa replay promote` and `rollback`: parse, call, print. The work is in `replay.promote`."""
+"""`kappa replay promote` and `rollback`: change the version that serves. The work is in `replay.promote`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import Config, Json
+from app.cli.connection import Config, connected
+from app.cli.output import Json, err, print_json, print_line, report
+from app.cli.signals import stopped_by_signals
 from app.core.settings import load
 
 if TYPE_CHECKING:
@@ -23,8 +25,7 @@ def promote(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Let a version serve: aliases and live jobs go over at a tick, once it has caught up. Again after a crash: it goes on."""
-    from app.cli.main import connected, report
+    """Let a version serve: aliases and live jobs go over at a watermark, once it has caught up. Again after a crash: it goes on."""
     from replay import promote as promotion
 
     settings = connected(load(config))
@@ -38,7 +39,6 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Let a version serve again that did before."""
-    from app.cli.main import connected, report
     from replay import promote as promotion
 
     settings = connected(load(config))
@@ -47,7 +47,6 @@ def rollback(
 
 def done(what: Plan, dry_run: bool, as_json: bool) -> None:
     """Carry out a plan, or say what it is."""
-    from app.cli.main import out, print_json, report, stopped_by_signals
     from replay import promote as promotion
 
     if dry_run:
@@ -58,13 +57,12 @@ def done(what: Plan, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json(made)
         return
-    out.print(summary(made), highlight=False, soft_wrap=True, markup=False)
+    print_line(summary(made))
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[Step], None]]:
-    """A line on stderr where that is a terminal: the tick that the candidate has reached, and how far behind it is."""
-    from app.cli.main import err
+    """A line on stderr where that is a terminal: the window that the candidate has reached, and how far behind it is."""
     from app.kafka.log_extents import moment
 
     if not err.is_terminal:

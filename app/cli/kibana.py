@@ -1,4 +1,4 @@
-"""`kappa kibana`: parses, calls, prints. The work is in `dashboards.kibana` and `app.search.kibana`."""
+"""`kappa kibana`: Kibana's saved objects, exported or imported. The work is in `dashboards.kibana` and `app.search.kibana`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import Config, Json
+from app.cli.connection import Config
+from app.cli.output import Json, print_json, print_line, report
 from app.core.settings import load
 from pipelines.errors import InputError
 
-# `app.cli.main` imports this module, so what it prints with is imported when a command runs.
 kibana_app = typer.Typer(help="Data views, searches and a dashboard for Kibana 9.", no_args_is_help=True)
 
 
@@ -21,7 +21,6 @@ def export(
     out_file: Annotated[Path | None, typer.Option("--out", help="Write them here, not on stdout.")] = None,
 ) -> None:
     """Kibana's saved objects as NDJSON, to be imported by its own page or by `kappa kibana import`."""
-    from app.cli.main import report
     from app.search.kibana import exported
 
     text = exported()
@@ -43,7 +42,6 @@ def import_into(
     as_json: Json = False,
 ) -> None:
     """Put the saved objects into a Kibana, replacing those of before; who asks is as for Elasticsearch."""
-    from app.cli.main import out, print_json
     from app.search.kibana import put
 
     made = put(url, load(config).elasticsearch)
@@ -51,4 +49,4 @@ def import_into(
         print_json(made)
         return
     kinds = ", ".join(f"{number} {kind}" for kind, number in made["by_type"].items())
-    out.print(f"{made['objects']} saved objects at {made['url']}: {kinds}", highlight=False, soft_wrap=True)
+    print_line(f"{made['objects']} saved objects at {made['url']}: {kinds}")

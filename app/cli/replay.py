@@ -1,4 +1,4 @@
-"""`kappa replay`: parses, calls, prints. The work is in `replay`."""
+"""`kappa replay`: bounded runs over the log, and what can be done with their versions. The work is in `replay`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.diff_commands import diff
-from app.cli.options import Config, Json
-from app.cli.progress import progress_bar
-from app.cli.promote_commands import promote, rollback
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_json, print_line, print_table, progress_bar, report
+from app.cli.replay_diff import diff
+from app.cli.replay_promote import promote, rollback
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
 from pipelines.errors import InputError
@@ -24,7 +24,6 @@ from pipelines.errors import InputError
 if TYPE_CHECKING:
     from replay.slices import Asked
 
-# `app.cli.main` imports this module, so what it prints with is imported when a command runs.
 replay_app = typer.Typer(
     help="Run the past again, under a version of its own; compare versions, and move from one to another.",
     invoke_without_command=True,
@@ -67,8 +66,6 @@ def replay(
     """A bounded run over the log. The same arguments again go on with it, or check it where it is complete."""
     if context.invoked_subcommand is not None:
         return
-    from app.cli.main import connected, out, print_json, report
-
     if version is None:
         msg = "replay: give --version NAME, under which the results are written"
         raise typer.BadParameter(msg)
@@ -93,7 +90,7 @@ def replay(
     if as_json:
         print_json(made)
         return
-    out.print(summary(made), highlight=False, soft_wrap=True, markup=False)
+    print_line(summary(made))
 
 
 def check_asked(asked: Mapping[str, Any]) -> None:
@@ -222,11 +219,9 @@ def progress() -> Iterator[Callable[[Any], None]]:
     """A bar on stderr where that is a terminal: slices, events, events a second, event time reached, time left."""
     from rich.progress import TextColumn
 
-    from app.cli.main import err
-
     rate = TextColumn("events {task.fields[rate]} {task.fields[reached]}")
     began = datetime.now(tz=UTC)
-    with progress_bar(err, rate) as bar:
+    with progress_bar(rate) as bar:
         task = bar.add_task("replay", total=None, rate="", reached="")
 
         def watching(step: Any) -> None:
@@ -261,7 +256,6 @@ def summary(made: Mapping[str, Any]) -> str:
 @replay_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
     """All replays: their ranges, whether they are complete, and which versions serve or served."""
-    from app.cli.main import out, print_json, table
     from app.versions import serving
     from replay import run
 
@@ -284,13 +278,13 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
         ]
         for made in rows
     ]
-    table(
+    print_table(
         "replays" if shown else "replays: none",
         ["version", "", "after", "up to", "slices", "configuration", "serves"],
         shown,
     )
     served = [f"{name} {', '.join(span_of(span) for span in terms.spans(name))}" for name in terms.versions]
-    out.print(f"serving: {'; '.join(served)}", highlight=False, soft_wrap=True, markup=False)
+    print_line(f"serving: {'; '.join(served)}")
 
 
 def span_of(span: tuple[int | None, int | None]) -> str:
@@ -307,7 +301,6 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Remove a version: its topics, indices, checkpoints and manifest."""
-    from app.cli.main import connected, out, print_json
     from replay import versions
 
     settings = connected(load(config, version=version))
@@ -316,10 +309,6 @@ def drop(
         print_json({"version": version, "removed": yes, **gone})
         return
     for kind, names in gone.items():
-        out.print(
-            f"{'removed' if yes else 'would remove'} {kind}: {', '.join(names) or 'none'}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        print_line(f"{'removed' if yes else 'would remove'} {kind}: {', '.join(names) or 'none'}")
     if not yes:
-        out.print("nothing was removed; say --yes to do it")
+        print_line("nothing was removed; add --yes to do it")

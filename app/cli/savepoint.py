@@ -1,4 +1,4 @@
-"""`kappa savepoint`: parses, calls, prints. The work is in `replay.savepoints.savepoint` and `replay.savepoints.create_savepoint`."""
+"""`kappa savepoint`: creates, lists, shows, verifies and drops savepoints. The work is in `replay.savepoints`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Config, Json
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_json, print_table, report
 from app.core.settings import Settings, load
 from app.core.timestamps import iso
 from app.versions import serving
+from pipelines.errors import InputError
 
-# `app.cli.main` imports this module, so what it prints with is imported when a command runs.
 savepoint_app = typer.Typer(
     help="Savepoints: the state of all series after a window, to start, go back to, or look at.", no_args_is_help=True
 )
@@ -27,20 +28,19 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Take a savepoint of a version, without stopping its jobs."""
-    from app.cli.main import connected, print_json, report
     from replay.savepoints.savepoint import check_name
 
     check_name(name)
     settings = serving.of_version(config, version)
-    manifest = taken(connected(settings, ("kafka",)), name, report)
+    manifest = create_in_session(connected(settings, ("kafka",)), name)
     if as_json:
         print_json(manifest)
         return
     show_manifest(settings, manifest)
 
 
-def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
-    """Take a savepoint in a Spark session of its own."""
+def create_in_session(settings: Settings, name: str) -> dict[str, Any]:
+    """Create a savepoint, in a Spark session of its own."""
     from app.runtime.spark import own_session
     from replay.savepoints import create_savepoint
 
@@ -52,7 +52,6 @@ def taken(settings: Settings, name: str, report: Any) -> dict[str, Any]:
 @savepoint_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
     """All savepoints, oldest first."""
-    from app.cli.main import print_json, table
     from replay.savepoints import savepoint_folder
 
     settings = load(config)
@@ -63,7 +62,7 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
         print_json({"home": str(folder), "savepoints": found})
         return
     columns = ["name", "version", "state after", "series", "size", "taken", "hash"]
-    table(f"savepoints in {folder}{'' if found else ': none'}", columns, [row(manifest) for manifest in found])
+    print_table(f"savepoints in {folder}{'' if found else ': none'}", columns, [row(manifest) for manifest in found])
 
 
 def row(manifest: dict[str, Any]) -> list[str]:
@@ -89,7 +88,6 @@ def size(manifest: dict[str, Any]) -> str:
 @savepoint_app.command()
 def show(name: Name, config: Config = None, as_json: Json = False) -> None:
     """What a savepoint is of: its manifest."""
-    from app.cli.main import print_json
     from replay.savepoints import savepoint, savepoint_folder
 
     settings = load(config)
@@ -102,11 +100,10 @@ def show(name: Name, config: Config = None, as_json: Json = False) -> None:
 
 def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
     """Print what matters of a manifest."""
-    from app.cli.main import table
     from replay.savepoints.savepoint_folder import home_of
 
     watermarks = sorted(set(manifest["ticks"].values()))
-    apart = f" ({len(watermarks)} different ticks of shards, up to {iso(watermarks[-1])})" if watermarks else ""
+    apart = f" ({len(watermarks)} different windows of shards, up to {iso(watermarks[-1])})" if watermarks else ""
     correlated = manifest["correlated"]
     rows = {
         "version": manifest["version"],
@@ -122,21 +119,19 @@ def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
         "taken": manifest["created_at"],
         "folder": str(home_of(settings.home) / manifest["name"]),
     }
-    table(f"savepoint {manifest['name']}", ["", ""], [[key, value] for key, value in rows.items()])
+    print_table(f"savepoint {manifest['name']}", ["", ""], [[key, value] for key, value in rows.items()])
 
 
 @savepoint_app.command()
 def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
     """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
-    from app.cli.main import print_json, table
-    from pipelines.errors import InputError
     from replay.savepoints import savepoint, savepoint_folder
 
     problems = savepoint.verify(savepoint_folder.find(load(config).home, name))
     if as_json:
         print_json({"name": name, "whole": not problems, "problems": problems})
     elif not problems:
-        table(f"savepoint {name}", [""], [["is as it was written"]])
+        print_table(f"savepoint {name}", [""], [["is as it was written"]])
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         msg = f"savepoint {name} is damaged: {problems[0]}{more}; use another savepoint, or replay from the log"
@@ -151,7 +146,6 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Remove a savepoint."""
-    from app.cli.main import print_json, report, table
     from replay.savepoints import savepoint_folder
 
     home = load(config).home
@@ -163,6 +157,6 @@ def drop(
         print_json({"name": name, "folder": str(folder), "removed": yes, "files": files})
         return
     what = "removed" if yes else "would be removed"
-    table(f"{what}: {folder}", ["file", "bytes"], [[file, f"{count:,}"] for file, count in files.items()])
+    print_table(f"{what}: {folder}", ["file", "bytes"], [[file, f"{count:,}"] for file, count in files.items()])
     if not yes:
         report("nothing was removed; add --yes to remove it")

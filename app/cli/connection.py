@@ -1,0 +1,51 @@
+"""Which servers a command talks to: those that the settings name, else those of the embedded stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.core.settings import Settings
+from app.embedded import stack_state
+from pipelines.errors import InputError
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
+
+
+def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticsearch")) -> Settings:
+    """Complete the addresses of servers that the settings leave out with those of the embedded stack.
+
+    Parameters
+    ----------
+    settings
+        The settings of the deployment.
+    needed
+        Servers that the command needs, `kafka`, `elasticsearch`, or both.
+
+    Returns
+    -------
+    Settings
+        The same settings, with both addresses where the embedded stack had to be asked.
+
+    Raises
+    ------
+    InputError
+        A needed address is not set and no embedded stack runs in `settings.home`.
+    """
+    kafka, elasticsearch = settings.kafka, settings.elasticsearch
+    addresses = {"kafka.bootstrap_servers": kafka.bootstrap_servers, "elasticsearch.url": elasticsearch.url}
+    unset = [name for name, value in addresses.items() if not value and name.startswith(needed)]
+    if not unset:
+        return settings
+    embedded = stack_state.addresses(settings.home)
+    if embedded is None:
+        msg = f"{unset[0]} is not set and no embedded stack is running; run `kappa up`, or set {' and '.join(unset)}"
+        raise InputError(msg)
+    return settings.model_copy(
+        update={
+            "kafka": kafka.model_copy(update={"bootstrap_servers": kafka.bootstrap_servers or embedded.kafka}),
+            "elasticsearch": elasticsearch.model_copy(update={"url": elasticsearch.url or embedded.elasticsearch}),
+        }
+    )

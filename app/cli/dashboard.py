@@ -1,0 +1,25 @@
+"""`kappa dashboard`: the monitoring pages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli.connection import Config, connected
+from app.cli.output import report
+from app.cli.signals import stopped_by_signals
+from app.core.settings import load
+from app.versions import serving
+
+
+def dashboard(
+    config: Config = None,
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
+    host: Annotated[str, typer.Option(help="Address to listen on. The pages ask nobody for a password.")] = "127.0.0.1",
+) -> None:
+    """The monitoring pages, in the browser."""
+    from app.runtime.dashboard import serve
+
+    with stopped_by_signals() as stopping:
+        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)

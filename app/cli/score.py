@@ -1,0 +1,49 @@
+"""`kappa score`: the detector on the rows of files. The work is in `app.cli.score_files`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.connection import Config
+from app.cli.output import Json, print_json, print_table, report
+from app.core.settings import load
+
+
+def score(
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV or Parquet, one after the other; all but the last only teach.")
+    ],
+    value: Annotated[str | None, typer.Option(help="The column of one metric.")] = None,
+    values: Annotated[str | None, typer.Option(help="A pattern such as 'm*': columns of one host's metrics.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(help="The column of times. Default: `timestamp` or the like.")
+    ] = None,
+    period: Annotated[float | None, typer.Option(help="Seconds between two rows that have no times.")] = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Write a row for each row as CSV.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """The detector on the rows of files, without Kafka. CSV on stdout without --out or --json."""
+    from app.cli import score_files
+    from app.cli.table_files import TableColumns
+
+    if (value is None) == (values is None):
+        msg = "give either --value COLUMN or --values PATTERN"
+        raise typer.BadParameter(msg)
+    settings = load(config)
+    if settings.control.rules:
+        report("the rules of the settings are not followed: files have no hosts to select")
+    to_stdout = out_file is None and not as_json
+    columns = TableColumns(value, values, timestamp)
+    summary = score_files.run(files, columns, period, settings.detection, out_file, report, to_stdout=to_stdout)
+    if as_json:
+        print_json(summary)
+    elif out_file is not None:
+        rows = [
+            [str(n["file"]), str(n["row"]), n["time"], n["kind"], f"{n['score']:.1f}", score_files.reason(n)]
+            for n in summary["first_novelties"]
+        ]
+        print_table(score_files.title(summary), ["file", "row", "time", "kind", "nats", "why"], rows)
