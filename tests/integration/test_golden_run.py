@@ -29,9 +29,10 @@ from golden.golden_fleet import SETTINGS, GoldenFleet, is_label, moment
 from pyspark.sql import DataFrame, SparkSession
 
 from app.core.settings import INPUTS, PROJECT, Settings, load
-from app.embedded.stack import Addresses
+from app.embedded.stack_state import Addresses
 from app.kafka import topics
-from app.runtime import jobs
+from app.kafka.connection import client_options, kafka_connection
+from app.kafka.topics import topic_names
 from app.simulator.publish import Target, to_kafka
 from pipelines.elasticsearch.documents import documents
 from pipelines.runner import CONSUMER
@@ -72,7 +73,7 @@ def read(spark: SparkSession, settings: Settings, kinds: Sequence[str]) -> DataF
     """All records of these topics, with their headers."""
     names = ",".join(settings.topic(kind) for kind in kinds)
     own = {"subscribe": names, "includeHeaders": "true", "minPartitions": "12"}
-    return spark.read.format("kafka").options(**jobs.kafka_of(settings).prefixed(), **CONSUMER, **own).load()
+    return spark.read.format("kafka").options(**kafka_connection(settings).prefixed(), **CONSUMER, **own).load()
 
 
 def results(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
@@ -91,7 +92,7 @@ def indexed(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
     """The documents of what the replay wrote, of the last scores alone, and of labels, by kind."""
     found: dict[str, list[Record]] = {}
     raw = read(spark, settings, (*KINDS, "labels"))
-    made = documents(raw, settings.version, jobs.topics_of(settings), moment(SCORES_SINCE))
+    made = documents(raw, settings.version, topic_names(settings), moment(SCORES_SINCE))
     for row in made.select("index", "id", "version", "problem", "document").toArrow().to_pylist():
         document = row.pop("document")
         found.setdefault(f"documents of {row['index'].split('-')[0]}", []).append(
@@ -130,7 +131,7 @@ def test_today_s_results_of_a_whole_log_byte_for_byte(stack: Addresses, spark: S
     topics.create(settings)
     fleet = GoldenFleet()
     inputs = {kind: settings.topic(kind) for kind in INPUTS}
-    sent = to_kafka(fleet, Target(topics.client_options(settings), inputs))
+    sent = to_kafka(fleet, Target(client_options(settings), inputs))
     assert sent.events > 80_000
     made = run.replay(spark, run.plan(settings, Asked(), None, SLICE), PARTITIONS)
     assert made["counts"]["scores"] > 60_000
