@@ -31,7 +31,8 @@ from rich.table import Table
 from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
-from app.kafka import log_extents, topics
+from app.kafka import topics
+from app.kafka.checkpoints import newest_batch
 from app.kafka.connection import admin_client, client_options
 from app.kafka.producer import Outbox
 from app.simulator import SimulatorSettings, simulate
@@ -217,7 +218,7 @@ class Middle:
 
 def committed(settings: Settings) -> int:
     """The number of extract's last batch."""
-    number = log_extents.newest(settings.checkpoint("extract") / "commits")
+    number = newest_batch(settings.checkpoint("extract") / "commits")
     return -1 if number is None else number
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from kafka import TopicPartition
 
 from app.core.settings import Settings
-from app.kafka import log_extents
+from app.kafka.checkpoints import Partition, consumed_offsets
 from app.kafka.connection import open_consumer
-from app.kafka.log_extents import Partition
 from replay.indexed import least_watermark_before
 
 
@@ -23,7 +22,7 @@ def ends_of(settings: Settings, kinds: Iterable[str]) -> dict[Partition, int]:
 
 def share_read(settings: Settings, job: str, kinds: Iterable[str]) -> float:
     """How much of its topics a job has done with: 1 for all of it."""
-    progress, ends = log_extents.progress_of(settings.checkpoint(job)), ends_of(settings, kinds)
+    progress, ends = consumed_offsets(settings.checkpoint(job)), ends_of(settings, kinds)
     if progress is None:
         return 0.0
     return sum(progress.offsets.get(key, 0) for key in ends) / max(1, sum(ends.values()))

@@ -15,9 +15,9 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
-from app.kafka import data_loss, log_extents
+from app.kafka import data_loss
+from app.kafka.checkpoints import Partition, committed_watermark, consumed_offsets
 from app.kafka.connection import unavailable
-from app.kafka.log_extents import Partition
 from app.versions import serving
 from replay.slices import down
 
@@ -53,7 +53,7 @@ class Indexed:
     def left(self) -> int:
         """How many records up to the next tick `index` has not committed."""
         wanted = self._ahead[1] if self._ahead is not None else self.ends()
-        read = log_extents.progress_of(self.settings.checkpoint("index"))
+        read = consumed_offsets(self.settings.checkpoint("index"))
         offsets = {} if read is None else read.offsets
         return sum(max(0, end - offsets.get(part, 0)) for part, end in wanted.items())
 
@@ -71,7 +71,7 @@ class Indexed:
 
 def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
     """The last tick up to which every job has written its results, and knows that it has; None before there is one."""
-    marks = [log_extents.watermark_of(path) for path in extract_checkpoints(settings)]
+    marks = [committed_watermark(path) for path in extract_checkpoints(settings)]
     marks.append(least_watermark(settings, consumer, "novelties", "correlate"))
     if settings.index.scores:
         marks.append(least_watermark(settings, consumer, "statistics", "detect"))
@@ -92,7 +92,7 @@ def extract_checkpoints(settings: Settings) -> list[Path]:
 
 def least_watermark(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
     """The last tick that a job has read of every shard and origin in a topic; None while one is missing."""
-    read = log_extents.progress_of(settings.checkpoint(job))
+    read = consumed_offsets(settings.checkpoint(job))
     return None if read is None else least_watermark_before(settings, consumer, kind, read.offsets)
 
 

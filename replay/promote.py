@@ -21,9 +21,9 @@ from typing import Any
 from app.core.file_lock import file_lock
 from app.core.report import Report, silent
 from app.core.settings import Settings
+from app.core.timestamps import iso_or
 from app.kafka import data_loss
 from app.kafka.connection import open_consumer
-from app.kafka.log_extents import moment
 from app.runtime import jobs
 from app.runtime import run as live
 from app.runtime.health import Health
@@ -164,7 +164,7 @@ def check_same(old: Settings, new: Settings) -> None:
 def check_reach(new: Settings) -> None:
     """Raise InputError or DeterminismViolation where the log no longer reaches back to where a version ended."""
     if start_position.kept_jobs(new):
-        data_loss.before_start(new, data_loss.checkpoints(new, jobs.NAMES))
+        data_loss.check_before_start(new, data_loss.checkpoints(new, jobs.NAMES))
     elif start_position.beginning(new) is None:
         folder = replays.end_of(new)
         replays.check_savepoint(new, folder)
@@ -196,11 +196,11 @@ def shown(what: Plan) -> dict[str, Any]:
         "dry_run": True,
         "already": what.new.version == what.old.version,
         "covers_from": what.covers_from,
-        "covers_from_time": moment(what.covers_from, "the beginning"),
+        "covers_from_time": iso_or(what.covers_from, "the beginning"),
         "reached": reached,
-        "reached_time": moment(reached, "no tick yet"),
+        "reached_time": iso_or(reached, "no tick yet"),
         "previous_reached": other,
-        "previous_reached_time": moment(other, "no tick yet"),
+        "previous_reached_time": iso_or(other, "no tick yet"),
         "previous_running": bool(locks.busy(what.old, names_of(what.old))),
     }
 
@@ -264,7 +264,7 @@ def made(new: Settings, previous: str | None, after: int | None, seconds: float,
         "version": new.version,
         "previous": previous,
         "after": after,
-        "after_time": None if after is None else moment(after, ""),
+        "after_time": None if after is None else iso_or(after, ""),
         "caught_up_seconds": seconds,
         "running": running,
         "already": False,
@@ -323,8 +323,8 @@ class Meeting:
             msg = f"the jobs of version {one} were stopped meanwhile, before all was indexed; nothing has changed: run it again"
             raise InputError(msg)
         msg = (
-            f"version {one} stopped at {moment(old, 'no watermark')}, version {other} may serve after "
-            f"{moment(self.what.least, 'the beginning')}: windows between would be missing; start `kappa run all --version "
+            f"version {one} stopped at {iso_or(old, 'no watermark')}, version {other} may serve after "
+            f"{iso_or(self.what.least, 'the beginning')}: windows between would be missing; start `kappa run all --version "
             f"{one}`, or replay from earlier"
         )
         raise InputError(msg)

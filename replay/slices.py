@@ -17,9 +17,11 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
-from app.kafka import data_loss, log_extents, topics
+from app.core.timestamps import iso_or
+from app.kafka import data_loss, topics
+from app.kafka.checkpoints import ConsumedOffsets, Partition
 from app.kafka.connection import open_consumer
-from app.kafka.log_extents import Extent, Partition, moment
+from app.kafka.offset_ranges import OffsetRange, find_gaps, find_gaps_since, first_timestamps, offset_ranges
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS, WindowingConfig
 
@@ -91,7 +93,7 @@ def partitions_of(settings: Settings) -> list[Partition]:
 def resolve(settings: Settings, windowing: WindowingConfig, asked: Asked) -> Slice:
     """The whole of a run. Raises InputError for offsets or times outside the log, and where no window can be closed."""
     with open_consumer(settings) as consumer:
-        extents = data_loss.extents(consumer, partitions_of(settings))
+        extents = offset_ranges(consumer, partitions_of(settings))
         check_partitions(settings, consumer, extents)
         begins = first_offsets(settings, windowing, consumer, asked, extents)
         ends = last_offsets(windowing, consumer, asked, extents)
@@ -101,8 +103,8 @@ def resolve(settings: Settings, windowing: WindowingConfig, asked: Asked) -> Sli
         until = min(until, down(windowing, asked.to_ms))
     if asked.from_ms is not None and until <= asked.from_ms:
         msg = (
-            f"no window after {moment(asked.from_ms, '')} can be closed: the records that are read close those up to "
-            f"{moment(until, '')}; wanted a later end, or an earlier beginning"
+            f"no window after {iso_or(asked.from_ms, '')} can be closed: the records that are read close those up to "
+            f"{iso_or(until, '')}; wanted a later end, or an earlier beginning"
         )
         raise InputError(msg)
     return Slice(asked.from_ms, until, begins, ends)
@@ -114,7 +116,7 @@ def down(windowing: WindowingConfig, at_ms: int) -> int:
     return at_ms // length * length
 
 
-def check_partitions(settings: Settings, consumer: KafkaConsumer, extents: Mapping[Partition, Extent]) -> None:
+def check_partitions(settings: Settings, consumer: KafkaConsumer, extents: Mapping[Partition, OffsetRange]) -> None:
     """Raise InputError for a topic that is not there or has other partitions than the settings say."""
     for kind in topics.INPUTS:
         topic = settings.topic(kind)
@@ -131,26 +133,28 @@ def first_offsets(
     windowing: WindowingConfig,
     consumer: KafkaConsumer,
     asked: Asked,
-    extents: Mapping[Partition, Extent],
+    extents: Mapping[Partition, OffsetRange],
 ) -> Offsets:
     """Where reading begins. Raises InputError where the log no longer reaches back so far."""
     if asked.from_offsets is not None:
         check_inside("--from-offsets", asked.from_offsets, extents)
         found = {key: asked.from_offsets.get(key, extent.begins) for key, extent in extents.items()}
-        missing = log_extents.gaps(log_extents.Progress(found), extents)
+        missing = find_gaps(ConsumedOffsets(found), extents)
     elif asked.from_ms is not None:
         wanted = asked.from_ms - windowing.skew_seconds * MILLIS
         found = at_time(consumer, extents, wanted)
-        missing = log_extents.gaps_since(wanted, extents)
+        missing = find_gaps_since(wanted, extents)
     else:
         return {key: extent.begins for key, extent in extents.items()}
     if missing:
-        raise InputError(data_loss.explain(missing, data_loss.savepoints(settings.home), windowing.skew_seconds))
+        raise InputError(
+            data_loss.describe_missing(missing, data_loss.savepoint_summaries(settings.home), windowing.skew_seconds)
+        )
     return found
 
 
 def last_offsets(
-    windowing: WindowingConfig, consumer: KafkaConsumer, asked: Asked, extents: Mapping[Partition, Extent]
+    windowing: WindowingConfig, consumer: KafkaConsumer, asked: Asked, extents: Mapping[Partition, OffsetRange]
 ) -> Offsets:
     """Where reading ends, exclusive."""
     if asked.to_offsets is not None:
@@ -161,7 +165,7 @@ def last_offsets(
     return at_time(consumer, extents, asked.to_ms + windowing.watermark_delay_seconds * MILLIS + 1)
 
 
-def check_inside(option: str, given: Mapping[Partition, int], extents: Mapping[Partition, Extent]) -> None:
+def check_inside(option: str, given: Mapping[Partition, int], extents: Mapping[Partition, OffsetRange]) -> None:
     """Raise InputError for partitions that are not read and offsets that the log never had."""
     for (topic, partition), offset in sorted(given.items()):
         extent = extents.get((topic, partition))
@@ -174,7 +178,7 @@ def check_inside(option: str, given: Mapping[Partition, int], extents: Mapping[P
             raise InputError(msg)
 
 
-def check_order(begins: Offsets, ends: Offsets, extents: Mapping[Partition, Extent]) -> None:
+def check_order(begins: Offsets, ends: Offsets, extents: Mapping[Partition, OffsetRange]) -> None:
     """Raise InputError where there is nothing to read."""
     for (topic, partition), begin in begins.items():
         if ends[topic, partition] < begin:
@@ -185,7 +189,7 @@ def check_order(begins: Offsets, ends: Offsets, extents: Mapping[Partition, Exte
         raise InputError(msg)
 
 
-def at_time(consumer: KafkaConsumer, extents: Mapping[Partition, Extent], at_ms: int) -> Offsets:
+def at_time(consumer: KafkaConsumer, extents: Mapping[Partition, OffsetRange], at_ms: int) -> Offsets:
     """The first offset of each partition whose record was appended at a time or later; its end where there is none."""
     asked = {TopicPartition(*key): max(0, at_ms) for key in extents}
     found = consumer.offsets_for_times(asked)
@@ -198,7 +202,7 @@ def closed_until(
     consumer: KafkaConsumer,
     begins: Offsets,
     ends: Offsets,
-    extents: Mapping[Partition, Extent],
+    extents: Mapping[Partition, OffsetRange],
 ) -> int:
     """The last window end that the watermark of what is read has passed, as it would have live."""
     silent = sorted(key for key, extent in extents.items() if max(begins[key], extent.begins) >= ends[key])
@@ -210,7 +214,7 @@ def closed_until(
         )
         raise InputError(msg)
     parts = [TopicPartition(*key) for key in sorted(ends)]
-    last = data_loss.first_times(consumer, parts, {part: ends[part.topic, part.partition] - 1 for part in parts})
+    last = first_timestamps(consumer, parts, {part: ends[part.topic, part.partition] - 1 for part in parts})
     missing = [part for part in parts if part not in last]
     if missing:
         msg = f"{missing[0].topic}/{missing[0].partition}: its last record cannot be read; try again"
@@ -221,7 +225,7 @@ def closed_until(
 def slices(settings: Settings, windowing: WindowingConfig, whole: Slice, records: int) -> list[Slice]:
     """The run in pieces of about so many records, each of which can be repeated on its own."""
     with open_consumer(settings) as consumer:
-        extents = {key: Extent(0, end) for key, end in whole.ends.items()}
+        extents = {key: OffsetRange(0, end) for key, end in whole.ends.items()}
         start = whole.after if whole.after is not None else earliest(windowing, consumer, whole)
         find = partial(at_time, consumer, extents)
         cuts = halved(windowing, find, whole, (start, whole.until), records)
@@ -237,7 +241,7 @@ def pieces(windowing: WindowingConfig, find: Find, whole: Slice, cuts: Sequence[
 def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) -> int:
     """A window end before all windows, about: the first append time that is read."""
     parts = [TopicPartition(*key) for key in sorted(whole.begins) if whole.begins[key] < whole.ends[key]]
-    first = data_loss.first_times(consumer, parts, {part: whole.begins[part.topic, part.partition] for part in parts})
+    first = first_timestamps(consumer, parts, {part: whole.begins[part.topic, part.partition] for part in parts})
     return down(windowing, min(first.values()) - windowing.lateness_seconds * MILLIS)
 
 

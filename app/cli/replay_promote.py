@@ -12,6 +12,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, err, print_json, print_line, report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
+from app.core.timestamps import iso_or
 
 if TYPE_CHECKING:
     from replay.promote import Plan, Step
@@ -63,7 +64,6 @@ def done(what: Plan, dry_run: bool, as_json: bool) -> None:
 @contextmanager
 def progress() -> Iterator[Callable[[Step], None]]:
     """A line on stderr where that is a terminal: the window that the candidate has reached, and how far behind it is."""
-    from app.kafka.log_extents import moment
 
     if not err.is_terminal:
         yield lambda step: None
@@ -73,8 +73,8 @@ def progress() -> Iterator[Callable[[Step], None]]:
         def watching(step: Step) -> None:
             lag = step.lag_seconds
             behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
-            goal = "" if step.agreed is None else f"; going over after {moment(step.agreed, '')}"
-            status.update(f"caught up to {moment(step.new, 'nothing yet')}{behind}{goal}")
+            goal = "" if step.agreed is None else f"; going over after {iso_or(step.agreed, '')}"
+            status.update(f"caught up to {iso_or(step.new, 'nothing yet')}{behind}{goal}")
 
         yield watching
 

@@ -29,6 +29,11 @@ def iso(at_ms: float) -> str:
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def iso_or(at_ms: float | None, unknown: str) -> str:
+    """A time to the second, in UTC; `unknown` for None."""
+    return unknown if at_ms is None else iso(at_ms)
+
+
 def iso_millis(at_ms: int) -> str:
     """A time to the millisecond, in UTC, as events carry it."""
     return f"{iso(at_ms)[:-1]}.{at_ms % 1000:03d}Z"

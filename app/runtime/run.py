@@ -157,7 +157,7 @@ def started_jobs(
 ) -> Iterator[Runner]:
     """As `running`, by who holds the locks of the jobs."""
     checkpoints = data_loss.checkpoints(settings, names, instance, instances)
-    lossy = data_loss.before_start(settings, checkpoints, accept=accept_gap, report=report)
+    lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare(settings, names, instances)
     stopping = threading.Event()
 

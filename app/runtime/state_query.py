@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 
 from app.core.settings import Settings
 from app.core.timestamps import iso_millis
-from app.kafka.log_extents import newest
+from app.kafka.checkpoints import newest_batch
 from models.core import series as names
 from models.core.store import read_part
 from models.detection.detector import Parameters, ShardDetector
@@ -192,7 +192,7 @@ def read(spark: SparkSession, settings: Settings, choose: Any) -> Sequence[Any]:
 
 def committed(settings: Settings, checkpoint: Path) -> int:
     """The last batch whose state is complete. Raises InputError if there is none."""
-    batch = newest(checkpoint / "commits")
+    batch = newest_batch(checkpoint / "commits")
     if batch is None:
         ran = (checkpoint / "metadata").exists()
         what = "detect has not ended a batch yet; wait for it" if ran else "detect has never run; `kappa run detect`"

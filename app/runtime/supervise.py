@@ -137,7 +137,7 @@ def run_version(
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
-    with data_loss.explained(settings, checkpoints), started as runner, ExitStack() as beside:
+    with data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         around.begin()
         if "detect" in names:
             around.ask = state_server.from_session(session(settings), settings)

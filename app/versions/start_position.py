@@ -17,8 +17,9 @@ from pathlib import Path
 
 from app.core.atomic_files import keep_json
 from app.core.settings import Settings
-from app.kafka import data_loss, topics
+from app.kafka import topics
 from app.kafka.connection import open_consumer
+from app.kafka.offset_ranges import offset_ranges
 from app.versions.serving import read_object
 from pipelines.errors import InputError
 
@@ -70,7 +71,7 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
     first = first_of(settings, int(manifest["tick"]))
     with open_consumer(settings) as consumer:
         own = [(settings.topic(kind), p) for kind in topics.OUTPUTS for p in range(settings.topics.partitions)]
-        ends = {key: extent.ends for key, extent in data_loss.extents(consumer, own).items()}
+        ends = {key: extent.ends for key, extent in offset_ranges(consumer, own).items()}
     offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted((first | ends).items()):
         offsets.setdefault(topic, {})[str(partition)] = offset
@@ -93,7 +94,7 @@ def first_of(settings: Settings, watermark: int) -> dict[tuple[str, int], int]:
     from replay.slices import Asked, first_offsets, partitions_of
 
     with open_consumer(settings) as consumer:
-        extents = data_loss.extents(consumer, partitions_of(settings))
+        extents = offset_ranges(consumer, partitions_of(settings))
         return first_offsets(settings, settings.windowing, consumer, Asked(from_ms=watermark), extents)
 
 

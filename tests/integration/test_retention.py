@@ -16,11 +16,13 @@ from pyspark.sql import SparkSession
 
 from app.core.report import Report
 from app.core.settings import PROJECT, Settings
+from app.core.timestamps import iso_or
 from app.embedded.stack_state import Addresses
 from app.kafka import data_loss, topics
+from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import admin_client, client_options, kafka_connection, open_consumer
 from app.kafka.heartbeats import heartbeat
-from app.kafka.log_extents import Extent, Gap, moment, progress_of
+from app.kafka.offset_ranges import OffsetGap, OffsetRange, find_gaps, find_gaps_since, offset_ranges
 from app.runtime import jobs
 from app.runtime.run import prepare, running
 from app.search.connection import elasticsearch_connection
@@ -64,7 +66,7 @@ def write(
         for i in range(each):
             now = START + window * WINDOW + 5000 + i
             point = {
-                "@timestamp": f"{moment(now, '')[:-1]}.{now % 1000:03d}Z",
+                "@timestamp": f"{iso_or(now, '')[:-1]}.{now % 1000:03d}Z",
                 "host.name": "web-1",
                 "metric.name": "load",
             }
@@ -123,7 +125,7 @@ def run_to_end(spark: SparkSession, settings: Settings, *names: str) -> None:
 
 
 def read_so_far(settings: Settings, job: str) -> dict[tuple[str, int], int]:
-    found = progress_of(settings.checkpoint(job))
+    found = consumed_offsets(settings.checkpoint(job))
     assert found is not None
     return dict(found.offsets)
 
@@ -132,37 +134,37 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     spark: SparkSession, settings: Settings, producer: KafkaProducer
 ) -> None:
     checkpoints = data_loss.checkpoints(settings, ["extract", "detect"])
-    assert data_loss.before_start(settings, checkpoints) == set(), "a version that has not begun has no gap"
+    assert data_loss.check_before_start(settings, checkpoints) == set(), "a version that has not begun has no gap"
     prepare(settings, ("extract", "detect"))
     write(settings, producer, 0, 20)
     run_to_end(spark, settings, "extract", "detect")
     where = (settings.topic("telemetry"), 0)
     assert read_so_far(settings, "extract")[where] == 20
-    assert data_loss.before_start(settings, checkpoints, accept=True) == set()
+    assert data_loss.check_before_start(settings, checkpoints, accept=True) == set()
     assert letters(settings) == []
 
     write(settings, producer, 20, 40)
     delete(settings, "telemetry", 0, 45)
     with pytest.raises(DeterminismViolation) as before:
-        data_loss.before_start(settings, checkpoints)
+        data_loss.check_before_start(settings, checkpoints)
     sentence = str(before.value)
     for word in ("extract: ", f"{where[0]}/0 begins at offset 45", "offsets 20 to 44", "--accept-gap"):
         assert word in sentence
     # Between the watermark, which is the lateness behind the last record read, and the first one left.
-    assert moment(START + 19 * WINDOW + 5000 - 15_000, "") in sentence
-    assert moment(START + 45 * WINDOW + 5000, "") in sentence
+    assert iso_or(START + 19 * WINDOW + 5000 - 15_000, "") in sentence
+    assert iso_or(START + 45 * WINDOW + 5000, "") in sentence
     assert "\n" not in sentence
 
     # Without looking first, the job fails, and the reason is the same sentence.
-    with pytest.raises(DeterminismViolation) as after, data_loss.explained(settings, checkpoints):
+    with pytest.raises(DeterminismViolation) as after, data_loss.describing_data_loss(settings, checkpoints):
         run_to_end(spark, settings, "extract")
     assert str(after.value) == sentence
     assert after.value.__cause__ is not None
     assert letters(settings) == []
 
     said: list[str] = []
-    assert data_loss.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
-    assert data_loss.before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
+    assert data_loss.check_before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
+    assert data_loss.check_before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
     assert len(said) == 1
     go_on(settings, until=57, report=said.append)
     assert windows_of(settings, "statistics") >= {*range(20), *range(45, 58)}
@@ -170,7 +172,7 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     assert {*range(45, 58)} <= windows_of(settings, "scores")
     assert len(said) == 1
 
-    assert data_loss.before_start(settings, checkpoints) == set(), "the job is past the gap"
+    assert data_loss.check_before_start(settings, checkpoints) == set(), "the job is past the gap"
     [(value, headers)] = letters(settings)
     assert value == b""
     assert headers["kappa.reason"].startswith(
@@ -195,9 +197,9 @@ def assert_written_once_through_a_crash(settings: Settings, where: tuple[str, in
     place = crash(settings, reason)
     note.write_text(json.dumps({f"{where[0]}/0": {"last": -1, "next": 44, **place}}))
     with open_consumer(settings) as consumer:
-        data_loss.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 44), said.append)
+        data_loss.GapRecorder(settings, "extract", consumer).record(OffsetGap(*where, 20, 44), said.append)
         assert len(letters(settings)) == 1
-        data_loss.Ledger(settings, "extract", consumer).write(Gap(*where, 20, 50), said.append)
+        data_loss.GapRecorder(settings, "extract", consumer).record(OffsetGap(*where, 20, 50), said.append)
     assert [found["kappa.offset"] for _, found in letters(settings)] == ["20", "45"], (
         "only what is new of a gap that grew"
     )
@@ -262,9 +264,9 @@ def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[st
     assert found is not None
     assert "has 2 partitions, the version began with 1" in str(found)
     with pytest.raises(DeterminismViolation) as start:
-        data_loss.before_start(settings, checkpoints)
+        data_loss.check_before_start(settings, checkpoints)
     assert str(start.value) == str(found)
-    data_loss.before_start(settings, {"detect": checkpoints["detect"]})  # which reads none of it
+    data_loss.check_before_start(settings, {"detect": checkpoints["detect"]})  # which reads none of it
 
 
 def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
@@ -274,7 +276,7 @@ def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str,
     own = {"detect": checkpoints["detect"]}
     for _ in range(2):
         with pytest.raises(DeterminismViolation) as error:
-            data_loss.before_start(settings, own, accept=True)
+            data_loss.check_before_start(settings, own, accept=True)
         assert "ends at offset 0" in str(error.value)
         assert "made anew" in str(error.value)
         client = admin_client(settings)
@@ -301,7 +303,7 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
     deadline.start()
     with (
         pytest.raises(DeterminismViolation) as error,
-        data_loss.explained(settings, checkpoints),
+        data_loss.describing_data_loss(settings, checkpoints),
         running(settings, ["extract"], on_progress=behind) as (runner, _),
     ):
         runner.wait(stopping, poll_seconds=0.1)
@@ -325,19 +327,28 @@ def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
     assert "Traceback" in str(error.value.__cause__)
 
 
-def test_a_replay_learns_what_the_log_no_longer_has(settings: Settings, producer: KafkaProducer) -> None:
+def test_offset_gaps_of_a_log_with_deleted_records(settings: Settings, producer: KafkaProducer) -> None:
     topics.create(settings)
     write(settings, producer, 0, 30)
     topic = settings.topic("telemetry")
+    parts = [(topic, 0), (topic, 1), (settings.topic("logs"), 0)]
     delete(settings, "telemetry", 0, 10)
     at = START + 10 * WINDOW + 5000
-    assert data_loss.reach(settings, {(topic, 0): 4, (topic, 1): 0}) == [Gap(topic, 0, 4, 9, None, at)]
-    assert data_loss.reach(settings, {(topic, 0): 10, (topic, 1): 0}) == []
-    parts = [(topic, 0), (topic, 1), (settings.topic("logs"), 0)]
-    assert data_loss.reach_time(settings, parts, at) == []
-    assert data_loss.reach_time(settings, parts, at - 1) == [Gap(topic, 0, None, 9, at - 1, at)]
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, parts)
+    assert find_gaps(ConsumedOffsets({parts[0]: 4, parts[1]: 0}), held) == [OffsetGap(topic, 0, 4, 9, None, at)]
+    assert find_gaps(ConsumedOffsets({parts[0]: 10, parts[1]: 0}), held) == []
+    assert find_gaps_since(at, held) == []
+    assert find_gaps_since(at - 1, held) == [OffsetGap(topic, 0, None, 9, at - 1, at)]
+
+
+def test_a_partition_without_records_and_one_that_does_not_exist(settings: Settings, producer: KafkaProducer) -> None:
+    topics.create(settings)
+    write(settings, producer, 0, 30)
+    topic = settings.topic("telemetry")
     delete(settings, "telemetry", 1, 30)
     with open_consumer(settings) as consumer:
-        held = data_loss.extents(consumer, [(topic, 1), (topic, 7), ("no-such-topic", 0)])
-    assert held == {(topic, 1): Extent(30, 30)}
-    assert "nothing is left" in data_loss.explain(data_loss.reach(settings, {(topic, 1): 0}), [])
+        held = offset_ranges(consumer, [(topic, 1), (topic, 7), ("no-such-topic", 0)])
+    assert held == {(topic, 1): OffsetRange(30, 30)}
+    gaps = find_gaps(ConsumedOffsets({(topic, 1): 0}), held)
+    assert "nothing is left" in data_loss.describe_missing(gaps, [])

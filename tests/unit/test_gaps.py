@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.settings import Settings
-from app.kafka import data_loss, log_extents
-from app.kafka.data_loss import Savepoint, explain, headers_of
-from app.kafka.log_extents import Extent, Gap, MadeAnew, Progress
+from app.kafka import data_loss
+from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
+from app.kafka.data_loss import SavepointSummary, describe_missing, headers_of
+from app.kafka.offset_ranges import (
+    OffsetGap,
+    OffsetRange,
+    RecreatedPartition,
+    describe_gaps,
+    find_gaps,
+    find_gaps_since,
+    find_recreated,
+)
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError
 
@@ -43,9 +52,9 @@ def test_a_job_goes_on_where_its_last_batch_that_is_done_ended(tmp_path: Path) -
         10: ['{"telemetry":{"0":100}}', '{"telemetry":{"1":101}}', '{"logs":{"0":7}}'],
         11: ['{"telemetry":{"0":110}}', '{"telemetry":{"1":111}}', '{"logs":{"0":8}}'],
     }
-    planned = log_extents.progress_of(checkpoint(tmp_path / "planned", lines, [9, 10]))
-    whole = log_extents.progress_of(checkpoint(tmp_path / "whole", lines, [9, 10, 11]))
-    none_yet = log_extents.progress_of(checkpoint(tmp_path / "none", lines, [9]))
+    planned = consumed_offsets(checkpoint(tmp_path / "planned", lines, [9, 10]))
+    whole = consumed_offsets(checkpoint(tmp_path / "whole", lines, [9, 10, 11]))
+    none_yet = consumed_offsets(checkpoint(tmp_path / "none", lines, [9]))
     assert planned is not None and whole is not None and none_yet is not None
     assert planned.offsets == {("telemetry", 0): 100, ("telemetry", 1): 101, ("logs", 0): 7}
     assert whole.offsets == {("telemetry", 0): 110, ("telemetry", 1): 111, ("logs", 0): 8}
@@ -55,10 +64,10 @@ def test_a_job_goes_on_where_its_last_batch_that_is_done_ended(tmp_path: Path) -
 
 def test_a_job_that_never_ended_a_batch_begins_where_its_sources_did(tmp_path: Path) -> None:
     begun = checkpoint(tmp_path / "begun", {0: ['{"novelties":{"0":50,"1":60}}']}, [], ['{"novelties":{"0":5,"1":0}}'])
-    assert log_extents.progress_of(begun) == Progress({("novelties", 0): 5, ("novelties", 1): 0})
-    assert log_extents.progress_of(tmp_path / "never") is None
-    first = log_extents.progress_of(checkpoint(tmp_path / "first", {0: ['{"novelties":{"0":50}}']}, [0]))
-    assert first == Progress({("novelties", 0): 50}, NOON), "the time of the batch, without a watermark"
+    assert consumed_offsets(begun) == ConsumedOffsets({("novelties", 0): 5, ("novelties", 1): 0})
+    assert consumed_offsets(tmp_path / "never") is None
+    first = consumed_offsets(checkpoint(tmp_path / "first", {0: ['{"novelties":{"0":50}}']}, [0]))
+    assert first == ConsumedOffsets({("novelties", 0): 50}, NOON), "the time of the batch, without a watermark"
 
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "", "v1\nno json\n-"])
@@ -66,7 +75,7 @@ def test_a_checkpoint_that_cannot_be_read_is_one_line_that_names_it(tmp_path: Pa
     folder = checkpoint(tmp_path / "own", {3: []}, [3])
     (folder / "offsets" / "3").write_text(text)
     with pytest.raises(InputError) as error:
-        log_extents.progress_of(folder)
+        consumed_offsets(folder)
     assert str(folder) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -78,9 +87,9 @@ def test_a_checkpoint_that_cannot_be_read_is_one_line_that_names_it(tmp_path: Pa
 def test_a_gap_is_every_offset_that_is_neither_read_nor_there(
     read: dict[int, int], held: dict[int, tuple[int, int]]
 ) -> None:
-    progress = Progress({("t", part): offset for part, offset in read.items()})
-    extents = {("t", part): Extent(begins, begins + more) for part, (begins, more) in held.items()}
-    found = log_extents.gaps(progress, extents)
+    progress = ConsumedOffsets({("t", part): offset for part, offset in read.items()})
+    extents = {("t", part): OffsetRange(begins, begins + more) for part, (begins, more) in held.items()}
+    found = find_gaps(progress, extents)
     lost = {(gap.partition, at) for gap in found for at in range(gap.first or 0, gap.last + 1)}
     deleted = {(part, at) for (_, part), extent in extents.items() for at in range(extent.begins)}
     assert lost == {(part, at) for part, at in deleted if part in read and at >= read[part]}
@@ -89,37 +98,37 @@ def test_a_gap_is_every_offset_that_is_neither_read_nor_there(
 
 @given(first=st.integers(0, 30), more=st.integers(0, 30), known=st.integers(-1, 70))
 def test_what_comes_after_known_offsets_of_a_gap_is_the_rest_of_it(first: int, more: int, known: int) -> None:
-    rest = Gap("t", 0, first, first + more).after(known)
+    rest = OffsetGap("t", 0, first, first + more).after(known)
     left = set(range(rest.first or 0, rest.last + 1)) if rest is not None else set()
     assert left == {at for at in range(first, first + more + 1) if at > known}
 
 
 def test_a_topic_that_ends_before_what_was_read_was_made_anew() -> None:
-    progress = Progress({("t", 0): 10, ("t", 1): 10, ("t", 2): 10, ("t", 3): 0})
-    extents = {("t", 0): Extent(0, 9), ("t", 1): Extent(0, 10)}
-    assert log_extents.made_anew(progress, extents) == [MadeAnew("t", 0, 10, 9), MadeAnew("t", 2, 10, 0)]
+    progress = ConsumedOffsets({("t", 0): 10, ("t", 1): 10, ("t", 2): 10, ("t", 3): 0})
+    extents = {("t", 0): OffsetRange(0, 9), ("t", 1): OffsetRange(0, 10)}
+    assert find_recreated(progress, extents) == [RecreatedPartition("t", 0, 10, 9), RecreatedPartition("t", 2, 10, 0)]
 
 
 def test_a_time_is_reached_where_nothing_was_deleted_or_an_older_record_is_left() -> None:
     extents = {
-        ("t", 0): Extent(0, 9),
-        ("t", 1): Extent(5, 9, NOON - 1),
-        ("t", 2): Extent(5, 9, NOON + 1),
-        ("t", 3): Extent(5, 5),
+        ("t", 0): OffsetRange(0, 9),
+        ("t", 1): OffsetRange(5, 9, NOON - 1),
+        ("t", 2): OffsetRange(5, 9, NOON + 1),
+        ("t", 3): OffsetRange(5, 5),
     }
-    assert log_extents.gaps_since(NOON, extents) == [
-        Gap("t", 2, None, 4, NOON, NOON + 1),
-        Gap("t", 3, None, 4, NOON, None),
+    assert find_gaps_since(NOON, extents) == [
+        OffsetGap("t", 2, None, 4, NOON, NOON + 1),
+        OffsetGap("t", 3, None, 4, NOON, None),
     ]
 
 
 # --- sentences
 
-LOST = Gap("telemetry", 1, 300, 1199, NOON, NOON + HOUR)
+LOST = OffsetGap("telemetry", 1, 300, 1199, NOON, NOON + HOUR)
 
 
 def test_a_gap_says_where_what_when_and_what_to_do_in_one_sentence() -> None:
-    said = log_extents.say_gaps("extract-0-of-2", "live", [LOST, LOST])
+    said = describe_gaps("extract-0-of-2", "live", [LOST, LOST])
     for word in (
         "extract-0-of-2",
         "telemetry/1",
@@ -146,7 +155,7 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
         b"2026-01-05T12:00:00Z to 2026-01-05T13:00:00Z",
         "kappa.stage": b"extract",
     }
-    empty = Gap("logs", 0, 3, 5)
+    empty = OffsetGap("logs", 0, 3, 5)
     assert empty.reason.endswith("about the beginning to now")
     assert int(dict(headers_of("index", empty))["kappa.timestamp"]) > NOON
 
@@ -174,13 +183,13 @@ def test_added_partitions_say_how_to_go_on_with_them() -> None:
 def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -> None:
     topics = frozenset({"telemetry", "logs"})
     points = [
-        Savepoint("early", NOON + HOUR + 59_000, topics),
-        Savepoint("of-others", NOON + HOUR + 61_000, frozenset({"other-telemetry"})),
-        Savepoint("right", NOON + HOUR + 62_000, topics),
-        Savepoint("later", NOON + 2 * HOUR, topics),
+        SavepointSummary("early", NOON + HOUR + 59_000, topics),
+        SavepointSummary("of-others", NOON + HOUR + 61_000, frozenset({"other-telemetry"})),
+        SavepointSummary("right", NOON + HOUR + 62_000, topics),
+        SavepointSummary("later", NOON + 2 * HOUR, topics),
     ]
-    other = Gap("logs", 0, None, 41, NOON, NOON + HOUR // 2)
-    said = explain([LOST, other], points, skew_seconds=60)
+    other = OffsetGap("logs", 0, None, 41, NOON, NOON + HOUR // 2)
+    said = describe_missing([LOST, other], points, skew_seconds=60)
     for word in (
         "telemetry/1 begins at offset 1200",
         "wanted offset 300",
@@ -189,10 +198,10 @@ def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -
     ):
         assert word in said
     assert "900" not in said or "300 to 1199" in said
-    assert "wanted 2026-01-05T12:00:00Z" in explain([other], [])
-    assert explain([other], []).endswith("there is no savepoint")
-    assert explain([LOST], points[:2]).endswith("no savepoint would do")
-    empty = explain([Gap("logs", 0, 3, 5)], points)
+    assert "wanted 2026-01-05T12:00:00Z" in describe_missing([other], [])
+    assert describe_missing([other], []).endswith("there is no savepoint")
+    assert describe_missing([LOST], points[:2]).endswith("no savepoint would do")
+    empty = describe_missing([OffsetGap("logs", 0, 3, 5)], points)
     assert "nothing is left" in empty and empty.endswith("no savepoint would do")
     assert "\n" not in said
 
@@ -206,9 +215,12 @@ def test_savepoints_are_read_from_their_manifests_oldest_first(tmp_path: Path) -
     }.items():
         (tmp_path / "savepoints" / name).mkdir(parents=True)
         (tmp_path / "savepoints" / name / "manifest.json").write_text(text)
-    found = data_loss.savepoints(tmp_path)
-    assert found == [Savepoint("b", 2000, frozenset({"x-telemetry", "x-logs"})), Savepoint("a", 3000, frozenset())]
-    assert data_loss.savepoints(tmp_path / "none") == []
+    found = data_loss.savepoint_summaries(tmp_path)
+    assert found == [
+        SavepointSummary("b", 2000, frozenset({"x-telemetry", "x-logs"})),
+        SavepointSummary("a", 3000, frozenset()),
+    ]
+    assert data_loss.savepoint_summaries(tmp_path / "none") == []
 
 
 # --- what a task raised
