@@ -278,7 +278,7 @@ def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str,
         with pytest.raises(DeterminismViolation) as error:
             data_loss.check_before_start(settings, own, accept=True)
         assert "ends at offset 0" in str(error.value)
-        assert "made anew" in str(error.value)
+        assert "created again" in str(error.value)
         client = admin_client(settings)
         topics.create(settings.model_copy(update={"topics": settings.topics.model_copy(update={"logs_partitions": 2})}))
         client.close()
