@@ -113,14 +113,14 @@ def demo_settings(settings: Settings) -> Settings:
             "kafka": KafkaSettings(),
             "elasticsearch": ElasticsearchSettings(),
             "spark": settings.spark.model_copy(update={"max_records_per_batch": 150_000}),
-            # So that pages have curves of what happens while people look; of all the history they would be nine times as many.
+            # So that pages have curves of what happens while people watch; of all the history there would be nine times as many documents.
             "index": settings.index.model_copy(update={"scores": True, "scores_since": datetime.now(UTC) - CURVES}),
         }
     )
 
 
 def run_demo(
-    settings: Settings, minutes: float, seed: int, stopping: threading.Event, quiet: bool, console: Console
+    settings: Settings, minutes: float, seed: int, stopping: threading.Event, json_only: bool, console: Console
 ) -> dict[str, Any]:
     """Start everything, run it for about `minutes`, and return the object of `--json`. Leaves nothing running."""
     deadline = time.monotonic() + 60 * minutes
@@ -156,7 +156,7 @@ def run_demo(
             table = judge(simulation.truth, simulation.fleet.hosts, results.episode_events, results.incidents, delay)
             documents = count_documents(own)
             result = as_json(table, results, simulation, load, runner, health, documents)
-    if not quiet:
+    if not json_only:
         show(console, table, result)
     return result
 

@@ -248,8 +248,8 @@ def summary(made: Mapping[str, Any]) -> str:
     rate = counts["events"] / made["seconds"] if made["seconds"] else 0
     return (
         f"version {made['version']}: {counts['events']:,} events in {made['seconds']:.1f} s ({rate:,.0f}/s), "
-        f"{counts['scores']:,} scores, {counts['novelties']:,} novelty statements, {counts['incidents']:,} incident "
-        f"statements, windows up to {iso(made['whole']['until'])}{same}"
+        f"{counts['scores']:,} scores, {counts['novelties']:,} episode events, {counts['incidents']:,} incident "
+        f"events, windows up to {iso(made['whole']['until'])}{same}"
     )
 
 

@@ -78,7 +78,7 @@ def show(found: Mapping[str, Any]) -> None:
     if first:
         view = Table(title="first differences", title_justify="left")
         for column in ("", "window", "series or hosts", "left", "right"):
-            # A name or a time that is cut short tells nothing apart.
+            # A name or a time that is cut short distinguishes nothing.
             view.add_column(column, overflow="fold", no_wrap=column == "window")
         for row in first:
             view.add_row(*row)
@@ -139,5 +139,5 @@ def short(record: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """A number, `-` for none. Different numbers look different: differences may be small."""
+    """A number with ten digits, so that small differences show; `-` for none."""
     return "-" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -14,7 +14,8 @@ from app.versions import serving
 from pipelines.errors import InputError
 
 savepoint_app = typer.Typer(
-    help="Savepoints: the state of all series after a window, to start, go back to, or look at.", no_args_is_help=True
+    help="Savepoints: the state of all series after a window, to start from, go back to, or inspect.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'; at most 64.")]

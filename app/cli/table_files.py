@@ -1,7 +1,7 @@
 """Tables of numbers from CSV and Parquet files: which columns are metrics, when each row was, and several files in order of time.
 
 A value is a number, or missing: blank, `NaN`, `null`, `NA`, `None`; infinite ones are missing too. A time is ISO 8601
-(without a zone it is UTC) or epoch seconds, milliseconds, microseconds or nanoseconds, told apart by their size.
+(without a zone it is UTC) or epoch seconds, milliseconds, microseconds or nanoseconds, distinguished by their size.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def watch(
 def show(
     settings: Settings, stopping: threading.Event, days: float, *, follow: bool, as_json: bool, lines: bool
 ) -> None:
-    """Watch until told to stop, or until nobody reads any more."""
+    """Watch until stopped, or until nobody reads stdout any more."""
     from app.cli.watch_incidents import watch_until_stopped
 
     try:

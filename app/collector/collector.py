@@ -159,8 +159,8 @@ def collect(
     """Send this machine's metrics every `interval` seconds, and new lines of `files` (glob patterns), until `stop`.
 
     `options` are kafka-python's, `topics` the names of `telemetry` and `logs`. While Kafka is away at most 10,000
-    records wait in memory; lines then stay in their files and readings are left out. `on_event` is told kind
-    and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at the start, SettingsError
+    records wait in memory; lines then stay in their files and readings are left out. `on_event` is called with
+    kind and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at the start, SettingsError
     for an interval that is no length of time.
     """
     if not interval > 0:

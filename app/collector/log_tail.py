@@ -1,4 +1,4 @@
-"""Following log files: rotation, truncation, half-written lines; and what a line says of its own time and level."""
+"""Follows log files through rotation, truncation and half-written lines, and reads a line's time, service and level."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from app.core.timestamps import iso_millis
+from pipelines.inputs.syslog import RFC5424
 
 LONGEST_LINE = 64 * 1024
 CHUNK = 256 * 1024
@@ -28,9 +29,7 @@ _LEVEL = re.compile(
     rf"\b(?P<a>{_WORDS})\b|\[(?P<b>(?i:{_WORDS}))\]|\blevel[=:]\s*\"?(?P<c>(?i:{_WORDS}))\b|\b(?P<d>(?i:{_WORDS})):"
 )
 _ISO_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-_RFC5424 = re.compile(
-    rf"<(?P<pri>\d{{1,3}})>1 (?P<time>{_ISO_TIME}|-) \S+ (?P<app>\S+) \S+ \S+ (?:-|(?:\[.*?\])+) ?(?P<rest>.*)", re.S
-)
+_RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
 _RFC3164 = re.compile(
     r"(?:<(?P<pri>\d{1,3})>)?(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ "
     r"(?P<app>[^\s:\[]+)(?:\[\d+\])?: ?(?P<rest>.*)",
@@ -52,12 +51,12 @@ class _File:
 
 @dataclass
 class Tail:
-    """Follows all files that the glob patterns match; every `read` looks for new, renamed and shortened ones.
+    """Follows all files that the glob patterns match; every `read` finds new, renamed and truncated ones.
 
     What exists at the first `read` is followed from its end unless `from_start`; what comes later from its beginning. A
     file is known by its inode: after a rotation by renaming the rest of the old file is read first, and a file that
     became shorter is read from its beginning. Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are
-    left out. `unreadable` says which files could not be opened and why.
+    left out. `unreadable` has the files that could not be opened, and why.
     """
 
     patterns: Sequence[str]
@@ -68,7 +67,7 @@ class Tail:
 
     def read(self, most: int = 5_000) -> list[tuple[str, str]]:
         """Up to about `most` new complete lines as (path, text), in order for each file; the rest waits in the file."""
-        present = self._look()
+        present = self._matching()
         out: list[tuple[str, str]] = []
         for key, file in list(self._open.items()):
             if len(out) >= most:
@@ -86,18 +85,18 @@ class Tail:
             file.handle.close()
         self._open.clear()
 
-    def _look(self) -> set[tuple[int, int]]:
-        """Open what is new; answer the identities of all files that the patterns match now."""
+    def _matching(self) -> set[tuple[int, int]]:
+        """Open new files; returns the identities of all files that match the patterns now."""
         present = set()
         for pattern in self.patterns:
             for path in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - patterns may be absolute
-                key = self._meet(path)
+                key = self._opened(path)
                 if key is not None:
                     present.add(key)
         self._begun = True
         return present
 
-    def _meet(self, path: str) -> tuple[int, int] | None:
+    def _opened(self, path: str) -> tuple[int, int] | None:
         try:
             status = Path(path).stat()
             key = (status.st_dev, status.st_ino)
@@ -132,7 +131,7 @@ class Tail:
 def _split(file: _File, chunk: bytes, out: list[tuple[str, str]]) -> None:
     *lines, rest = (file.partial + chunk).split(b"\n")
     for line in lines:
-        if file.overlong:  # the end of a line whose beginning was given already
+        if file.overlong:  # the end of a line whose beginning was returned already
             file.overlong = False
             continue
         _give(file.path, line, out)
@@ -160,8 +159,7 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
     time is `now`, the service the file's name, the level what a word in the line says, else info. Times without a zone
     are in `zone`, the machine's own where it is None.
     """
-    header = _RFC5424.match(line) or _RFC3164.match(line) or _ISO_SYSLOG.match(line) or _ISO_LINE.match(line)
-    parts = header.groupdict() if header else {}
+    parts = _header(line)
     message = parts.get("rest") or line
     at = _moment(parts["time"], now, zone) if parts else None
     app = parts.get("app")
@@ -172,6 +170,16 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
         "log.level": SYSLOG_LEVELS[int(parts["pri"]) % 8] if parts.get("pri") else level_of(message),
         "message": message,
     }
+
+
+def _header(line: str) -> dict[str, str]:
+    """The parts of a line with a header, without those that are missing: `pri`, `time`, `app`, and `rest`, the message after it."""
+    syslog = _RFC5424.match(line)
+    if syslog:
+        priority, time, _, app, message = syslog.groups()
+        return {"pri": priority, "time": time, "app": app, "rest": (message or "").removeprefix("\ufeff")}
+    header = _RFC3164.match(line) or _ISO_SYSLOG.match(line) or _ISO_LINE.match(line)
+    return {name: text for name, text in header.groupdict().items() if text is not None} if header else {}
 
 
 def level_of(message: str) -> str:

@@ -97,8 +97,8 @@ class TopicSettings(Group):
 class SparkSettings(Group):
     """How jobs are run. `shuffle_partitions` is fixed for the life of a checkpoint.
 
-    `max_records_per_batch` bounds what `extract` reads at once; the others, whose records weigh more, read a quarter, and half a
-    million at most.
+    `max_records_per_batch` bounds the batches of `extract`. The other jobs, whose records cost more, read a quarter of it, and
+    half a million at most.
     """
 
     master: str = "local[*]"
@@ -117,7 +117,7 @@ class IndexSettings(Group):
 
 
 class ControlSettings(Group):
-    """What people say beforehand of alarms and learning."""
+    """Rules about alarms and learning."""
 
     rules: tuple[Rule, ...] = ()
 
@@ -131,7 +131,7 @@ class HealthSettings(Group):
 
 
 class DashboardSettings(Group):
-    """What the pages link to and look at. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
+    """Kibana's address for links, and the jobs whose health the pages show. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
 
     kibana_url: str | None = None
     jobs: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class Settings(BaseSettings):
 
     @property
     def detector(self) -> Controlled:
-        """The models' parameters, with the window that the law says, and the rules."""
+        """The models' parameters, with the window length of `windowing`, and the rules."""
         own = dataclasses.asdict(self.detection) | {"window_seconds": float(self.windowing.window_seconds)}
         return Controlled(**own, rules=self.control.rules)
 
@@ -214,7 +214,25 @@ class _FileInUse:
 
 
 def load(config: Path | None = None, **overrides: Any) -> Settings:
-    """Read the settings. Raises SettingsError, one line, for a missing file, an unknown key or a bad value."""
+    """Read the settings: arguments over environment over file over defaults.
+
+    Parameters
+    ----------
+    config
+        A TOML file; None for `kappa.toml` in the working directory, if there is one.
+    **overrides
+        Settings by name, over all others.
+
+    Returns
+    -------
+    Settings
+        Frozen, and checked.
+
+    Raises
+    ------
+    SettingsError
+        A missing file, an unknown key or a bad value, in one line.
+    """
     if config is not None and not config.is_file():
         msg = f"settings: no file {config}; wanted a TOML file; check --config"
         raise SettingsError(msg)
@@ -232,12 +250,12 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
 
 
 def problems(error: ValidationError) -> list[str]:
-    """Everything that is wrong, a sentence each."""
+    """A sentence for each invalid setting."""
     return [_sentence(one) for one in error.errors()]
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings, if a challenger that they name can be used. Looked at only where there is one: it loads libraries."""
+    """The settings, if the challenger that they name can be used. Checked only where there is one: it loads libraries."""
     if settings.detection.challenger:
         from models.challengers.classes import check
 
@@ -255,7 +273,7 @@ def _first(error: ValidationError) -> str:
 
 
 def nearest(where: str) -> str:
-    """What may have been meant by a setting that there is not, and where all are listed."""
+    """The most similar setting for an unknown one, else where all are listed."""
     known = {key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))}
     likely = difflib.get_close_matches(where, known, 1, cutoff=0.7)
     return f", did you mean {likely[0]}?" if likely else "; docs/operations.md lists all"

@@ -99,7 +99,7 @@ def _mend(folder: Path, report: Report, ivy_settings: Path | None) -> None:
         if not wrong:
             break
         confs = sorted({name.split("/")[0] for name in wrong})
-        _say_why(folder, wrong, report)
+        _report_damaged(folder, wrong, report)
         for name in wrong:
             (folder / name).unlink(missing_ok=True)
         if attempt:
@@ -115,7 +115,7 @@ def _mend(folder: Path, report: Report, ivy_settings: Path | None) -> None:
     _write_stamp(folder)
 
 
-def _say_why(folder: Path, wrong: list[str], report: Report) -> None:
+def _report_damaged(folder: Path, wrong: list[str], report: Report) -> None:
     damaged = [name for name in wrong if (folder / name).exists()]
     if damaged:
         report(f"jars: {len(damaged)} damaged ({', '.join(damaged[:3])}), fetching again")
@@ -164,8 +164,8 @@ def _start_ivy(folder: Path, conf: str, options: Iterable[str], ivy_settings: Pa
 
 
 def _wait(folder: Path, running: dict[str, "subprocess.Popen[bytes]"], started: float, report: Report) -> None:
-    """Until all have ended; says every few seconds how far they are."""
-    said = started
+    """Wait until all have ended; report their progress every few seconds."""
+    reported = started
     for conf, ivy in running.items():
         while True:
             with suppress(subprocess.TimeoutExpired):
@@ -175,8 +175,8 @@ def _wait(folder: Path, running: dict[str, "subprocess.Popen[bytes]"], started: 
             if now - started > _FETCH_SECONDS:
                 msg = f"fetching jars took more than {_FETCH_SECONDS:.0f} s: see {_ivy_log(folder, conf)}"
                 raise StackError(msg)
-            if now - said >= _PROGRESS_SECONDS:
-                said = now
+            if now - reported >= _PROGRESS_SECONDS:
+                reported = now
                 report(_progress(folder, running, now - started))
 
 

@@ -45,7 +45,7 @@ def _authorities() -> list[bytes]:
     context = ssl.create_default_context()
     folder = ssl.get_default_verify_paths().capath
     if folder:
-        # OpenSSL looks into the folder of hashed names only when it verifies; here they have to be named.
+        # OpenSSL reads the folder of hashed names only when it verifies; here the files have to be named.
         for file in Path(folder).glob("*.[0-9]"):
             context.load_verify_locations(cafile=file)
     return list(context.get_ca_certs(binary_form=True))

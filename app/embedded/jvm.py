@@ -149,9 +149,9 @@ def last_meaningful_line(log: Path, start: int = 0) -> str:
     except OSError:
         return ""
     lines = content[start if start <= len(content) else 0 :][-65536:].decode(errors="replace").splitlines()
-    said = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... "))]
-    named = [line for line in said if _NAMES_AN_ERROR.search(line)]
-    return (named or said or [""])[-1][:300]
+    messages = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... "))]
+    named = [line for line in messages if _NAMES_AN_ERROR.search(line)]
+    return (named or messages or [""])[-1][:300]
 
 
 def _parent_death_signal() -> Callable[[], None] | None:

@@ -254,8 +254,8 @@ def _await_ready(supervisor: "subprocess.Popen[bytes]", stack: Stack, report: Re
     home = stack.home.resolve()
     for line in supervisor.stdout or ():
         message = json.loads(line)
-        if "say" in message:
-            report(message["say"])
+        if "report" in message:
+            report(message["report"])
         if "error" in message:
             raise StackError(message["error"])
         if "busy" in message:

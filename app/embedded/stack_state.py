@@ -1,4 +1,4 @@
-"""What the file `stack.json` says about the embedded stack, and whether it is still true."""
+"""The state of the embedded stack in the file `stack.json`, and whether its processes still run."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import psutil
 
 from app.core.ports import LOOPBACK
 
-# Processes are told apart by pid and start time; both sides read the start time from the same clock, to a tick.
+# Processes are identified by pid and start time, which both sides read from the same clock with its resolution.
 _START_TOLERANCE_SECONDS = 2.0
 
 

@@ -2,7 +2,7 @@
 
     python -m app.embedded.supervisor JSON        (started by app.embedded.stack, never by hand)
 
-It says how far it is on stdout, one JSON object a line: {"say": text}, then {"ready": true}, {"busy": true} or
+It reports its progress on stdout, one JSON object a line: {"report": text}, then {"ready": true}, {"busy": true} or
 {"error": text}. A tied stack ends with its owner: when stdin closes, or when the owner's process is gone (a forked
 child of the owner may hold the pipe open). Servers end with this process, see app.embedded.jvm.
 """
@@ -86,20 +86,20 @@ class Server:
 
 
 def main(arguments: list[str]) -> int:
-    """Run until told to stop, until the owner ends, or until a server ends by itself."""
+    """Run until a signal asks to stop, the owner ends, or a server ends by itself."""
     task = Task(**json.loads(arguments[0]))
-    # A Java that ends is noticed and said in a line; py4j would add a stack for each of its connections.
+    # A Java process that ends is reported in a line; py4j would add a stack trace for each of its connections.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     home = Path(task.home)
     with _stop_signals() as stop_pipe, file_lock(home / "stack.lock", _LOCK_WAIT_SECONDS) as held:
         if not held:
-            _tell({"busy": True})
+            _send({"busy": True})
             return 1
         try:
             Supervisor(task, stop_pipe).run()
         except (StackError, OSError) as error:
             _log(str(error))
-            _tell({"error": str(error)})
+            _send({"error": str(error)})
             return 1
     return 0
 
@@ -127,7 +127,7 @@ class Supervisor:
             self._launch(servers)
             if self._boot(servers):
                 self._write("ready")
-                _tell({"ready": True})
+                _send({"ready": True})
                 _let_go_of_starter()
                 _log(f"stopping: {self._watch()}")
         finally:
@@ -173,7 +173,7 @@ class Supervisor:
             what = f"did not start ({_java_message(error)})"
             raise jvm.failure(what) from error
         seconds = time.monotonic() - started
-        _tell({"say": f"{server.title} {service.version} is up on {LOOPBACK}:{service.port} after {seconds:.1f} s"})
+        _send({"report": f"{server.title} {service.version} is up on {LOOPBACK}:{service.port} after {seconds:.1f} s"})
         return handle
 
     def _watch(self) -> str:
@@ -188,7 +188,7 @@ class Supervisor:
         inputs = [self.stop_pipe, *([sys.stdin.fileno()] if owner else [])]
         readable, _, _ = select.select(inputs, [], [], _WATCH_SECONDS)
         if self.stop_pipe in readable:
-            return "told to"
+            return "asked to"
         if readable and not os.read(readable[0], 4096):
             return "its owner let go of it"
         if owner and not owner.alive():
@@ -256,7 +256,7 @@ def end_leftovers(state: StackState) -> None:
 
 
 def _java_message(error: Exception) -> str:
-    """What Java said, without its stack; py4j prints the whole of it."""
+    """The message of a Java exception, without the stack trace that py4j prints."""
     exception = getattr(error, "java_exception", None)
     with contextlib.suppress(Py4JError, OSError):
         if exception is not None:
@@ -300,7 +300,7 @@ def _stop_signals() -> Iterator[int]:
         os.close(read_end)
 
 
-def _tell(message: dict[str, Any]) -> None:
+def _send(message: dict[str, Any]) -> None:
     """To the process that started this one, if it still listens."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Topics: their names, and how they have to be set for the law to hold."""
+"""Topics: their names, and the configuration that deterministic results need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.core.settings import INPUTS, Settings
 from app.kafka.connection import admin_client
 from pipelines.errors import InputError
 
-__all__ = ["INPUTS", "OUTPUTS", "Topic", "check_stamps", "create", "stamp", "topic_names", "wanted"]
+__all__ = ["INPUTS", "OUTPUTS", "Topic", "check_timestamps", "create", "topic_names", "wanted"]
 
 OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
 HOUR_MS = 3_600_000
@@ -52,10 +52,25 @@ def topic_names(settings: Settings) -> dict[str, str]:
 
 
 def create(settings: Settings) -> dict[str, str]:
-    """Create what is missing; answer what became of each topic: created, or there already.
+    """Create the topics of the settings' version that are missing.
 
-    Raises InputError for a topic that is there with other partitions than wanted: changing them under running jobs
-    would move series between partitions.
+    Parameters
+    ----------
+    settings
+        `topics` has partitions, replication, timestamps and retention.
+
+    Returns
+    -------
+    dict
+        By the name of each topic, `created` or `there already`.
+
+    Raises
+    ------
+    InputError
+        A topic exists with another number of partitions, or with other timestamps: changing these under running jobs would
+        move series between partitions, or change which records are late.
+    ServiceUnavailable
+        Kafka does not answer.
     """
     client = admin_client(settings)
     try:
@@ -73,23 +88,23 @@ def create(settings: Settings) -> dict[str, str]:
                 msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* to match"
                 raise InputError(msg)
             else:
-                check_stamps(client, topic)
+                check_timestamps(client, topic)
                 result[topic.name] = "there already"
         return result
     finally:
         client.close()
 
 
-def check_stamps(client: KafkaAdminClient, topic: Topic) -> None:
-    """Raise InputError where a topic is stamped otherwise than wanted: admission goes by these times."""
+def check_timestamps(client: KafkaAdminClient, topic: Topic) -> None:
+    """Raise InputError where a topic has other timestamps than wanted: they decide which records are late."""
     name = "message.timestamp.type"
     resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, configs={name: None})
     found = client.describe_configs([resource], config_filter="all")
     have = next((c[name]["value"] for kind in found.values() for c in kind.values() if name in c), None)
     if have not in (None, topic.config[name]):
         msg = (
-            f"topic {topic.name} has {name}={have}, wanted {topic.config[name]}: which records are late goes by these "
-            "times; set topics.timestamps to match, or use another topics.prefix"
+            f"topic {topic.name} has {name}={have}, wanted {topic.config[name]}: these times decide which records "
+            "are late; set topics.timestamps to match, or use another topics.prefix"
         )
         raise InputError(msg)
 
@@ -104,24 +119,4 @@ def _create(client: KafkaAdminClient, topic: Topic, replication: int) -> None:
     try:
         client.create_topics([new])
     except TopicAlreadyExistsError:
-        return  # somebody else was quicker: what was wanted is there
-
-
-def stamp(settings: Settings, how: str) -> None:
-    """Set whether input topics keep the producer's timestamps (`create`) or take the broker's (`append`).
-
-    History is imported under `create`, before anything live; from then on `append` holds.
-    """
-    value = {"append": "LogAppendTime", "create": "CreateTime"}[how]
-    client = admin_client(settings)
-    try:
-        client.alter_configs(
-            [
-                ConfigResource(
-                    ConfigResourceType.TOPIC, settings.topic(kind), configs={"message.timestamp.type": value}
-                )
-                for kind in INPUTS
-            ]
-        )
-    finally:
-        client.close()
+        return  # another process has just created it

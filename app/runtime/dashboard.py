@@ -1,4 +1,4 @@
-"""Starts the Streamlit pages as a process of their own, on loopback unless told otherwise, and ends it."""
+"""Starts the Streamlit pages as a process of their own, on loopback by default, and ends it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PREFIX = "KAPPA_"
 def serve(
     settings: Settings, port: int, stopping: threading.Event, report: Callable[[str], None], host: str = LOOPBACK
 ) -> None:
-    """Serve the pages until told to stop. Raises KappaError when the port is taken or the server ends by itself.
+    """Serve the pages until `stopping` is set. Raises KappaError when the port is taken or the server ends by itself.
 
-    `host`: the address to listen on. The pages ask nobody for a password: another one than loopback needs a guard.
+    `host`: the address to listen on. The pages ask nobody for a password: any address but loopback needs protection by other means.
     """
     if not port_is_free(port, host):
         msg = (
@@ -60,13 +60,13 @@ def running(settings: Settings, report: Callable[[str], None]) -> Iterator[str |
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """What the pages are told: where servers and jobs are, and the settings for the commands that they run.
+    """The environment of the pages: the addresses of servers and jobs, and the settings for the commands that they run.
 
     Pages read no settings. Secrets go with the environment of their process, which only its user can read.
     """
     own = settings.elasticsearch
     secrets = {"PASSWORD": own.password, "API_KEY": own.api_key}
-    told = {
+    variables = {
         "URL": own.url or "",
         "VERSION": settings.version,
         "USERNAME": own.username or "",
@@ -78,7 +78,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "COMMAND": json.dumps([sys.executable, "-m", "app.cli"]),
     }
     inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
-    return inherited | as_variables(settings) | {f"{PREFIX}DASHBOARD_{name}": text for name, text in told.items()}
+    return inherited | as_variables(settings) | {f"{PREFIX}DASHBOARD_{name}": text for name, text in variables.items()}
 
 
 def job_addresses(settings: Settings) -> list[str]:
@@ -93,12 +93,12 @@ def as_variables(settings: Settings) -> dict[str, str]:
 
     Whatever was set by file or argument is in them, so a command that is given them needs neither.
     """
-    shown = settings.model_dump(mode="json", exclude={"version"})  # commands are told whose version they are about
+    shown = settings.model_dump(mode="json", exclude={"version"})  # commands get the version as an option
     return {f"{PREFIX}{name.upper()}": text(value) for name, value in revealed(settings, shown).items()}
 
 
 def revealed(settings: Settings, shown: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON types with their secrets, which `model_dump` masks."""
+    """Settings as JSON types, with the secrets that `model_dump` masks."""
     for group in ("kafka", "elasticsearch"):
         inner = getattr(settings, group)
         for name in type(inner).model_fields:

@@ -1,4 +1,4 @@
-"""What a running pipeline says of itself: `/metrics` for Prometheus and `/healthz`.
+"""Metrics and health of running jobs: `/metrics` for Prometheus, and `/healthz`.
 
 Healthy means that progress is recent, not that the process lives: `/healthz` answers 503 when a job has not ended a
 batch, nor been found idle, for `stale_seconds`.
@@ -72,7 +72,7 @@ class Health:
             self._jobs.setdefault(job, JobHealth())
 
     def forget(self) -> None:
-        """Expect nothing of any job: another version's will take their place."""
+        """Forget all jobs: those of another version will take their place."""
         with self._lock:
             self._jobs.clear()
 
@@ -107,7 +107,7 @@ class Health:
         return self._clock() - datetime.fromisoformat(watermark).astimezone(UTC).timestamp()
 
     def on_idle(self, name: str) -> None:
-        """A job looked for data and found none: that is progress too."""
+        """A job found no data: that is progress too."""
         with self._lock:
             self._jobs.setdefault(name, JobHealth()).last_progress = time.monotonic()
 
@@ -149,7 +149,7 @@ class Health:
 
 
 def lag_of(progress: Progress) -> int:
-    """Records that were in the topics when the batch was planned and that it did not read."""
+    """The consumer lag: records that were in the topics when the batch was planned and that it did not read."""
     lag = 0
     for source in progress.get("sources", []):
         latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
@@ -171,7 +171,7 @@ Ask = Callable[[str], dict[str, Any]]
 class HealthServer:
     """Serves `/metrics` and `/healthz` from a thread of its own; with `ask`, `/state?series=...` as well.
 
-    `ask` answers what the model believes about a series, or raises a KappaError.
+    `ask` returns the model's state of a series, or raises a KappaError.
     """
 
     def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None) -> None:
@@ -189,7 +189,7 @@ class HealthServer:
         return f"http://{host!s}:{port}"
 
     def close(self) -> None:
-        """Let go of the port, whether it has begun to answer or not."""
+        """Close the port, whether it has begun to answer or not."""
         self._server.server_close()
 
     def __enter__(self) -> HealthServer:
@@ -202,7 +202,7 @@ class HealthServer:
         self._thread.join()
 
 
-def stated(ask: Ask, query: str) -> tuple[int, bytes]:
+def answer_state(ask: Ask, query: str) -> tuple[int, bytes]:
     """Status and JSON for a question about a series: 200, 400 without one, 404 for what is not known, 500."""
     series = parse_qs(query).get("series", [""])[0]
     if not series:
@@ -211,7 +211,7 @@ def stated(ask: Ask, query: str) -> tuple[int, bytes]:
         return 200, json.dumps(ask(series)).encode()
     except KappaError as error:
         return 404, json.dumps({"error": str(error)}).encode()
-    except Exception as error:  # whatever it is, the one who asks must hear of it
+    except Exception as error:  # whatever it is, the client gets an answer
         log.warning("a question about a series failed", series=series, error=str(error)[:500])
         return 500, json.dumps({"error": f"the state cannot be read now ({type(error).__name__}); ask again"}).encode()
 
@@ -221,7 +221,7 @@ def _handler(health: Health, ask: Ask | None) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             if path == "/state" and ask is not None:
-                status, body = stated(ask, query)
+                status, body = answer_state(ask, query)
                 self._answer(status, "application/json", body)
             elif self.path == "/metrics":
                 self._answer(200, CONTENT_TYPE_LATEST, health.exposition())

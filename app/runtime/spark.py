@@ -26,12 +26,32 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 def session(settings: Settings, name: str = "kappa", report: Report = silent) -> SparkSession:
-    """Start Spark, or give the session that this process has already."""
+    """Start Spark, or return the session that this process has already.
+
+    Parameters
+    ----------
+    settings
+        `spark` has master, memory and further options; jars and logs lie in `home`.
+    name
+        The application's name, in Spark's own logs and on a cluster.
+    report
+        Gets a line for each step that takes long, such as fetching jars.
+
+    Returns
+    -------
+    SparkSession
+        With the SQL functions of `pipelines.jvm`.
+
+    Raises
+    ------
+    StackError
+        A jar or a Java runtime is missing and cannot be fetched.
+    """
     configured = configuration(settings, report)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Spark binds to the host's name, which need not resolve; without a cluster nothing here is meant for other machines.
+    # Spark binds to the host's name, which need not resolve; without a cluster, loopback is enough.
     if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_HOME", str(home_of_modules(settings.home / "spark-home")))
@@ -72,7 +92,7 @@ def on_a_cluster() -> dict[str, str]:
     return {
         # Python workers there import the jobs' modules: from where they are here, if they are there.
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
-        # Hadoop looks for the class of a file system in threads of executors that may not know the jars which those were sent.
+        # Hadoop loads the class of a file system in threads of executors whose class loaders may not have the jars of the driver.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
     }
 
@@ -154,7 +174,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
         # Each window overwrites the same values: what is gathered longer is written to fewer files.
         "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "256",
-        # Counting rows costs a look-up for each that is written.
+        # Counting rows costs a read for each one that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         # Checkpoints on this machine's disk, without starting a process for each file.

@@ -1,6 +1,6 @@
-"""The live aliases: of every version that serves, or served, what it decided within its terms.
+"""The live aliases: of every version that serves, or served, the documents that were decided while it did.
 
-A document belongs to the moment at which the last word in it was said:
+A document belongs to the moment of its last change:
 
     scores                 the window's end
     novelties, incidents   the window in which they were closed; what is open has not ended, and belongs to the last term
@@ -57,7 +57,7 @@ def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention
     """Let the live aliases follow the terms: templates first, so that an index that is made meanwhile has them too.
 
     Answers how many indices have them now. Doing it again changes nothing. Raises ServiceUnavailable if the cluster does
-    not do as told.
+    not accept it.
     """
     shown = {version: filters(terms.spans(version)) for version in terms.versions}
     try:

@@ -112,17 +112,17 @@ def refused(address: str, status: int, body: str) -> ServiceUnavailable:
         404: "check the address: it is that of Kibana, with /s/NAME for a space",
         503: "it is starting, or cannot reach Elasticsearch: try again",
     }.get(status, "see Kibana's log")
-    return ServiceUnavailable(f"Kibana at {address} answers {status}, {said(body)}: {todo}")
+    return ServiceUnavailable(f"Kibana at {address} answers {status}, {message_of(body)}: {todo}")
 
 
-def said(body: str) -> str:
+def message_of(body: str) -> str:
     """The message in a refusal, on one line."""
     try:
         found = json.loads(body)
         text = str(found.get("message", body)) if isinstance(found, dict) else body
     except ValueError:
         text = body
-    return " ".join(text.split())[:SHOWN_CHARACTERS] or "without a word"
+    return " ".join(text.split())[:SHOWN_CHARACTERS] or "without a message"
 
 
 def first_error(answer: dict[str, Any]) -> str:

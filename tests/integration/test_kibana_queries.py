@@ -1,6 +1,6 @@
 """What Kibana would ask, asked of a real Elasticsearch: every panel and every saved search, and what each answers.
 
-Panels are values: what Lens is told and what is asked here come from the same one.
+Panels are values: what Lens gets and what is queried here come from the same one.
 """
 
 from __future__ import annotations
@@ -30,33 +30,38 @@ def at(minutes: float) -> datetime:
     return NOON - timedelta(minutes=minutes)
 
 
-def statement(kind: str, status: str, minutes: float, score: float, **own: Any) -> dict[str, Any]:
+def episode(kind: str, status: str, minutes: float, score: float, **own: Any) -> dict[str, Any]:
     """What novelties and incidents have in common."""
     start = at(minutes).isoformat()
-    said = {"version": "x", "kind": kind, "status": status, "score": score, "window_end": at(minutes - 1).isoformat()}
+    fields = {"version": "x", "kind": kind, "status": status, "score": score, "window_end": at(minutes - 1).isoformat()}
     return {
         "@timestamp": start,
         "event": {"kind": "alert", "start": start, "reason": f"{kind} {score:g}"},
-        "novelty": {**said, **own},
+        "novelty": {**fields, **own},
     }
 
 
 def novelty(host: str, kind: str, minutes: float, score: float) -> tuple[str, dict[str, Any]]:
     """An episode of a metric."""
-    said = statement(kind, "close", minutes, score, series=f"gauge/{host}/web/cpu", metric="cpu")
-    return "novelties", {**said, "host": {"name": host}, "service": {"name": "web"}}
+    document = episode(kind, "close", minutes, score, series=f"gauge/{host}/web/cpu", metric="cpu")
+    return "novelties", {**document, "host": {"name": host}, "service": {"name": "web"}}
 
 
 def incident(hosts: list[str], status: str, minutes: float, score: float) -> tuple[str, dict[str, Any]]:
     """An incident of several hosts."""
-    return "incidents", {**statement("anomaly", status, minutes, score), "host": {"name": hosts}}
+    return "incidents", {**episode("anomaly", status, minutes, score), "host": {"name": hosts}}
 
 
 def refused(dataset: str, reason: str, minutes: float, offset: int) -> tuple[str, dict[str, Any]]:
     """A record that was refused."""
-    whence = {"topic": "telemetry", "partition": 1, "offset": offset, "stage": "extract", "size": 7}
+    source_position = {"topic": "telemetry", "partition": 1, "offset": offset, "stage": "extract", "size": 7}
     event = {"kind": "pipeline_error", "dataset": f"kappa.{dataset}", "reason": reason}
-    return "pipeline", {"@timestamp": at(minutes).isoformat(), "event": event, "message": "{broken", "pipeline": whence}
+    return "pipeline", {
+        "@timestamp": at(minutes).isoformat(),
+        "event": event,
+        "message": "{broken",
+        "pipeline": source_position,
+    }
 
 
 DOCUMENTS = [
@@ -192,8 +197,8 @@ def test_server_says_of_each_field_what_the_code_takes_it_for(client: Elasticsea
     answer = client.field_caps(index=f"{kind}-{version}", fields="*")["fields"]
     for name, field in fields_of(PROPERTIES[kind]).items():
         (caps,) = answer[name].values()
-        said = (caps["type"], caps["searchable"], caps["aggregatable"])
+        found = (caps["type"], caps["searchable"], caps["aggregatable"])
         # The server also groups by what has no index, from its columns: slower, and never asked for here.
-        assert said[0] == field.type
-        assert said[1] or not field.searchable
-        assert said[2] == field.aggregatable
+        assert found[0] == field.type
+        assert found[1] or not field.searchable
+        assert found[2] == field.aggregatable

@@ -41,7 +41,7 @@ STALE_SECONDS = 4
 
 @pytest.fixture(scope="module", autouse=True)
 def without_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subprocess.Popen[str]]]:
-    """Commands that look for a broker in vain, which takes the client half a minute: begun early, asked for at the end."""
+    """Commands that find no broker, which takes the client half a minute: started early, awaited at the end."""
     folder = tmp_path_factory.mktemp("nobody")
     nobody = {
         "KAPPA_HOME": str(folder),

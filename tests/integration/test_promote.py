@@ -198,7 +198,7 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         assert there["after"] == terms.terms[1].after and there["previous"] == "live"
         again = deployment.promoted("promote", "v2")
         assert again["already"] and again["after"] == there["after"]
-        process.wait(lambda: "index of version v2;" in process.said, 240, "the jobs of v2")
+        process.wait(lambda: "index of version v2;" in process.output, 240, "the jobs of v2")
         process.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
         assert process.address() == address
         assert healthz(address)[0] == 200
@@ -209,7 +209,7 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         assert back["after"] > there["after"]
         process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), 240, "windows of live again")
         process.stop()
-    assert process.said.count("running extract, detect, correlate, index") == 3
+    assert process.output.count("running extract, detect, correlate, index") == 3
     each_moment_is_shown_once(deployment, first)
 
 

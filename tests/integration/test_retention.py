@@ -162,15 +162,15 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     assert after.value.__cause__ is not None
     assert letters(settings) == []
 
-    said: list[str] = []
-    assert data_loss.check_before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
-    assert data_loss.check_before_start(settings, checkpoints, accept=True, report=said.append) == {"extract"}
-    assert len(said) == 1
-    go_on(settings, until=57, report=said.append)
+    reports: list[str] = []
+    assert data_loss.check_before_start(settings, checkpoints, accept=True, report=reports.append) == {"extract"}
+    assert data_loss.check_before_start(settings, checkpoints, accept=True, report=reports.append) == {"extract"}
+    assert len(reports) == 1
+    go_on(settings, until=57, report=reports.append)
     assert windows_of(settings, "statistics") >= {*range(20), *range(45, 58)}
     assert not windows_of(settings, "statistics") & set(range(20, 45))
     assert {*range(45, 58)} <= windows_of(settings, "scores")
-    assert len(said) == 1
+    assert len(reports) == 1
 
     assert data_loss.check_before_start(settings, checkpoints) == set(), "the job is past the gap"
     [(value, headers)] = letters(settings)
@@ -190,16 +190,16 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
 
 def assert_written_once_through_a_crash(settings: Settings, where: tuple[str, int], reason: str) -> None:
     """A start that was killed between the record and the note about it finds the record."""
-    said: list[str] = []
+    reports: list[str] = []
     note = settings.checkpoint("gaps") / "extract.json"
     entry = json.loads(note.read_text())[f"{where[0]}/0"]
     assert entry == {"last": 44}
     place = crash(settings, reason)
     note.write_text(json.dumps({f"{where[0]}/0": {"last": -1, "next": 44, **place}}))
     with open_consumer(settings) as consumer:
-        data_loss.GapRecorder(settings, "extract", consumer).record(OffsetGap(*where, 20, 44), said.append)
+        data_loss.GapRecorder(settings, "extract", consumer).record(OffsetGap(*where, 20, 44), reports.append)
         assert len(letters(settings)) == 1
-        data_loss.GapRecorder(settings, "extract", consumer).record(OffsetGap(*where, 20, 50), said.append)
+        data_loss.GapRecorder(settings, "extract", consumer).record(OffsetGap(*where, 20, 50), reports.append)
     assert [found["kappa.offset"] for _, found in letters(settings)] == ["20", "45"], (
         "only what is new of a gap that grew"
     )
@@ -309,9 +309,9 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
         runner.wait(stopping, poll_seconds=0.1)
     deadline.cancel()
     assert deleted.is_set()
-    said = str(error.value)
-    assert f"{settings.topic('telemetry')}/0 begins at offset 2990" in said
-    assert "to 2989" in said and "--accept-gap" in said and "\n" not in said
+    message = str(error.value)
+    assert f"{settings.topic('telemetry')}/0 begins at offset 2990" in message
+    assert "to 2989" in message and "--accept-gap" in message and "\n" not in message
 
 
 def test_an_error_of_ours_that_a_task_raises_is_that_one_line(

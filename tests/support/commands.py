@@ -29,13 +29,13 @@ def kappa(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def answer(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:
-    """Exit status, stdout, stderr. A process that takes longer is killed, and what it has said is shown."""
+    """Exit status, stdout, stderr. A process that takes longer is killed, and its output is shown."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        pytest.fail(f"{process.args!r} took longer than {seconds} s; it said:\n{out}\n{err}")
+        pytest.fail(f"{process.args!r} took longer than {seconds} s; its output:\n{out}\n{err}")
     return process.returncode, out, err
 
 
@@ -74,21 +74,21 @@ class Running:
             pipe.close()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(self.lines)
 
     def address(self) -> str:
         """Where it serves health; waits for it."""
-        self.wait(lambda: "/healthz" in self.said, 120, "the jobs to run")
-        found = re.search(r"health at (http://\S+)/metrics", self.said)
-        assert found is not None, self.said
+        self.wait(lambda: "/healthz" in self.output, 120, "the jobs to run")
+        found = re.search(r"health at (http://\S+)/metrics", self.output)
+        assert found is not None, self.output
         return found[1]
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Wait for something, as long as the process lives."""
 
         def there() -> bool:
-            assert self.process.poll() is None, self.said
+            assert self.process.poll() is None, self.output
             return condition()
 
         wait_for(there, seconds, what)
@@ -96,10 +96,10 @@ class Running:
     def stop(self) -> None:
         """SIGTERM: the process must exit with 0 within a minute, without a trace."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(timeout=60) == 0, self.said
+        assert self.process.wait(timeout=60) == 0, self.output
         self._reader.join()
-        assert "Traceback" not in self.said
-        assert "job stopped" in self.said
+        assert "Traceback" not in self.output
+        assert "job stopped" in self.output
 
 
 def get(url: str) -> tuple[int, str]:

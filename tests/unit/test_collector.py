@@ -1,4 +1,4 @@
-"""The collector's laws: canonical readings; through rotation no line is lost or doubled; lines are read as they are."""
+"""The collector: canonical readings; through rotation no line is lost or doubled; lines are read as they are."""
 
 from __future__ import annotations
 
@@ -225,6 +225,11 @@ def event_of(line: str, path: str = "/logs/app.log") -> tuple[str, str, str, str
             "<11>1 2026-01-05T07:59:58.5Z host postgres 42 ID1 [a b=\"c\"] out of space",
             ("2026-01-05T07:59:58.500Z", "postgres", "error", "out of space"),
         ),
+        (
+            '<165>1 2026-01-05T07:59:59Z host app - - [x@1 a="\\]" b="2"][y@1] \ufeffBOM and brackets',
+            ("2026-01-05T07:59:59.000Z", "app", "info", "BOM and brackets"),
+        ),
+        ("<14>1 - host - - - - no time", ("2026-01-05T08:00:00.123Z", "app", "info", "no time")),
         (
             "<30>Jan  5 07:59:57 host sshd[77]: session opened",
             ("2026-01-05T07:59:57.000Z", "sshd", "info", "session opened"),

@@ -222,10 +222,10 @@ def test_users_are_made_by_the_superuser_and_may_write_every_kind_of_documents()
         done = users(url)
     assert done.returncode == 0, done.stderr
     assert {b64decode(one.headers["Authorization"].removeprefix("Basic ")) for one in asked} == {b"elastic:elastic-1"}
-    said = {one.path: json.loads(one.body) for one in asked}
-    assert said["/_security/user/kibana_system/_password"] == {"password": "kibana-22"}
-    assert said["/_security/user/kappa"] == {"password": "kappa-333", "roles": ["kappa"]}
-    (indices,) = said["/_security/role/kappa"]["indices"]
+    bodies = {one.path: json.loads(one.body) for one in asked}
+    assert bodies["/_security/user/kibana_system/_password"] == {"password": "kibana-22"}
+    assert bodies["/_security/user/kappa"] == {"password": "kappa-333", "roles": ["kappa"]}
+    (indices,) = bodies["/_security/role/kappa"]["indices"]
     assert set(indices["names"]) == {name for kind in (*KINDS, LABELS) for name in (kind, f"{kind}-*")}
 
 

@@ -1,4 +1,4 @@
-"""What the pages' process is told, and what it asks of others: commands and jobs."""
+"""The environment of the pages' process, and what it asks of others: commands and jobs."""
 
 import json
 import re
@@ -40,10 +40,10 @@ def settings(home: Path) -> Settings:
 def test_commands_of_the_pages_have_the_settings_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:1")
     own = settings(tmp_path)
-    told = dashboard.environment(own)
-    assert not [name for name in told if name.startswith("KAPPA_KAFKA__")]
+    variables = dashboard.environment(own)
+    assert not [name for name in variables if name.startswith("KAPPA_KAFKA__")]
     monkeypatch.delenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS")
-    for name, text in told.items():
+    for name, text in variables.items():
         if name.startswith("KAPPA_"):
             monkeypatch.setenv(name, text)
     monkeypatch.chdir(tmp_path)
@@ -51,9 +51,9 @@ def test_commands_of_the_pages_have_the_settings_of_the_pages(tmp_path: Path, mo
 
 
 def test_pages_are_told_where_servers_and_jobs_are(tmp_path: Path) -> None:
-    told = dashboard.environment(settings(tmp_path))
-    assert Connection.of(told).password == SECRET
-    assert jobs.addresses(told, "live") == ["http://127.0.0.1:9464"]
+    variables = dashboard.environment(settings(tmp_path))
+    assert Connection.of(variables).password == SECRET
+    assert jobs.addresses(variables, "live") == ["http://127.0.0.1:9464"]
     named = settings(tmp_path).model_copy(update={"dashboard": DashboardSettings(jobs=("http://a:1", "http://b:2/"))})
     assert jobs.addresses(dashboard.environment(named), "live") == ["http://a:1", "http://b:2"]
 
@@ -63,8 +63,8 @@ def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pyt
     health.on_progress("index", {"batchId": 3, "batchDuration": 500, "numInputRows": 7})
     health.expect("extract-0-of-2")
     with HealthServer(health, "127.0.0.1", 0) as server:
-        told = [server.address, "http://127.0.0.1:1"]
-        monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps(told))
+        addresses = [server.address, "http://127.0.0.1:1"]
+        monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps(addresses))
         found = jobs.report("live")
     assert list(found.jobs) == ["extract-0-of-2", "index"]
     assert (found.jobs["index"]["rows"], found.jobs["index"]["batch_seconds"]) == (7, 0.5)
@@ -81,11 +81,11 @@ def test_job_that_is_not_well_still_says_what_it_knows() -> None:
 
 
 def test_process_that_runs_detect_is_found_by_what_it_wrote_down(tmp_path: Path) -> None:
-    told = {"KAPPA_DASHBOARD_RUN": str(tmp_path), "KAPPA_DASHBOARD_JOBS": '["http://a:1"]'}
-    assert jobs.addresses(told, "live") == ["http://a:1"]
+    variables = {"KAPPA_DASHBOARD_RUN": str(tmp_path), "KAPPA_DASHBOARD_JOBS": '["http://a:1"]'}
+    assert jobs.addresses(variables, "live") == ["http://a:1"]
     (tmp_path / "live-detect.json").write_text('{"address": "http://127.0.0.1:7"}')
-    assert jobs.addresses(told, "live") == ["http://a:1", "http://127.0.0.1:7"]
-    assert jobs.addresses(told, "other") == ["http://a:1"]
+    assert jobs.addresses(variables, "live") == ["http://a:1", "http://127.0.0.1:7"]
+    assert jobs.addresses(variables, "other") == ["http://a:1"]
 
 
 def calls(monkeypatch: pytest.MonkeyPatch, program: str) -> None:

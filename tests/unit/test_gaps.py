@@ -1,4 +1,4 @@
-"""What retention took before it was read: offset logs, gaps, and the sentences about them."""
+"""Records that retention deleted before they were read: offset logs, gaps, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_comes_after_known_offsets_of_a_gap_is_the_rest_of_it(first: int, m
     assert left == {at for at in range(first, first + more + 1) if at > known}
 
 
-def test_a_topic_that_ends_before_what_was_read_was_made_anew() -> None:
+def test_a_topic_that_ends_before_what_was_read_was_recreated() -> None:
     progress = ConsumedOffsets({("t", 0): 10, ("t", 1): 10, ("t", 2): 10, ("t", 3): 0})
     extents = {("t", 0): OffsetRange(0, 9), ("t", 1): OffsetRange(0, 10)}
     assert find_recreated(progress, extents) == [RecreatedPartition("t", 0, 10, 9), RecreatedPartition("t", 2, 10, 0)]
@@ -127,8 +127,8 @@ def test_a_time_is_reached_where_nothing_was_deleted_or_an_older_record_is_left(
 LOST = OffsetGap("telemetry", 1, 300, 1199, NOON, NOON + HOUR)
 
 
-def test_a_gap_says_where_what_when_and_what_to_do_in_one_sentence() -> None:
-    said = describe_gaps("extract-0-of-2", "live", [LOST, LOST])
+def test_a_gap_is_described_in_one_sentence_with_place_time_and_what_to_do() -> None:
+    text = describe_gaps("extract-0-of-2", "live", [LOST, LOST])
     for word in (
         "extract-0-of-2",
         "telemetry/1",
@@ -140,8 +140,8 @@ def test_a_gap_says_where_what_when_and_what_to_do_in_one_sentence() -> None:
         "savepoint",
         "replay",
     ):
-        assert word in said
-    assert "\n" not in said
+        assert word in text
+    assert "\n" not in text
 
 
 def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
@@ -160,12 +160,12 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
     assert int(dict(headers_of("index", empty))["kappa.timestamp"]) > NOON
 
 
-def test_added_partitions_say_how_to_go_on_with_them() -> None:
+def test_added_partitions_are_described_with_how_to_go_on() -> None:
     settings = Settings(home=Path("nowhere"))
     counts = {"telemetry": 2, "logs": 3, "labels": 1}
     with pytest.raises(DeterminismViolation) as error:
         data_loss.check_partitions(settings, counts.__getitem__)
-    said = str(error.value)
+    text = str(error.value)
     for word in (
         "logs",
         "3 partitions",
@@ -174,13 +174,13 @@ def test_added_partitions_say_how_to_go_on_with_them() -> None:
         "topics.logs_partitions",
         "--savepoint",
     ):
-        assert word in said
+        assert word in text
     data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1}.__getitem__)
     with pytest.raises(DeterminismViolation, match="labels has 2 partitions, wanted 1"):
         data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 2}.__getitem__)
 
 
-def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -> None:
+def test_missing_records_are_described_with_where_a_replay_can_begin_and_which_savepoint_would_do() -> None:
     topics = frozenset({"telemetry", "logs"})
     points = [
         SavepointSummary("early", NOON + HOUR + 59_000, topics),
@@ -189,21 +189,20 @@ def test_a_replay_is_told_from_where_it_can_run_and_which_savepoint_would_do() -
         SavepointSummary("later", NOON + 2 * HOUR, topics),
     ]
     other = OffsetGap("logs", 0, None, 41, NOON, NOON + HOUR // 2)
-    said = describe_missing([LOST, other], points, skew_seconds=60)
+    text = describe_missing([LOST, other], points, skew_seconds=60)
     for word in (
         "telemetry/1 begins at offset 1200",
         "wanted offset 300",
         "from 2026-01-05T13:00:00Z",
         "savepoint right",
     ):
-        assert word in said
-    assert "900" not in said or "300 to 1199" in said
+        assert word in text
     assert "wanted 2026-01-05T12:00:00Z" in describe_missing([other], [])
     assert describe_missing([other], []).endswith("there is no savepoint")
     assert describe_missing([LOST], points[:2]).endswith("no savepoint would do")
     empty = describe_missing([OffsetGap("logs", 0, 3, 5)], points)
     assert "nothing is left" in empty and empty.endswith("no savepoint would do")
-    assert "\n" not in said
+    assert "\n" not in text
 
 
 def test_savepoints_are_read_from_their_manifests_oldest_first(tmp_path: Path) -> None:

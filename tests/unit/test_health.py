@@ -230,7 +230,7 @@ def test_a_port_that_is_taken_is_one_line_that_names_it() -> None:
 
 
 def test_jobs_whose_port_is_taken_are_refused_before_anything_is_started(tmp_path: Path) -> None:
-    """Nobody answers where the log should be, and who came so far as to look for it would say so."""
+    """No broker answers there: an error about Kafka would show that the port was not checked first."""
     with HealthServer(Health(60), "127.0.0.1", 0) as server:
         port = int(server.address.rsplit(":", 1)[1])
         settings = Settings(

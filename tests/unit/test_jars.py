@@ -1,4 +1,4 @@
-"""Jars are known by their hashes, and a second look is cheap."""
+"""Jars are verified by their hashes, and a second check is cheap."""
 
 import os
 import shutil
@@ -56,9 +56,9 @@ def test_fetched_jars_are_right_by_every_byte(fetched: Jars) -> None:
 
 
 def test_second_look_reports_nothing(fetched: Jars) -> None:
-    said: list[str] = []
-    assert ensure_jars(fetched.folder, said.append) == fetched
-    assert said == []
+    reports: list[str] = []
+    assert ensure_jars(fetched.folder, reports.append) == fetched
+    assert reports == []
 
 
 @pytest.mark.timeout(120)
@@ -67,10 +67,10 @@ def test_damaged_and_missing_jars_are_fetched_again(fetched: Jars, tmp_path: Pat
     damaged, missing = Jars.of(folder).netty[:2]
     damaged.write_bytes(bytes([damaged.read_bytes()[0] ^ 1]) + damaged.read_bytes()[1:])
     missing.unlink()
-    said: list[str] = []
-    assert ensure_jars(folder, said.append) == Jars.of(folder)
+    reports: list[str] = []
+    assert ensure_jars(folder, reports.append) == Jars.of(folder)
     assert wrong_jars(folder) == []
-    assert any("1 damaged" in line and damaged.name in line for line in said)
+    assert any("1 damaged" in line and damaged.name in line for line in reports)
 
 
 def test_damage_that_keeps_size_and_time_is_found_by_a_full_check(fetched: Jars, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def of_type(kind: str) -> list[dict[str, Any]]:
 
 
 def texts_within(value: Any) -> Iterator[tuple[str, Any]]:
-    """Whatever is kept as JSON inside an object: Kibana parses it only when somebody looks."""
+    """Whatever is kept as JSON inside an object: Kibana parses it only when a page needs it."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if isinstance(inner, str) and (name.endswith("JSON") or name in ("fieldAttrs", "fieldFormatMap", "fields")):
@@ -202,7 +202,7 @@ def test_key_wins_over_name_and_password() -> None:
         (401, {"message": "unable to authenticate"}, r"answers 401, unable to authenticate: check elasticsearch"),
         (403, {"message": "no"}, "may not write saved objects"),
         (503, b"Kibana server is not ready yet", "not ready yet: it is starting"),
-        (500, b"", "500, without a word: see Kibana's log"),
+        (500, b"", "500, without a message: see Kibana's log"),
         (200, b"<html>", "is not Kibana"),
         (200, {"hello": 1}, "is not Kibana"),
         (

@@ -69,13 +69,13 @@ def test_what_is_said_of_a_row_is_what_the_detector_says_of_its_window(tmp_path:
     detector, name = ShardDetector(Parameters(window_seconds=300)), np.array([build(Series("gauge", HOST, metric="v"))])
     opened = []
     for k, (row, value) in enumerate(zip(found, STEP, strict=True)):
-        said, novelties = detector.step(
+        scores, novelties = detector.step(
             FIRST_ROW_MS + 300_000 * (k + 1), window(name.astype(object), np.array([value]))
         )
         for column in ("score", "value", "typical", "lower", "upper"):
-            number = float(getattr(said, column)[0])
+            number = float(getattr(scores, column)[0])
             assert row[column] == ("" if np.isnan(number) else format(number, ".7g"))
-        assert row["kind"] == said.kind[0]
+        assert row["kind"] == scores.kind[0]
         if any(n.status == "open" for n in novelties):
             opened.append(k)
     assert opened == [160]
@@ -85,12 +85,12 @@ def test_what_is_said_of_a_row_is_what_the_detector_says_of_its_window(tmp_path:
 def test_each_event_has_one_row_above_the_threshold(tmp_path: Path) -> None:
     file, out = written(tmp_path, {"timestamp": stamps(len(STEP)), "v": STEP}), tmp_path / "out.csv"
     made = json.loads(run(str(file), "--value", "v", "--out", str(out), "--json").stdout)
-    loud = [
+    above_threshold = [
         k
         for k, row in enumerate(rows(out))
         if row["anomaly_score"] and float(row["anomaly_score"]) >= made["threshold"]
     ]
-    assert loud == [160]
+    assert above_threshold == [160]
     assert made["first_novelties"][0]["row"] == made["first_novelties"][0]["since"] == 160
     assert made["first_novelties"][0]["time"] == "2026-01-05T13:20:00Z"
     assert made["scored"] < made["rows"] == len(STEP)

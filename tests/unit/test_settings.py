@@ -101,7 +101,7 @@ def test_a_named_file_that_is_missing_is_an_error_that_names_it(tmp_path: Path) 
 
 def test_a_file_that_is_not_toml_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
-        load(toml(tmp_path, "[law\n"))
+        load(toml(tmp_path, "[windowing\n"))
     assert "own.toml is not TOML" in one_line(error.value)
 
 

@@ -1,4 +1,4 @@
-"""What cannot be done is said by `kappa simulate` before it simulates anything, in one line."""
+"""`kappa simulate` refuses what cannot be done before it simulates anything, in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_truth_that_would_not_be_written_is_wrong_usage(tmp_path: Path) -> Non
 
 
 def test_a_truth_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    """Nobody listens there: who came so far as to send would say so."""
+    """No broker listens there: an error about Kafka would show that sending was tried first."""
     settings = Settings(home=tmp_path)
     own = settings.model_copy(
         update={
