@@ -34,7 +34,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.checkpoints import newest_batch
 from app.kafka.connection import admin_client, client_options
-from app.kafka.producer import Outbox
+from app.kafka.producer import BoundedProducer
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
 from benchmarks.deployment import beat, close_windows, machine, say
@@ -117,7 +117,7 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
     client.create_partitions({names["telemetry"]: TELEMETRY})
     client.close()
     last = sent.until - 1000
-    with Outbox(client_options(settings)) as outbox:
+    with BoundedProducer(client_options(settings)) as outbox:
         for at in range(simulation.settings.start, sent.until, 1000):
             beat(outbox, names["telemetry"], TELEMETRY - 1, at)
     length = 1000 * WINDOW_SECONDS

@@ -21,7 +21,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from app.core.atomic_files import keep_json
+from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
 from app.kafka import topics
 from app.runtime import run as live
@@ -81,7 +81,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 def keep(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write a manifest, whole or not at all."""
-    keep_json(folder / MANIFEST, manifest)
+    write_json_durably(folder / MANIFEST, manifest)
 
 
 def plan(settings: Settings, asked: Asked, begin: Path | None, slice_records: int = SLICE_RECORDS) -> Plan:

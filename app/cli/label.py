@@ -109,10 +109,10 @@ def record(
 def send(settings: Settings, label: dict[str, Any]) -> None:
     """Append a label to the log. Raises ServiceUnavailable if Kafka does not take it."""
     from app.kafka.connection import client_options
-    from app.kafka.producer import Outbox
+    from app.kafka.producer import BoundedProducer
 
     topic = settings.topic("labels")
-    with Outbox(client_options(settings)) as outbox:
+    with BoundedProducer(client_options(settings)) as outbox:
         outbox.partitions(topic)
         value = json.dumps(label, ensure_ascii=False).encode()
         key = str(label["incident"]).encode()

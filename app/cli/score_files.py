@@ -21,8 +21,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from app.cli.output import progress_bar
-from app.cli.table_files import TableColumns, Tables, load
-from app.core.atomic_files import written_whole
+from app.cli.table_files import OrderedTables, TableColumns, load
+from app.core.atomic_files import atomic_text
 from app.core.report import Report
 from app.core.timestamps import iso
 from models.core.parameters import Parameters
@@ -45,7 +45,7 @@ class ScoreCounts:
     first: list[dict[str, Any]] = field(default_factory=list)
 
 
-def answers(source: Tables, parameters: Parameters, *, host: bool) -> Iterator[tuple[int, int, RowAnswer]]:
+def answers(source: OrderedTables, parameters: Parameters, *, host: bool) -> Iterator[tuple[int, int, RowAnswer]]:
     """File, row and answer of each row, in order. Rows of files that the detector only learns from have no score."""
     own = dataclasses.replace(parameters, window_seconds=source.period)
     metrics = source.tables[0].metrics
@@ -58,7 +58,7 @@ def answers(source: Tables, parameters: Parameters, *, host: bool) -> Iterator[t
             yield number, row, RowAnswer(kind="teaching", said=answer.said) if teaches else answer
 
 
-def score(source: Tables, parameters: Parameters, out: TextIO, *, host: bool) -> ScoreCounts:
+def score(source: OrderedTables, parameters: Parameters, out: TextIO, *, host: bool) -> ScoreCounts:
     """Write a row for each row of the files as CSV."""
     counts = ScoreCounts()
     writer = csv.writer(out, lineterminator="\n")
@@ -92,14 +92,16 @@ def number(value: float) -> str:
     return format(value, ".7g") if np.isfinite(value) else ""
 
 
-def since_row(source: Tables, file: int, answer: RowAnswer) -> int | None:
+def since_row(source: OrderedTables, file: int, answer: RowAnswer) -> int | None:
     """The row at which the open episode began, counted in the row's own file: below 0 in an earlier one. None: none is open."""
     if not answer.since:
         return None
     return int(np.searchsorted(source.line, answer.since, side="right")) - source.begins[file]
 
 
-def count(counts: ScoreCounts, source: Tables, where: tuple[int, int], answer: RowAnswer, since: int | None) -> None:
+def count(
+    counts: ScoreCounts, source: OrderedTables, where: tuple[int, int], answer: RowAnswer, since: int | None
+) -> None:
     """Count a row, and list the novelty that begins with it."""
     counts.scored += bool(np.isfinite(answer.anomaly_score))
     counts.missing += answer.kind == "missing"
@@ -127,7 +129,7 @@ def count(counts: ScoreCounts, source: Tables, where: tuple[int, int], answer: R
 def opened(target: Path | None, sources: Sequence[Path], *, to_stdout: bool) -> Iterator[TextIO]:
     """Where rows go: a file that is written completely or not at all, stdout, or nowhere."""
     if target is not None:
-        with written_whole(target, "score", sources) as out:
+        with atomic_text(target, "score", sources) as out:
             yield out
     elif to_stdout:
         yield sys.stdout

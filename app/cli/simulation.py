@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.output import progress_bar
-from app.core.atomic_files import written_whole
+from app.core.atomic_files import atomic_text
 from app.core.settings import Settings
 from app.core.timestamps import milliseconds
 from app.kafka import topics
@@ -55,7 +55,7 @@ def to_log(settings: SimulatorSettings, deployment: Settings, truth: Path | None
     began = time.monotonic()
     target = Target(client_options(deployment), {kind: deployment.topic(kind) for kind in topics.INPUTS})
     # A place that cannot be written is refused before anything is sent.
-    with nullcontext() if truth is None else written_whole(truth, "simulate") as out:
+    with nullcontext() if truth is None else atomic_text(truth, "simulate") as out:
         topics.create(deployment)
         made = sent(settings, target)
         if out is not None:

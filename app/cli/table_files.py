@@ -217,7 +217,7 @@ def _milliseconds(file: Path, name: str, column: pd.Series[Any], found: pd.Serie
 
 
 @dataclass(frozen=True)
-class Tables:
+class OrderedTables:
     """Files in order, each with the times of its rows in epoch ms, which rise over all of them; `period` in seconds."""
 
     tables: tuple[NumberTable, ...]
@@ -240,7 +240,7 @@ class Tables:
         return [0, *np.cumsum([len(table) for table in self.tables]).tolist()]
 
 
-def load(files: Sequence[Path], columns: TableColumns, period: float | None, report: Report) -> Tables:
+def load(files: Sequence[Path], columns: TableColumns, period: float | None, report: Report) -> OrderedTables:
     """Read files and put their rows in order of time. Raises InputError for what does not fit together."""
     if period is not None and not (0.001 <= period < 1e9):
         msg = f"score: --period is {period}; wanted seconds between two rows, from 0.001"
@@ -255,7 +255,7 @@ def load(files: Sequence[Path], columns: TableColumns, period: float | None, rep
     _forward(tables, own, report)
     risen = rising(np.concatenate(own))
     cuts = np.cumsum([len(table) for table in tables])[:-1]
-    return Tables(tables, tuple(np.split(risen, cuts)), period or period_of(tables, own))
+    return OrderedTables(tables, tuple(np.split(risen, cuts)), period or period_of(tables, own))
 
 
 def _alike(tables: Sequence[NumberTable]) -> None:
@@ -272,14 +272,14 @@ def _alike(tables: Sequence[NumberTable]) -> None:
             raise InputError(msg)
 
 
-def _numbered(tables: tuple[NumberTable, ...], period: float | None, report: Report) -> Tables:
+def _numbered(tables: tuple[NumberTable, ...], period: float | None, report: Report) -> OrderedTables:
     """Rows without a time are a period apart."""
     if period is None:
         period = USUAL_PERIOD
         report(f"no column of times and no --period: taking rows to be {period:g} s apart")
     end = np.cumsum([0, *map(len, tables)])
     spans = [np.arange(a + 1.0, b + 1.0) for a, b in itertools.pairwise(end.tolist())]
-    return Tables(tables, tuple(np.round(FIRST_ROW_MS + 1000 * period * span) for span in spans), period)
+    return OrderedTables(tables, tuple(np.round(FIRST_ROW_MS + 1000 * period * span) for span in spans), period)
 
 
 def _forward(tables: Sequence[NumberTable], times: Sequence[Floats], report: Report) -> None:

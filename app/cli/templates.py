@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from app.cli.output import Json, print_json, print_table, progress_bar
-from app.core.atomic_files import written_whole
+from app.core.atomic_files import atomic_text
 from pipelines.errors import InputError
 
 COLUMNS = ("line", "template_id", "template")
@@ -88,7 +88,7 @@ def mine_to_file(file: Path, target: Path | None) -> TemplateCounts:
     if target is None:
         with Path(os.devnull).open("w") as nowhere:
             return mine(file, nowhere)
-    with written_whole(target, "templates", [file]) as out:
+    with atomic_text(target, "templates", [file]) as out:
         return mine(file, out)
 
 

@@ -18,7 +18,7 @@ from app.core.settings import Settings
 from app.versions import serving
 
 if TYPE_CHECKING:
-    from app.cli.watch_incidents import View
+    from app.cli.watch_incidents import WatchView
 
 
 def watch(
@@ -56,19 +56,19 @@ def show(
 
 
 @contextmanager
-def opened_view(*, as_json: bool, lines: bool) -> Iterator[View]:
+def opened_view(*, as_json: bool, lines: bool) -> Iterator[WatchView]:
     """Objects with `--json`, a page on a terminal, else lines."""
     from rich.live import Live
 
-    from app.cli.watch_view import JsonLines, Lines, Page
+    from app.cli.watch_view import JsonView, LineView, TerminalView
 
     if as_json:
-        yield JsonLines(write_line)
+        yield JsonView(write_line)
     elif lines or not out.is_terminal:
-        yield Lines(write_line)
+        yield LineView(write_line)
     else:
         with Live(console=out, screen=True, auto_refresh=False) as live:
-            yield Page(live, out)
+            yield TerminalView(live, out)
 
 
 def write_line(text: str) -> None:

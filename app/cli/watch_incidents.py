@@ -65,7 +65,7 @@ def why_unhealthy(job: Record) -> str:
     return "the watermark dropped rows" if job["dropped_by_watermark"] else "it makes no progress"
 
 
-class View(Protocol):
+class WatchView(Protocol):
     """Shows incidents and health."""
 
     def show_version(self, version: str, tracker: IncidentTracker) -> None:
@@ -113,7 +113,7 @@ class IncidentTracker:
 
 
 def watch_until_stopped(
-    settings: Settings, stopping: threading.Event, view: View, days: float, *, follow: bool
+    settings: Settings, stopping: threading.Event, view: WatchView, days: float, *, follow: bool
 ) -> None:
     """Watch a version, or with `follow` the one that serves. `days`: how far back the topic of incidents is read.
 
@@ -130,7 +130,7 @@ def watch_until_stopped(
             watch_version(own, reader, lambda version=own.version: leave(version), view)  # type: ignore[misc]
 
 
-def watch_version(settings: Settings, reader: LogReader, leave: Callable[[], bool], view: View) -> None:
+def watch_version(settings: Settings, reader: LogReader, leave: Callable[[], bool], view: WatchView) -> None:
     """Watch one version's topics until `leave` answers True."""
     tracker = IncidentTracker()
     for incident in reader.past(leave):

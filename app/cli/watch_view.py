@@ -57,7 +57,7 @@ def health_line(health: PipelineHealth) -> str:
     return f"healthy{behind}"
 
 
-class Lines:
+class LineView:
     """A line for each event: for a pipe, a log, or who prefers it."""
 
     def __init__(self, write: Write) -> None:
@@ -91,7 +91,7 @@ class Lines:
         return f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}"
 
 
-class JsonLines:
+class JsonView:
     """An object for each event, on a line of its own."""
 
     def __init__(self, write: Write) -> None:
@@ -125,7 +125,7 @@ def numbers_of(health: PipelineHealth) -> dict[str, Any]:
     return {name: value for name, value in asdict(health).items() if name in names}
 
 
-class Page:
+class TerminalView:
     """The whole terminal: health above, what is open, what closed lately."""
 
     def __init__(self, live: Live, console: Console) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
-from app.collector.log_tail import Tail, log_event
+from app.collector.log_tail import LogTail, log_event
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis, wall_clock
-from app.kafka.producer import DAY_MS, Outbox
+from app.kafka.producer import DAY_MS, BoundedProducer
 
 Clock = Callable[[], int]  # epoch milliseconds
 MOST_MOUNTS, MOST_DEVICES = 16, 32
@@ -53,7 +53,7 @@ class Reading:
         return event
 
 
-class Machine:
+class MachineMetrics:
     """Reads this machine. Processor shares are those since the reading before, so the first reading has none."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ def collect(
         raise SettingsError(msg)
     name = host or socket.gethostname()
     counts = {"telemetry": 0, "logs": 0}
-    with Outbox(options, most=10_000, linger_ms=20, delivery_timeout_ms=DAY_MS) as outbox:
+    with BoundedProducer(options, most=10_000, linger_ms=20, delivery_timeout_ms=DAY_MS) as outbox:
 
         def send(kind: str, events: Iterable[Mapping[str, Any]]) -> None:
             for event in events:
@@ -179,9 +179,9 @@ def collect(
 
         for topic in topics.values():
             outbox.partitions(topic)
-        tail = Tail(files, from_start)
+        tail = LogTail(files, from_start)
         try:
-            for kind, events in observed(Machine(), tail, name, interval, clock):
+            for kind, events in observed(MachineMetrics(), tail, name, interval, clock):
                 send(kind, events)
                 outbox.settle()
                 # After readings the lines' turn comes at once, and more lines when there were as many as fit.
@@ -194,7 +194,7 @@ def collect(
 
 
 def observed(
-    machine: Machine, tail: Tail, host: str, interval: float, clock: Clock
+    machine: MachineMetrics, tail: LogTail, host: str, interval: float, clock: Clock
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """For ever, in turns: readings where `interval` seconds have passed, then the lines that have come since.
 

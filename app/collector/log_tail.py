@@ -50,7 +50,7 @@ class _File:
 
 
 @dataclass
-class Tail:
+class LogTail:
     """Follows all files that the glob patterns match; every `read` finds new, renamed and truncated ones.
 
     What exists at the first `read` is followed from its end unless `from_start`; what comes later from its beginning. A

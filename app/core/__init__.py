@@ -1,1 +1,1 @@
-"""Settings, errors, files and times: what every room of the application uses."""
+"""Settings, errors, files and times: what every package of the application uses."""

@@ -25,6 +25,6 @@ def configure(as_json: bool = False, level: int = logging.INFO) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # The clients log every reconnect; ours say what matters.
+    # The clients log every reconnect; our own events report what matters.
     for name in ("kafka", "elastic_transport", "elasticsearch", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -14,7 +14,7 @@ _CANDIDATES = range(20_000, 30_000)
 def port_is_free(port: int, host: str = LOOPBACK) -> bool:
     """Whether a server could listen on this port of an address now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As Java does it: without, connections that were closed a minute ago would count.
+        # As Java does: otherwise a connection that was closed a minute ago would keep the port in use.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

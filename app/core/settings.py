@@ -1,4 +1,4 @@
-"""Everything that can be set, in one frozen object: arguments over environment over file over defaults.
+"""All settings, in one frozen object: arguments over environment over file over defaults.
 
 Environment variables are named `KAPPA_<SETTING>`, `__` between parts (`KAPPA_KAFKA__BOOTSTRAP_SERVERS`). The file is
 TOML: the one given with `--config`, else `kappa.toml` in the working directory where there is one. An unknown key is an
@@ -36,14 +36,14 @@ def default_home() -> Path:
     return PROJECT / ".kappa" if in_checkout else Path.home() / ".local" / "share" / "kappa"
 
 
-class Group(BaseModel):
+class SettingsGroup(BaseModel):
     """A group of settings: frozen, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class KafkaSettings(Group):
-    """Where the log is. Without `bootstrap_servers` it is the embedded broker."""
+class KafkaSettings(SettingsGroup):
+    """The connection to Kafka. Without `bootstrap_servers` it is the embedded broker."""
 
     bootstrap_servers: str | None = None
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -53,8 +53,8 @@ class KafkaSettings(Group):
     ssl_cafile: Path | None = None
 
 
-class ElasticsearchSettings(Group):
-    """Where documents go. Without `url` it is the embedded node."""
+class ElasticsearchSettings(SettingsGroup):
+    """The connection to Elasticsearch, and its indices. Without `url` it is the embedded node."""
 
     url: str | None = None
     username: str | None = None
@@ -65,15 +65,15 @@ class ElasticsearchSettings(Group):
     retention_days: int | None = Field(default=None, ge=1)
 
 
-class StackSettings(Group):
+class StackSettings(SettingsGroup):
     """The embedded broker and Elasticsearch. Port 0 is any free one, kept from then on."""
 
     kafka_port: int = Field(default=0, ge=0, le=65535)
     elasticsearch_port: int = Field(default=0, ge=0, le=65535)
 
 
-class TopicSettings(Group):
-    """Names, partitions and retention of topics. Versions other than `live` have theirs as suffix, inputs apart."""
+class TopicSettings(SettingsGroup):
+    """Names, partitions and retention of topics. Topics of versions other than `live` carry the version as suffix, inputs do not."""
 
     prefix: str = ""
     telemetry_partitions: int = Field(default=2, ge=1, le=16)
@@ -94,7 +94,7 @@ class TopicSettings(Group):
         return prefix
 
 
-class SparkSettings(Group):
+class SparkSettings(SettingsGroup):
     """How jobs are run. `shuffle_partitions` is fixed for the life of a checkpoint.
 
     `max_records_per_batch` bounds the batches of `extract`. The other jobs, whose records cost more, read a quarter of it, and
@@ -109,28 +109,28 @@ class SparkSettings(Group):
     extra: dict[str, str] = Field(default_factory=dict)
 
 
-class IndexSettings(Group):
-    """What goes to Elasticsearch. `scores` is a document per window and series; of windows from `scores_since` on, if given."""
+class IndexSettings(SettingsGroup):
+    """Which scores go to Elasticsearch: with `scores`, a document per window and series, of windows from `scores_since` on."""
 
     scores: bool = False
     scores_since: AwareDatetime | None = None
 
 
-class ControlSettings(Group):
+class ControlSettings(SettingsGroup):
     """Rules about alarms and learning."""
 
     rules: tuple[Rule, ...] = ()
 
 
-class HealthSettings(Group):
-    """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port, nowhere."""
+class HealthSettings(SettingsGroup):
+    """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port they are not served."""
 
     host: str = "127.0.0.1"
     port: int | None = None
     stale_seconds: float = Field(default=120.0, gt=0)
 
 
-class DashboardSettings(Group):
+class DashboardSettings(SettingsGroup):
     """Kibana's address for links, and the jobs whose health the pages show. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
 
     kibana_url: str | None = None

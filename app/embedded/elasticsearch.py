@@ -27,13 +27,13 @@ classname=org.elasticsearch.transport.netty4.Netty4Plugin
 
 
 def elasticsearch_version(jars: Jars) -> str:
-    """As its jar is named."""
+    """The version in the name of its jar."""
     stems = [jar.stem.removeprefix("elasticsearch-") for jar in jars.elasticsearch]
     return next(stem for stem in stems if stem[0].isdigit())
 
 
 def elasticsearch_command(home: Path, jars: Jars, heap_mib: int) -> JvmCommand:
-    """How its JVM is started; lays out the node's folder as Elasticsearch expects it."""
+    """The command of its JVM. Creates the node's folder as Elasticsearch expects it."""
     folder = home / "elasticsearch"
     (folder / "config").mkdir(parents=True, exist_ok=True)
     _lay_out_module(folder / "modules" / "transport-netty4", jars)
@@ -43,7 +43,7 @@ def elasticsearch_command(home: Path, jars: Jars, heap_mib: int) -> JvmCommand:
 
 
 def _lay_out_module(folder: Path, jars: Jars) -> None:
-    """The jars are copied: those of an earlier version, and halves of them, go."""
+    """Copy the jars of the module; those of an earlier version and incomplete ones are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {jar.name: jar for jar in jars.netty}
     for present in folder.iterdir():

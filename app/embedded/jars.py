@@ -1,4 +1,4 @@
-"""The jars of Kafka, Elasticsearch and Spark's Kafka connector: fetched once, and known by their hashes.
+"""The jars of Kafka, Elasticsearch and Spark's Kafka connector: fetched once, and verified by their hashes.
 
     python -m app.embedded.jars [FOLDER]            fetch what is missing or damaged (default: .kappa/jars)
     python -m app.embedded.jars --lock [FOLDER]     write app/embedded/jars.toml anew, after a change of versions in app/embedded/ivy.xml
@@ -64,7 +64,7 @@ def manifest() -> Hashes:
 
 
 def ensure_jars(folder: Path, report: Report, *, ivy_settings: Path | None = None, full_check: bool = False) -> Jars:
-    """All jars, right by their hashes, in `folder`; fetches what is not.
+    """Fetch the jars that are missing in `folder` or do not match their hashes.
 
     Quick where the stamp agrees with sizes and times of the files; `full_check` reads every byte all the same.
     `ivy_settings` names an Ivy settings file, for a mirror. Two processes may call it at once: one waits.
@@ -93,7 +93,7 @@ def wrong_jars(folder: Path) -> list[str]:
 
 
 def _mend(folder: Path, report: Report, ivy_settings: Path | None) -> None:
-    """Fetch what is wrong; the second time without Ivy's cache, which may hold the fault."""
+    """Fetch the wrong jars; the second time without Ivy's cache, which may hold the damaged ones."""
     wrong, trouble = wrong_jars(folder), ""
     for attempt in range(2):
         if not wrong:
@@ -133,7 +133,7 @@ def _not_mended(folder: Path, wrong: list[str], trouble: str) -> StackError:
 
 
 def _fetch(folder: Path, confs: list[str], report: Report, ivy_settings: Path | None) -> str:
-    """Run Ivy for each conf, side by side; what went wrong, in a line, or nothing."""
+    """Run Ivy for all confs at once. Returns its errors in a line, empty where there was none."""
     started = time.monotonic()
     wanted = sum(len(names) for conf, names in manifest().items() if conf in confs)
     report(f"fetching {wanted} jars for {', '.join(confs)} into {folder} (all: 100 MB, 1 to 2 minutes)")
@@ -211,7 +211,7 @@ def _sha256(path: Path) -> str | None:
 
 
 def _stamp(folder: Path) -> dict[str, object]:
-    """What the stamp should say now: the manifest's hash, size and time of each jar."""
+    """The stamp of the jars as they are now: the manifest's hash, size and time of each jar."""
     files = {}
     for conf, names in manifest().items():
         for name in names:
@@ -246,7 +246,7 @@ def lock(folder: Path, report: Report) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """For `make setup`, before there is anything else."""
+    """The command line that `make setup` calls."""
 
     def say(line: str) -> None:
         sys.stderr.write(f"{line}\n")

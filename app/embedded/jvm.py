@@ -38,7 +38,7 @@ _END_GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class JvmCommand:
-    """What to run: `jars` is the class path in order, `options` go to Java, all output goes to the file `log`.
+    """The command of a JVM: `jars` is the class path in order, `options` go to Java, all output goes to the file `log`.
 
     `killed_with_launcher`: also have Linux kill it when the thread that launched it ends. Only for a process that has
     no other threads when it launches.
@@ -72,14 +72,14 @@ class Jvm:
         self._gateway: JavaGateway | None = None
 
     def connect(self) -> Any:
-        """The view on its classes; waits until Java is there. StackError if it ended instead."""
+        """py4j's view of its classes; waits until Java answers. StackError if it ended instead."""
         stdout = self.process.stdout
         if stdout is None:  # for the type checker: Popen was given a pipe
             msg = f"{self.command.name} has no output"
             raise StackError(msg)
         port, token = stdout.readline(), stdout.readline()
         if not port.strip().isdigit() or not token.strip():
-            # Java says on its output, not among its errors, why it cannot start.
+            # Java prints on stdout, not on stderr, why it cannot start.
             with self.command.log.open("ab") as log:
                 log.write(port + token + stdout.read())
             what = "Java did not start"
@@ -118,7 +118,7 @@ class Jvm:
             self._gateway.close()
 
     def _copy_output(self) -> None:
-        """A full pipe would stop Java, so its output is taken away into the log until it ends."""
+        """Copy Java's output to the log until it ends: a full pipe would block it."""
         with self.command.log.open("ab", buffering=0) as log, contextlib.suppress(OSError, ValueError):
             for line in self.process.stdout or ():
                 log.write(line)
@@ -155,7 +155,7 @@ def last_meaningful_line(log: Path, start: int = 0) -> str:
 
 
 def _parent_death_signal() -> Callable[[], None] | None:
-    """What the child calls before it becomes Java; the library is loaded here, as a fork must not load anything."""
+    """A function for the child to call before it becomes Java. The library is loaded here: after a fork nothing may be loaded."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl

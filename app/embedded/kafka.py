@@ -9,17 +9,17 @@ from app.embedded.jvm import Jvm, JvmCommand, pyspark_jar
 from app.embedded.server_options import server_options
 
 _LARGEST_MESSAGE_BYTES = 2 * 1024 * 1024
-_CLUSTER_ID = "a2FwcGEta2FwcGEta2FwcA"  # any 16 bytes in base64: one broker never meets another
+_CLUSTER_ID = "a2FwcGEta2FwcGEta2FwcA"  # any 16 bytes in base64: there is one broker only
 _REPLACED = ("log4j-", "slf4j-api-")
 
 
 def kafka_version(jars: Jars) -> str:
-    """As its jar is named."""
+    """The version in the name of its jar."""
     return next(jar.stem.rpartition("-")[2] for jar in jars.kafka if jar.name.startswith("kafka_"))
 
 
 def kafka_command(home: Path, jars: Jars, heap_mib: int) -> JvmCommand:
-    """How its JVM is started."""
+    """The command of its JVM."""
     # Kafka's own jars have no binding for slf4j, so it would log nothing; pyspark's log4j has one.
     logging = [
         pyspark_jar(f"{name}-[0-9]*.jar") for name in ("slf4j-api", "log4j-slf4j2-impl", "log4j-api", "log4j-core")
@@ -32,7 +32,7 @@ def kafka_command(home: Path, jars: Jars, heap_mib: int) -> JvmCommand:
 
 
 def kafka_properties(home: Path, port: int, controller_port: int) -> dict[str, str]:
-    """The broker's settings; what a topic needs beyond them, the topic says."""
+    """The broker's settings; topics have more of their own."""
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -57,7 +57,7 @@ def kafka_properties(home: Path, port: int, controller_port: int) -> dict[str, s
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # The log is the truth from which everything is computed again: it goes only where a topic says so.
+        # Everything can be computed again from the log: only the retention of a topic deletes records.
         "log.retention.ms": "-1",
         # A stop waits for no other broker to take over.
         "controlled.shutdown.enable": "false",

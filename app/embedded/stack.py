@@ -37,9 +37,22 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Stack:
-    """What to run. A port of 0: the one of the last time if it is free, else any. Heaps in MiB.
+    """Which servers to run, and how.
 
-    `jars`: the folder of jars, default `home/jars`. `ivy_settings`: an Ivy settings file, for a mirror.
+    Parameters
+    ----------
+    home
+        The folder of data, logs and state.
+    kafka_port, elasticsearch_port
+        Ports on loopback; 0 for that of the last run if it is free, else any.
+    kafka, elasticsearch
+        Whether to run each of them.
+    kafka_heap_mib, elasticsearch_heap_mib
+        Java heaps, in MiB.
+    jars
+        The folder of jars, by default `home/jars`.
+    ivy_settings
+        An Ivy settings file that names a mirror.
     """
 
     home: Path
@@ -80,7 +93,7 @@ class StackStatus:
 
 
 def up(stack: Stack, detach: bool = True, report: Report = silent) -> Addresses:
-    """Start it, or find it running. Detached, it stays until `down`; else it runs until interrupted, and then returns.
+    """Start the stack, or find it running. Detached, it runs until `down`; else until this process is interrupted.
 
     StackError where a jar, a port or a server is not as it should be, in one line.
     """
@@ -104,7 +117,7 @@ def up(stack: Stack, detach: bool = True, report: Report = silent) -> Addresses:
 
 @contextmanager
 def running_stack(stack: Stack, report: Report = silent) -> Iterator[Addresses]:
-    """A stack for the length of the block; it also ends, cleanly, when this process is killed.
+    """A stack that runs inside the block. It also stops, cleanly, when this process is killed.
 
     A detached stack that already runs in `home` is used, and left running. StackError if it is tied to another process.
     """
@@ -141,7 +154,7 @@ def down(home: Path, report: Report = silent) -> bool:
 
 
 def status(home: Path) -> StackStatus:
-    """What runs in `home` and whether it answers; never fails for want of a stack."""
+    """The servers that run in `home`, and whether they answer. Without a stack its phase is `stopped`."""
     home = home.resolve()
     state = read_state(home) or StackState("stopped")
     running = state.supervised()
@@ -191,7 +204,7 @@ def _elasticsearch_answers(port: int) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Bytes on disk of all files, holes left out; files that go while being counted do not count."""
+    """Bytes on disk of all files, without the holes of sparse ones. Files that are removed meanwhile do not count."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -200,7 +213,7 @@ def _size(folder: Path) -> int:
 
 
 def _find_running(stack: Stack, report: Report) -> Addresses | None:
-    """The addresses of a detached stack that already runs in this home, if it is the one that is asked for."""
+    """The addresses of a detached stack that already runs in this home. StackError where it is another than wanted."""
     home = stack.home.resolve()
     found, state = addresses(home), read_state(home)
     if found is None or state is None:
@@ -244,7 +257,7 @@ def _launch(stack: Stack, owner: ProcessId | None, report: Report) -> "subproces
             stdin=subprocess.PIPE if owner else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            # A session of its own: Ctrl-C in the terminal is the owner's to handle, who then lets go of the stack.
+            # A session of its own: Ctrl-C in the terminal reaches the owner alone, which then closes the pipe.
             start_new_session=True,
             cwd=PROJECT,
         )
@@ -272,7 +285,7 @@ def _await_ready(supervisor: "subprocess.Popen[bytes]", stack: Stack, report: Re
 
 
 def _await_other(stack: Stack, report: Report) -> Addresses:
-    """Another process is starting, or stopping, a stack in this home."""
+    """Wait while another process starts, or stops, a stack in this home."""
     report("another process is starting the stack in the same home; waiting for it")
     deadline = time.monotonic() + _BUSY_SECONDS
     while time.monotonic() < deadline:
@@ -291,7 +304,7 @@ def _wait_while_running(home: Path) -> None:
 
 
 def _close(supervisor: "subprocess.Popen[bytes]") -> None:
-    """Let go: for a tied stack, the sign to stop."""
+    """Close the pipes to the supervisor: a tied stack then stops."""
     for pipe in (supervisor.stdin, supervisor.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ _START_TOLERANCE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, not mistaken for a later one that got its pid. `started`: epoch seconds."""
+    """A process, distinguished by its start (epoch seconds) from a later one with the same pid."""
 
     pid: int
     started: float
@@ -42,7 +42,7 @@ class ProcessId:
 
 @dataclass(frozen=True)
 class ServiceState:
-    """One server: `port` is its clients', `internal_port` is the one it speaks to itself on; both on loopback."""
+    """One server. Clients connect to `port`, the server to itself at `internal_port`; both on loopback."""
 
     port: int
     internal_port: int
@@ -52,11 +52,11 @@ class ServiceState:
 
 @dataclass(frozen=True)
 class StackState:
-    """Kept after the stack ended too, as the next start likes the same ports."""
+    """The state of the stack. The file stays when the stack has ended: the next start takes the same ports."""
 
     phase: str  # starting | ready | stopped
     supervisor: ProcessId | None = None
-    owner: ProcessId | None = None  # the process that the stack ends with; None: nobody
+    owner: ProcessId | None = None  # the process with which the stack ends; None for a detached one
     services: dict[str, ServiceState] = field(default_factory=dict)
 
     def supervised(self) -> bool:
@@ -91,7 +91,7 @@ def read_state(home: Path) -> StackState | None:
 
 
 def write_state(home: Path, state: StackState) -> None:
-    """Whole or not at all: readers never see half of it."""
+    """Replace the file atomically, so that readers never see half of it."""
     path = state_file(home)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(asdict(state), indent=1) + "\n")
@@ -99,7 +99,7 @@ def write_state(home: Path, state: StackState) -> None:
 
 
 def addresses(home: Path) -> Addresses | None:
-    """Of the stack that runs in `home`, once it is ready; None where none is."""
+    """The addresses of the stack in `home`; None unless it runs and is ready."""
     state = read_state(home.resolve())
     if state is None or state.phase != "ready" or not state.supervised():
         return None

@@ -48,7 +48,7 @@ _LEFTOVER_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Task:
-    """What the supervisor is started with. A port of 0 means any; `owner` as in StackState."""
+    """The arguments of the supervisor. A port of 0 means any; `owner` as in StackState."""
 
     home: str
     jars: str
@@ -74,7 +74,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Server:
-    """How to run one of the two: `start(jvm, home, port, internal port)` returns what `stop` takes."""
+    """How to run one server: `start(jvm, home, port, internal port)` returns the handle that `stop` takes."""
 
     title: str
     setting: str
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Supervisor:
-    """One run of the stack, from its leftovers to its end. To be used in the main thread, see app.embedded.jvm."""
+    """One run of the stack: ends servers that an earlier one left, starts, watches, stops. For the main thread, see app.embedded.jvm."""
 
     def __init__(self, task: Task, stop_pipe: int) -> None:
         self.task = task
@@ -128,7 +128,7 @@ class Supervisor:
             if self._boot(servers):
                 self._write("ready")
                 _send({"ready": True})
-                _let_go_of_starter()
+                _release_starter()
                 _log(f"stopping: {self._watch()}")
         finally:
             _stop(servers, self.jvms, self.handles)
@@ -190,7 +190,7 @@ class Supervisor:
         if self.stop_pipe in readable:
             return "asked to"
         if readable and not os.read(readable[0], 4096):
-            return "its owner let go of it"
+            return "its owner closed the pipe"
         if owner and not owner.alive():
             return "its owner ended"
         for jvm in watching.values():
@@ -227,7 +227,7 @@ def _servers(task: Task, home: Path) -> dict[str, Server]:
 
 
 def _choose_ports(servers: dict[str, Server], earlier: StackState | None) -> dict[str, ServiceState]:
-    """What a setting names, else what it was the last time, so that addresses last; else any that is free."""
+    """The ports that settings name, else those of the last run, so that addresses stay the same; else any free ones."""
     before = earlier.services if earlier else {}
     taken = {server.asked_port for server in servers.values()}
     services = {}
@@ -245,7 +245,7 @@ def _choose_ports(servers: dict[str, Server], earlier: StackState | None) -> dic
 
 
 def end_leftovers(state: StackState) -> None:
-    """Servers of a supervisor that was killed end by themselves; what does not within a few seconds is killed."""
+    """Wait until the servers of a killed supervisor have ended by themselves; kill them after a few seconds."""
     servers = [service.process for service in state.services.values() if service.process]
     processes = [process for process in (server.process() for server in servers) if process]
     _, alive = psutil.wait_procs(processes, timeout=_LEFTOVER_SECONDS)
@@ -301,20 +301,20 @@ def _stop_signals() -> Iterator[int]:
 
 
 def _send(message: dict[str, Any]) -> None:
-    """To the process that started this one, if it still listens."""
+    """Send a message to the process that started this one, if it still listens."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")
 
 
-def _let_go_of_starter() -> None:
-    """Whoever reads our output sees its end now, and may go."""
+def _release_starter() -> None:
+    """Close stdout, so that the process that started this one sees its end and may exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
 
 
 def _log(line: str) -> None:
-    """To supervisor.log, which is stderr."""
+    """Write a line to supervisor.log, which is stderr."""
     sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
     sys.stderr.flush()
 

@@ -63,7 +63,7 @@ def unavailable(settings: Settings, error: Exception) -> ServiceUnavailable:
 
 
 def kafka_connection(settings: Settings) -> Kafka:
-    """How Spark's Kafka source and sink reach the broker of the settings."""
+    """The connection of Spark's Kafka source and sink to the broker of the settings."""
     own = settings.kafka
     options: dict[str, str] = {}
     if own.security_protocol != "PLAINTEXT":
@@ -82,5 +82,5 @@ def kafka_connection(settings: Settings) -> Kafka:
 
 
 def quoted(text: str) -> str:
-    """A value in Kafka's JAAS line."""
+    """A quoted value of Kafka's JAAS configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -21,7 +21,7 @@ from zlib import crc32
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from app.core.atomic_files import keep_json
+from app.core.atomic_files import write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso, iso_or
@@ -298,7 +298,7 @@ class GapRecorder:
         return found
 
     def _keep(self, place: str, entry: Mapping[str, Any]) -> None:
-        keep_json(self._file, self._read() | {place: entry})
+        write_json_durably(self._file, self._read() | {place: entry})
 
 
 def headers_of(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:

@@ -8,22 +8,23 @@ from threading import Event
 from typing import Any, Self
 
 from app.core.timestamps import iso_millis, wall_clock
-from app.kafka.producer import DAY_MS, Outbox
+from app.kafka.producer import DAY_MS, BoundedProducer
 from pipelines.errors import ServiceUnavailable
 
 HEARTBEAT_KEY = b"heartbeat"
 
 
 def heartbeat(milliseconds: int) -> bytes:
-    """The value of a heartbeat for that moment (epoch milliseconds)."""
+    """The value of a heartbeat at a time (epoch milliseconds)."""
     return f'{{"heartbeat":true,"@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
 
 
 class Heartbeats:
     """A thread that appends a heartbeat to every partition of the input topics, one each `interval`.
 
-    Event time goes by append time, so a partition that nobody writes to would hold all windows open. Starts with
-    `start` or as a context; survives an absent broker, and leaves beats out while earlier ones are not acknowledged.
+    The watermark is the least over all partitions, so a partition without records would hold all windows open. Runs from
+    `start` to `stop`, or as a context manager. Goes on while the broker is away, and skips heartbeats while earlier ones are
+    not acknowledged.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Heartbeats:
 
     def start(self) -> None:
         """Begin. Raises ServiceUnavailable when Kafka or a topic cannot be reached now."""
-        outbox = Outbox(self._options, most=10_000, delivery_timeout_ms=DAY_MS)
+        outbox = BoundedProducer(self._options, most=10_000, delivery_timeout_ms=DAY_MS)
         try:
             partitions = {topic: outbox.partitions(topic) for topic in self._topics}
         except ServiceUnavailable:
@@ -51,7 +52,7 @@ class Heartbeats:
         self._thread = threading.Thread(target=self._run, args=(outbox, partitions), name="heartbeats", daemon=True)
         self._thread.start()
 
-    def _run(self, outbox: Outbox, partitions: dict[str, int]) -> None:
+    def _run(self, outbox: BoundedProducer, partitions: dict[str, int]) -> None:
         try:
             while not self._stop.is_set():
                 self._beat(outbox, partitions)
@@ -59,8 +60,8 @@ class Heartbeats:
         finally:
             outbox.close(5.0)
 
-    def _beat(self, outbox: Outbox, partitions: dict[str, int]) -> None:
-        """One beat to everywhere; trouble is kept in `problem` until a beat succeeds again."""
+    def _beat(self, outbox: BoundedProducer, partitions: dict[str, int]) -> None:
+        """Append a heartbeat to every partition; an error is kept in `problem` until that succeeds again."""
         try:
             if outbox.settle() > 10 * sum(partitions.values()):
                 self.problem = "earlier heartbeats are not acknowledged"

@@ -1,4 +1,4 @@
-"""Sending to Kafka: one place that opens producers, bounds what is under way, and notices what was not delivered."""
+"""A Kafka producer with bounded memory, which reports records that were not delivered."""
 
 from __future__ import annotations
 
@@ -12,20 +12,35 @@ from kafka.errors import KafkaError
 
 from pipelines.errors import ServiceUnavailable
 
-MOST_UNDER_WAY = 50_000
+MOST_PENDING = 50_000
 DAY_MS = 24 * 3600 * 1000
 
 
-class Outbox:
-    """A producer whose unacknowledged records are bounded: `send` waits for room.
+class BoundedProducer:
+    """A producer with a bounded number of unacknowledged records: `send` blocks while there are as many.
 
     kafka-python has no bound of its own since version 3. Records of a partition are appended in the order of `send`.
     """
 
-    def __init__(self, options: Mapping[str, Any], most: int = MOST_UNDER_WAY, **tuning: Any) -> None:
-        """`options` are the client's (`bootstrap_servers`, security). Raises ServiceUnavailable without a broker."""
+    def __init__(self, options: Mapping[str, Any], most: int = MOST_PENDING, **tuning: Any) -> None:
+        """Connect to the broker.
+
+        Parameters
+        ----------
+        options
+            Arguments of kafka-python's clients, as `client_options` gives them.
+        most
+            The greatest number of unacknowledged records.
+        **tuning
+            Further arguments of the producer, such as `linger_ms`.
+
+        Raises
+        ------
+        ServiceUnavailable
+            No broker answers.
+        """
         self._most = most
-        self._under_way: deque[Any] = deque()
+        self._pending: deque[Any] = deque()
         self._where = options.get("bootstrap_servers")
         self.sent = 0
         try:
@@ -48,20 +63,20 @@ class Outbox:
         self, topic: str, value: bytes, *, key: bytes, partition: int | None = None, timestamp_ms: int | None = None
     ) -> None:
         """Queue one record. Raises ServiceUnavailable when it, or an earlier one, could not be delivered."""
-        if len(self._under_way) >= self._most:
+        if len(self._pending) >= self._most:
             self.settle()
-            if len(self._under_way) >= self._most:
+            if len(self._pending) >= self._most:
                 self.flush()
         try:
             future = self._producer.send(topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms)
         except (KafkaError, OSError) as error:
             raise self._unavailable(error) from error
-        self._under_way.append(future)
+        self._pending.append(future)
         self.sent += 1
 
     def settle(self) -> int:
-        """Forget what has been acknowledged; answer how many records are still under way."""
-        waiting = self._under_way
+        """Forget acknowledged records; returns how many are not acknowledged yet."""
+        waiting = self._pending
         while waiting and waiting[0].is_done:
             future = waiting.popleft()
             if future.failed():
@@ -77,17 +92,17 @@ class Outbox:
         self.settle()
 
     def close(self, timeout: float = 10.0) -> None:
-        """Give what is under way a last chance, then let go."""
+        """Wait up to `timeout` seconds for acknowledgements, then close."""
         self._producer.close(timeout=timeout)
 
     def __enter__(self) -> Self:
-        """The outbox itself."""
+        """The producer itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Deliver what is under way, unless there was an error."""
+        """Wait for all acknowledgements, unless there was an error."""
         try:
             if error is None:
                 self.flush()

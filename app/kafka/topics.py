@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it should be."""
+    """A topic with the partitions and the configuration that it needs."""
 
     name: str
     partitions: int
@@ -34,7 +34,7 @@ def wanted(settings: Settings) -> list[Topic]:
     # Retention goes by the records' timestamps: history would be deleted as soon as it is written.
     kept = own.input_retention_hours * HOUR_MS if own.timestamps == "append" else -1
     inputs = common | {"message.timestamp.type": stamped, "retention.ms": str(kept)}
-    # Records of the pipeline's own topics are as old as the log is read back: retention goes by when they were written.
+    # Records of the pipeline's own topics carry old event times in a replay: retention goes by when they were written.
     outputs = common | {
         "message.timestamp.type": "LogAppendTime",
         "retention.ms": str(own.retention_hours * HOUR_MS),

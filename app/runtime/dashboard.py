@@ -47,7 +47,7 @@ def serve(
 
 @contextmanager
 def running(settings: Settings, report: Callable[[str], None]) -> Iterator[str | None]:
-    """Pages beside something else; None where no port could be had."""
+    """The address of pages that are served inside the block; None where no port is free."""
     port = next((p for p in range(DEFAULT_PORT, DEFAULT_PORT + 20) if port_is_free(p)), None)
     if port is None:
         yield None
@@ -82,16 +82,16 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 def job_addresses(settings: Settings) -> list[str]:
-    """Where processes that run jobs serve their health: those that are named, else the one of these settings."""
+    """Addresses at which processes serve the health of jobs: those of `dashboard.jobs`, else that of `health.port`."""
     named = list(settings.dashboard.jobs)
     own = settings.health
     return named or ([f"http://{own.host}:{own.port}"] if own.port else [])
 
 
 def as_variables(settings: Settings) -> dict[str, str]:
-    """Effective settings as the variables that give them again, secrets in clear: a variable for each group, as JSON.
+    """Effective settings as environment variables, secrets in clear: a variable for each group, as JSON.
 
-    Whatever was set by file or argument is in them, so a command that is given them needs neither.
+    They include what was set by file or argument, so a command with these variables needs neither.
     """
     shown = settings.model_dump(mode="json", exclude={"version"})  # commands get the version as an option
     return {f"{PREFIX}{name.upper()}": text(value) for name, value in revealed(settings, shown).items()}
@@ -109,12 +109,12 @@ def revealed(settings: Settings, shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    """A setting as the environment holds it: plain text as it is, anything else as JSON."""
+    """The text of an environment variable: a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Popen[bytes]:
-    """Start Streamlit; what the pages need to know goes with the environment."""
+    """Start Streamlit. Its environment has all that the pages need."""
     options = {
         "server.port": str(port),
         "server.address": host,
@@ -135,7 +135,7 @@ def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Pop
 
 
 def end(server: subprocess.Popen[bytes]) -> None:
-    """End Streamlit, at the last by force."""
+    """End Streamlit: SIGTERM, then SIGKILL."""
     server.terminate()
     try:
         server.wait(timeout=5)

@@ -203,7 +203,7 @@ class HealthServer:
 
 
 def answer_state(ask: Ask, query: str) -> tuple[int, bytes]:
-    """Status and JSON for a question about a series: 200, 400 without one, 404 for what is not known, 500."""
+    """Status and JSON of `/state`: 200, 400 without a series, 404 for an unknown one, 500 where it cannot be read."""
     series = parse_qs(query).get("series", [""])[0]
     if not series:
         return 400, json.dumps({"error": "wanted /state?series=NAME"}).encode()
@@ -212,7 +212,7 @@ def answer_state(ask: Ask, query: str) -> tuple[int, bytes]:
     except KappaError as error:
         return 404, json.dumps({"error": str(error)}).encode()
     except Exception as error:  # whatever it is, the client gets an answer
-        log.warning("a question about a series failed", series=series, error=str(error)[:500])
+        log.warning("the state of a series cannot be read", series=series, error=str(error)[:500])
         return 500, json.dumps({"error": f"the state cannot be read now ({type(error).__name__}); ask again"}).encode()
 
 
@@ -240,6 +240,6 @@ def _handler(health: Health, ask: Ask | None) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not news."""
+            """Do not log requests."""
 
     return Handler

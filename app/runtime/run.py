@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from app.core.atomic_files import keep_json
+from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
 from app.kafka import data_loss, topics
 from app.kafka.connection import kafka_connection
@@ -67,7 +67,7 @@ def pin_configuration(settings: Settings, instances: int = 1) -> Path:
     file, before = settings.configuration_file, serving.begun_with(settings)
     now = depended_on(settings, instances)
     if before is None:
-        keep_json(file, now)
+        write_json_durably(file, now)
         return file
     old, new = dict(flat(before)), dict(flat(now))
     different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

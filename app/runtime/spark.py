@@ -70,7 +70,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
 
 
 def configuration(settings: Settings, report: Report = silent) -> dict[str, str]:
-    """All that Spark is configured with, `spark.extra` last; jars that are missing are fetched and compiled first."""
+    """Spark's whole configuration, `spark.extra` last. Missing jars are fetched, and ours compiled, first."""
     ensure_jars(settings.jars, report)
     own = ensure_compiled(settings.jars, report)
     elsewhere = {} if is_local(settings) else on_a_cluster()
@@ -88,9 +88,9 @@ def is_local(settings: Settings) -> bool:
 
 
 def on_a_cluster() -> dict[str, str]:
-    """What executors on other machines need beside the jars, which the driver serves them."""
+    """Options for executors on other machines, which get the jars from the driver."""
     return {
-        # Python workers there import the jobs' modules: from where they are here, if they are there.
+        # Python workers import the jobs' modules: on each machine from the same folder as here.
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
         # Hadoop loads the class of a file system in threads of executors whose class loaders may not have the jars of the driver.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
@@ -99,7 +99,7 @@ def on_a_cluster() -> dict[str, str]:
 
 @contextmanager
 def own_session(settings: Settings, name: str, report: Report = silent) -> Iterator[SparkSession]:
-    """A session for as long as the block lasts; one that this process had before goes on."""
+    """A session inside the block; it is stopped at the end, unless this process had one before."""
     before = SparkSession.getActiveSession()
     spark = session(settings, name, report)
     try:
@@ -133,9 +133,9 @@ def register_functions(spark: SparkSession) -> None:
 
 @contextmanager
 def stderr_into(file: Path) -> Iterator[None]:
-    """Let processes that are started now write their stderr into a file: Spark's JVM and, through it, Python workers.
+    """Redirect the stderr of processes that are started inside the block: Spark's JVM and, through it, Python workers.
 
-    Both greet on stderr whatever the log level, which is what a person or a pipe reads.
+    Both write a banner to stderr whatever the log level, between the lines of the command.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
@@ -151,7 +151,7 @@ def stderr_into(file: Path) -> Iterator[None]:
 
 
 def options(settings: Settings, own: Path) -> dict[str, str]:
-    """Spark's configuration; each that is not obvious has its reason. `own` is the jar of our classes."""
+    """Spark's options, with the reason where it is not obvious. `own` is the jar of our classes."""
     jars = [*sorted(str(p) for p in (settings.jars / "spark").glob("*.jar")), str(own)]
     scratch = settings.home / "spark"
     return {
@@ -166,13 +166,13 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
-        # An exception on one bad record would stop the job for all: casts give null, and null gives a reason.
+        # One bad record must not stop the job: a failed cast gives null, and null a reason for the dead letter.
         "spark.sql.ansi.enabled": "false",
         "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
-        # Each window overwrites the same values: what is gathered longer is written to fewer files.
+        # Each window overwrites the same values: a larger buffer merges them before they are written.
         "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "256",
         # Counting rows costs a read for each one that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
@@ -180,32 +180,32 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         # Checkpoints on this machine's disk, without starting a process for each file.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        # Rows of packed records are up to 256 KiB: bytes bound a batch of these.
+        # Rows of packed records are up to 256 KiB: a batch of these is bounded by bytes.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
-        # Each batch asks for the same few hundred generated classes; the default keeps 100, and compiles every time.
+        # Each batch uses the same few hundred generated classes; the default cache of 100 would compile them every time.
         "spark.sql.codegen.cache.maxEntries": "2000",
-        # Batches are small: planning them anew after each shuffle costs more than it gives.
+        # Batches are small: planning again after each shuffle costs more than it saves.
         "spark.sql.adaptive.enabled": "false",
-        # Where in Python an expression was made: two more calls to the JVM for each of thousands of expressions.
+        # Recording where in Python an expression was made costs two more calls to the JVM, for thousands of expressions.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
-        # A shard's model is in the worker that used it last: keep workers.
+        # A worker keeps the models of the shards that it has processed.
         "spark.python.worker.reuse": "true",
     }
 
 
 def master_of(settings: Settings) -> str:
-    """Spark's master. `local[*]` is a place for a task on each core, and at least `LEAST_TASKS`.
+    """Spark's master. `local[*]` is a task slot for each core, and at least `LEAST_TASKS`.
 
-    Tasks of four jobs run side by side, and many of them wait: for Python, for Elasticsearch, for a commit. With two places
-    on two cores, jobs waited for one another.
+    Tasks of four jobs run at the same time, and many of them wait: for Python, for Elasticsearch, for a commit. With two
+    slots on two cores, jobs waited for one another.
     """
     own = settings.spark.master
     return f"local[{max(LEAST_TASKS, os.cpu_count() or 1)}]" if own == "local[*]" else own
 
 
 def parallelism(settings: Settings) -> dict[str, str]:
-    """Tasks of a bounded run do not wait: one for a core."""
+    """The default parallelism: tasks of a bounded run do not wait, so one for each core."""
     return {"spark.default.parallelism": str(os.cpu_count() or 1)} if settings.spark.master == "local[*]" else {}
 
 

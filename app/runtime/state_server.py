@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from app.core.atomic_files import keep_json
+from app.core.atomic_files import write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.embedded.stack_state import ProcessId
@@ -105,7 +105,7 @@ def announced(settings: Settings, address: str) -> Iterator[None]:
     """Say where this process answers, while the block runs."""
     file = place(settings)
     own = {"address": address, "process": asdict(ProcessId.of(os.getpid())), "version": settings.version}
-    keep_json(file, own)
+    write_json_durably(file, own)
     try:
         yield
     finally:

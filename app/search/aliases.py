@@ -26,7 +26,7 @@ CLOSED: Query = {"term": {"novelty.status": "close"}}
 
 
 def filters(spans: list[Span]) -> Shown:
-    """What of each kind is shown of a version that serves in these spans; None for all of it."""
+    """For each kind the filter on a version's documents, where it serves in these spans; None for all documents."""
     if spans == [(None, None)]:
         return dict.fromkeys(KINDS)
     return {
@@ -37,7 +37,7 @@ def filters(spans: list[Span]) -> Shown:
 
 
 def decided(span: Span) -> list[Query]:
-    """What was closed in a span, and, where it has no end, what is open."""
+    """Queries for what was closed in a span, and, where the span has no end, for what is open."""
     closed: Query = {"bool": {"filter": [CLOSED, within("novelty.window_end", span, ("gt", "lte"))]}}
     return [closed] if span[1] is not None else [closed, {"bool": {"must_not": [CLOSED]}}]
 
@@ -54,10 +54,26 @@ def any_of(queries: list[Query]) -> Query:
 
 
 def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention_days: int | None = None) -> int:
-    """Let the live aliases follow the terms: templates first, so that an index that is made meanwhile has them too.
+    """Set the live aliases for the versions that serve or served: templates first, for indices that are created meanwhile.
 
-    Answers how many indices have them now. Doing it again changes nothing. Raises ServiceUnavailable if the cluster does
-    not accept it.
+    Parameters
+    ----------
+    client
+        A connected client.
+    terms
+        Which version serves, and which did, each with its intervals of event time.
+    replicas, retention_days
+        Of indices that are created from now on.
+
+    Returns
+    -------
+    int
+        The number of indices that have a live alias now. Doing it again changes nothing.
+
+    Raises
+    ------
+    ServiceUnavailable
+        The cluster does not answer, or refuses.
     """
     shown = {version: filters(terms.spans(version)) for version in terms.versions}
     try:
@@ -80,15 +96,17 @@ def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention
 
 
 def swap(client: Elasticsearch, kind: str, shown: dict[str, Shown]) -> list[dict[str, Any]]:
-    """What gives the live alias of a kind to the indices of these versions, filtered, and takes it from all others."""
-    wanted = {name: what[kind] for version, what in shown.items() for name in holders(client, f"{kind}-{version}")}
+    """Actions that give the live alias of a kind to the indices of these versions, filtered, and take it from all others."""
+    wanted = {
+        name: filters_of[kind] for version, filters_of in shown.items() for name in holders(client, f"{kind}-{version}")
+    }
     others = sorted(holders(client, kind) - wanted.keys())
     given = [{"index": name, "alias": kind} | ({"filter": q} if q else {}) for name, q in sorted(wanted.items())]
     return [{"remove": {"index": name, "alias": kind}} for name in others] + [{"add": one} for one in given]
 
 
 def prepare(client: Elasticsearch, settings: Settings) -> None:
-    """Put the templates of the settings' version; go on with a promotion that was broken off before the aliases."""
+    """Put the templates of the settings' version, and finish a promotion that was interrupted before it set the aliases."""
     own = settings.elasticsearch
     with serving.locked(settings.home):
         terms = serving.read(settings.home)
@@ -108,7 +126,7 @@ def prepare(client: Elasticsearch, settings: Settings) -> None:
 
 
 def follow(client: Elasticsearch, settings: Settings) -> int:
-    """Let the aliases follow the terms that are kept; answers how many indices have them."""
+    """Set the live aliases as the file of serving versions has it; returns the number of indices that have one."""
     own = settings.elasticsearch
     with serving.locked(settings.home):
         count = point(client, serving.read(settings.home), replicas=own.replicas, retention_days=own.retention_days)

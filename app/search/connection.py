@@ -7,7 +7,7 @@ from pipelines.elasticsearch.bulk import Elastic
 
 
 def elasticsearch_connection(settings: Settings) -> Elastic:
-    """How to reach the Elasticsearch of the settings."""
+    """The connection to the Elasticsearch of the settings; `connect` opens a client."""
     own = settings.elasticsearch
     return Elastic(
         url=own.url or "",

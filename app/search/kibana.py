@@ -1,4 +1,4 @@
-"""Hands saved objects to a Kibana, with the name and password that Elasticsearch takes: Kibana asks it who may.
+"""Imports saved objects into a Kibana, with the credentials for Elasticsearch, which Kibana checks there.
 
 Kibana's import answers 200 with `success: false` where it took only a part, so the answer is read, not only its status.
 """
@@ -59,7 +59,7 @@ def checked(url: str) -> str:
 
 
 def form(text: str) -> tuple[bytes, str]:
-    """A file as a form sends it: the body, and its content type."""
+    """A file as a multipart form: the body, and its content type."""
     boundary = uuid.uuid4().hex
     head = (
         f"--{boundary}\r\n"
@@ -70,7 +70,7 @@ def form(text: str) -> tuple[bytes, str]:
 
 
 def credentials(own: ElasticsearchSettings) -> dict[str, str]:
-    """The header that says who asks; none where the settings name nobody. A key wins over a name and password."""
+    """The Authorization header; none without credentials in the settings. An API key wins over user and password."""
     if own.api_key:
         return {"Authorization": f"ApiKey {own.api_key.get_secret_value()}"}
     if own.username:
@@ -80,7 +80,7 @@ def credentials(own: ElasticsearchSettings) -> dict[str, str]:
 
 
 def ask(request: Request, address: str, own: ElasticsearchSettings) -> dict[str, Any]:
-    """Kibana's answer. Raises ServiceUnavailable, in one line, where there is no good one."""
+    """Kibana's answer. Raises ServiceUnavailable, in one line, where it refuses or does not answer."""
     try:
         context = ssl.create_default_context(cafile=own.ca_certs) if address.startswith("https") else None
         with urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as answer:
@@ -100,12 +100,12 @@ def ask(request: Request, address: str, own: ElasticsearchSettings) -> dict[str,
 
 
 def not_kibana(address: str) -> ServiceUnavailable:
-    """Something answers, and not as Kibana does."""
+    """The error for an answer that is not Kibana's."""
     return ServiceUnavailable(f"what answers at {address} is not Kibana: check the address")
 
 
 def refused(address: str, status: int, body: str) -> ServiceUnavailable:
-    """A refusal in one line, with what to do."""
+    """The error for a refusal: one line, with what to do."""
     todo = {
         401: "check elasticsearch.username, password or api_key",
         403: "its user may not write saved objects: give it the privilege, or use another",

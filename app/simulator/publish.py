@@ -17,7 +17,7 @@ import numpy as np
 
 from app.core.timestamps import wall_clock
 from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
-from app.kafka.producer import Outbox
+from app.kafka.producer import BoundedProducer
 from app.simulator.simulation import Batch, Block, Simulation
 from pipelines.errors import ServiceUnavailable
 
@@ -115,7 +115,7 @@ def to_kafka(
     arrival, as history needs (topics with `message.timestamp.type=CreateTime`); with "now" it is the time of sending.
     `processes` send side by side, each to partitions of its own. Raises ServiceUnavailable when Kafka does not take it.
     """
-    with Outbox(target.options) as probe:
+    with BoundedProducer(target.options) as probe:
         partitions = {topic: probe.partitions(name) for topic, name in target.topics.items()}
     wanted = processes or (2 if simulation.expected_events > WORTH_A_PROCESS and (os.cpu_count() or 1) > 1 else 1)
     sender: _Here | _Workers = _Here(target, timestamps) if wanted == 1 else _Workers(target, timestamps, wanted)
@@ -141,7 +141,7 @@ class _Here:
     """Sends from this process."""
 
     def __init__(self, target: Target, timestamps: Timestamps) -> None:
-        self._outbox = Outbox(target.options, **FAST)
+        self._outbox = BoundedProducer(target.options, **FAST)
         self._topics, self._stamped = target.topics, timestamps == "event"
 
     def send(self, topic: str, partition: int, records: Routed) -> None:
@@ -252,7 +252,7 @@ def live(
     first = simulation.settings.start if begin is None else begin
     events = beats = 0
     end = first
-    with Outbox(target.options, linger_ms=5) as outbox:
+    with BoundedProducer(target.options, linger_ms=5) as outbox:
         partitions = {topic: outbox.partitions(name) for topic, name in target.topics.items()}
         for block in paced(simulation.blocks(first), first, clock, stop.wait):
             events += sum(map(len, block.topics.values()))

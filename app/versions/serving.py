@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.core.atomic_files import keep_json
+from app.core.atomic_files import write_json_durably
 from app.core.file_lock import file_lock
 from app.core.settings import ControlSettings, Settings, load
 from models.detection.detector import Parameters
@@ -128,7 +128,7 @@ def record(serving: Serving) -> dict[str, Any]:
 
 def write(home: Path, serving: Serving) -> None:
     """Keep terms, whole or not at all. The caller holds the lock."""
-    keep_json(file_of(home), record(serving))
+    write_json_durably(file_of(home), record(serving))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.atomic_files import keep_json
+from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import open_consumer
@@ -78,7 +78,7 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
     set_aside(settings, there)
     link_tree(folder, settings.checkpoint("begin"))
     kept = {"savepoint": folder.name, "hash": manifest["hash"], "tick": manifest["tick"], "offsets": offsets}
-    keep_json(home_of(settings) / "begin.json", kept)
+    write_json_durably(home_of(settings) / "begin.json", kept)
     found = beginning(settings)
     if found is None:
         msg = f"{home_of(settings) / 'begin.json'} has vanished; is something else using this home?"

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from app.core.atomic_files import to_disk
+from app.core.atomic_files import sync_to_disk
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories, Memory
 from models.core import store
@@ -117,13 +117,13 @@ def write(
         manifest = manifest_of(draft, folder.name, provenance, about, rows, correlator)
         (draft / MANIFEST).write_bytes(rendered(manifest))
         for path in [*draft.iterdir(), draft]:
-            to_disk(path)
+            sync_to_disk(path)
         draft.chmod(0o755)
         move(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    to_disk(folder.parent)
+    sync_to_disk(folder.parent)
     return manifest
 
 

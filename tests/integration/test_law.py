@@ -30,7 +30,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat
-from app.kafka.producer import Outbox
+from app.kafka.producer import BoundedProducer
 from app.search.connection import elasticsearch_connection
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -73,7 +73,7 @@ def beat(settings: Settings) -> None:
     second; these move no watermark beyond where it was.
     """
     options = client_options(settings)
-    with Outbox(options) as outbox, closing(KafkaConsumer(**options)) as consumer:
+    with BoundedProducer(options) as outbox, closing(KafkaConsumer(**options)) as consumer:
         for kind in topics.INPUTS:
             topic = settings.topic(kind)
             for partition in range(outbox.partitions(topic)):

@@ -24,7 +24,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import admin_client, client_options, kafka_connection
 from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
-from app.kafka.producer import Outbox
+from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
@@ -249,7 +249,7 @@ def test_adding_partitions_to_an_input_topic(
     client.close()
     # A new partition says nothing until its first record: heartbeats carry on from where the others stand.
     at = fleet().settings.start + HALF * MINUTE
-    with Outbox(client_options(before)) as outbox:
+    with BoundedProducer(client_options(before)) as outbox:
         for partition in (3, 4):
             outbox.send(
                 before.topic("telemetry"), heartbeat(at), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=at

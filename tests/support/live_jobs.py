@@ -19,7 +19,7 @@ from app.core.settings import PROJECT, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat
-from app.kafka.producer import Outbox
+from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
@@ -96,7 +96,7 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
     labels = [{"label": "expected-change", "series": [names.build(names.Series("host", host)) for host in hosts]}]
     labels += [{"label": "false-alarm", "series": [f"gauge/{names.quote(host)}//cpu" for host in hosts]}]
     labels += [{"label": "nonsense", "series": ["host/a"]}, {"label": "true", "series": ["a"]}]
-    with Outbox(client_options(settings)) as outbox:
+    with BoundedProducer(client_options(settings)) as outbox:
         topic = settings.topic("labels")
         for now in range(*span, 1000):
             outbox.send(topic, heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collector.collector import Machine, collect, encoded, observed
-from app.collector.log_tail import LONGEST_LINE, Tail, level_of, log_event
+from app.collector.collector import MachineMetrics, collect, encoded, observed
+from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
@@ -26,7 +26,7 @@ NOW = 1_767_600_000_123  # 2026-01-05T08:00:00.123Z
 NOBODY = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 300, "request_timeout_ms": 200}
 
 
-def texts(tail: Tail, most: int = 5_000) -> list[str]:
+def texts(tail: LogTail, most: int = 5_000) -> list[str]:
     return [line for _, line in tail.read(most)]
 
 
@@ -39,7 +39,7 @@ def append(path: Path, data: str | bytes) -> None:
 
 
 def test_the_first_reading_comes_at_once_and_later_ones_have_processor_shares_that_sum_to_all() -> None:
-    machine = Machine()
+    machine = MachineMetrics()
     assert not [r for r in machine.read() if r.name.startswith("system.cpu")]
     before = sum(os.times()[:2])
     while sum(os.times()[:2]) - before < 0.1:  # the kernel counts processor time in hundredths of a second
@@ -52,7 +52,7 @@ def test_the_first_reading_comes_at_once_and_later_ones_have_processor_shares_th
 
 
 def test_readings_cover_the_machine_and_say_what_is_cumulative() -> None:
-    readings = {reading.name: reading for reading in Machine().read()}
+    readings = {reading.name: reading for reading in MachineMetrics().read()}
     for name in ("memory.used", "swap.used.percent", "load.1m", "disk.used.percent", "processes.count", "uptime"):
         assert f"system.{name}" in readings
     assert readings["system.uptime"].counter
@@ -62,12 +62,12 @@ def test_readings_cover_the_machine_and_say_what_is_cumulative() -> None:
 
 
 def test_no_two_readings_of_a_moment_are_the_same_series() -> None:
-    named = [(r.name, *sorted(r.labels.items())) for r in Machine().read()]
+    named = [(r.name, *sorted(r.labels.items())) for r in MachineMetrics().read()]
     assert len(named) == len(set(named))
 
 
 def test_an_event_is_canonical() -> None:
-    machine = Machine()
+    machine = MachineMetrics()
     events = [reading.event("here", NOW) for reading in machine.read()]
     for event in events:
         assert list(event)[:4] == ["@timestamp", "host.name", "metric.name", "metric.value"]
@@ -81,7 +81,7 @@ def test_an_event_is_canonical() -> None:
 def test_readings_come_every_interval_and_missed_ones_are_not_made_up_for(tmp_path: Path) -> None:
     now = 0
     read_at = []
-    turns = observed(Machine(), Tail([str(tmp_path / "a.log")]), "h", 10, lambda: now)
+    turns = observed(MachineMetrics(), LogTail([str(tmp_path / "a.log")]), "h", 10, lambda: now)
     for moment in (0, 5_000, 9_999, 10_000, 12_000, 95_000, 96_000, 99_999, 100_000):
         now = moment
         while (turn := next(turns))[0] == "telemetry":
@@ -96,16 +96,16 @@ def test_readings_come_every_interval_and_missed_ones_are_not_made_up_for(tmp_pa
 def test_what_was_there_is_skipped_and_what_comes_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     append(log, "old\n")
-    tail = Tail([str(log)])
+    tail = LogTail([str(log)])
     assert texts(tail) == []
     append(log, "new 1\nnew 2\n")
     assert texts(tail) == ["new 1", "new 2"]
     assert texts(tail) == []
-    assert texts(Tail([str(log)], from_start=True)) == ["old", "new 1", "new 2"]
+    assert texts(LogTail([str(log)], from_start=True)) == ["old", "new 1", "new 2"]
 
 
 def test_a_file_that_comes_later_is_read_from_its_beginning(tmp_path: Path) -> None:
-    tail = Tail([str(tmp_path / "*.log"), str(tmp_path / "sub" / "b.log")])
+    tail = LogTail([str(tmp_path / "*.log"), str(tmp_path / "sub" / "b.log")])
     assert texts(tail) == []
     append(tmp_path / "a.log", "first\n")
     (tmp_path / "sub").mkdir()
@@ -116,7 +116,7 @@ def test_a_file_that_comes_later_is_read_from_its_beginning(tmp_path: Path) -> N
 
 def test_a_half_written_line_waits_for_its_end(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    tail = Tail([str(log)], from_start=True)
+    tail = LogTail([str(log)], from_start=True)
     append(log, "whole\nha")
     assert texts(tail) == ["whole"]
     append(log, "lf\r\n\n  \n")
@@ -126,7 +126,7 @@ def test_a_half_written_line_waits_for_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pattern", ["a.log", "a.log*"])
 def test_rotation_by_renaming_loses_and_doubles_nothing(tmp_path: Path, pattern: str) -> None:
     log = tmp_path / "a.log"
-    tail = Tail([str(tmp_path / pattern)], from_start=True)
+    tail = LogTail([str(tmp_path / pattern)], from_start=True)
     append(log, "1\n")
     assert texts(tail) == ["1"]
     append(log, "2\nlast without end")
@@ -140,7 +140,7 @@ def test_rotation_by_renaming_loses_and_doubles_nothing(tmp_path: Path, pattern:
 
 def test_a_line_cut_off_by_deletion_is_given_when_the_file_is_gone(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    tail = Tail([str(log)], from_start=True)
+    tail = LogTail([str(log)], from_start=True)
     append(log, "1\nunfinished")
     assert texts(tail) == ["1"]
     log.unlink()
@@ -151,7 +151,7 @@ def test_a_line_cut_off_by_deletion_is_given_when_the_file_is_gone(tmp_path: Pat
 
 def test_a_truncated_file_is_read_from_its_beginning(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    tail = Tail([str(log)], from_start=True)
+    tail = LogTail([str(log)], from_start=True)
     append(log, "a long line before\nand a part")
     assert texts(tail) == ["a long line before"]
     log.write_text("short\n", encoding="utf-8")
@@ -160,7 +160,7 @@ def test_a_truncated_file_is_read_from_its_beginning(tmp_path: Path) -> None:
 
 def test_invalid_bytes_are_replaced_and_endless_lines_are_cut(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    tail = Tail([str(log)], from_start=True)
+    tail = LogTail([str(log)], from_start=True)
     append(log, b"caf\xe9 \xff\n" + b"x" * (5 * LONGEST_LINE) + b"\nafter\n")
     found = texts(tail)
     assert found[0] == "caf\ufffd \ufffd"
@@ -173,7 +173,7 @@ def test_no_more_lines_are_taken_than_there_is_room_for_and_the_rest_waits(tmp_p
     log = tmp_path / "a.log"
     lines = [f"line {i} {'.' * 500}" for i in range(4000)]
     append(log, "\n".join(lines) + "\n")
-    tail = Tail([str(log)], from_start=True)
+    tail = LogTail([str(log)], from_start=True)
     first = texts(tail, most=100)
     assert 100 <= len(first) < 1000
     rest = [line for _ in range(50) for line in texts(tail, most=100)]
@@ -183,7 +183,7 @@ def test_no_more_lines_are_taken_than_there_is_room_for_and_the_rest_waits(tmp_p
 def test_what_cannot_be_opened_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")
     append(tmp_path / "a.log", "fine\n")
-    tail = Tail([str(tmp_path / "a.log"), str(tmp_path / "*.log")], from_start=True)
+    tail = LogTail([str(tmp_path / "a.log"), str(tmp_path / "*.log")], from_start=True)
     assert texts(tail) == ["fine"]
     assert list(tail.unreadable) == [str(tmp_path / "loop.log")]
 
@@ -197,7 +197,7 @@ def test_however_a_file_is_written_its_lines_are_read(
 ) -> None:
     log = tmp_path_factory.mktemp("cuts") / "a.log"
     data = "".join(line + "\n" for line in lines).encode()
-    tail = Tail([str(log)], from_start=True)
+    tail = LogTail([str(log)], from_start=True)
     found: list[str] = []
     edges = sorted({0, len(data), *(min(c, len(data)) for c in cuts)})
     for low, high in pairwise(edges):

@@ -16,7 +16,7 @@ from rich.live import Live
 from app.cli import watch_incidents
 from app.cli.watch_incidents import IncidentTracker, PipelineHealth
 from app.cli.watch_log import ShardWatermarks
-from app.cli.watch_view import JsonLines, Lines, Page, printable
+from app.cli.watch_view import JsonView, LineView, TerminalView, printable
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
 
@@ -106,7 +106,7 @@ def test_problems_are_listed_upstream_first_and_alone_while_kafka_is_away() -> N
     assert replace(stuck, unreachable="Kafka does not answer").problems == ("Kafka does not answer",)
 
 
-def shown(view: Lines | JsonLines) -> None:
+def shown(view: LineView | JsonView) -> None:
     """One incident is open, another opens and closes; the pipeline stalls and recovers."""
     tracker = IncidentTracker()
     tracker.update(incident("a", "open", 0, 30.0))
@@ -125,7 +125,7 @@ def shown(view: Lines | JsonLines) -> None:
 
 def test_lines_show_each_event_once_and_no_control_characters() -> None:
     lines: list[str] = []
-    shown(Lines(lines.append))
+    shown(LineView(lines.append))
     assert lines[0] == "watching version live: 1 incidents are open"
     assert lines[1] == "11-21 12:00:00Z OPEN   anomaly     30.0 nats  vm-1: cpu 99"
     assert lines[3] == "11-21 12:00:10Z OPEN   anomaly     20.0 nats  x, y, z and 1 more: bad?[2J?line"
@@ -137,7 +137,7 @@ def test_lines_show_each_event_once_and_no_control_characters() -> None:
 
 def test_every_line_of_json_is_one_object() -> None:
     lines: list[str] = []
-    shown(JsonLines(lines.append))
+    shown(JsonView(lines.append))
     found = [json.loads(line) for line in lines]
     events = ["watching", "open", "health", "open", "close", "health", "health"]
     assert [each["event"] for each in found] == events
@@ -150,7 +150,7 @@ def test_page_shows_health_what_is_open_and_what_has_closed() -> None:
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=140, height=40, color_system=None)
     with Live(console=console, auto_refresh=False) as live:
-        page, tracker = Page(live, console), IncidentTracker()
+        page, tracker = TerminalView(live, console), IncidentTracker()
         for number in range(40):
             tracker.update(incident(f"{number}", "open", 0, score=float(number), reason=f"reason [{number}]"))
         page.show_version("v2", tracker)
