@@ -16,7 +16,9 @@ import numpy as np
 
 from models.core.windows import Windows
 from models.detection.detector import Parameters, ShardDetector
-from replay.savepoints.savepoint import Provenance, ShardParts, load_shard, verify, write
+from pipelines.state.savepoint_format import load_shard, verify
+from pipelines.state.savepoint_tables import ShardParts
+from replay.savepoints.savepoint_writer import Provenance, write
 
 START, WINDOW, WINDOWS = 1_767_571_200_000, 10_000, 12
 PER_HOST = 50

@@ -10,9 +10,10 @@ from app.core.errors import SettingsError
 from app.core.settings import Settings, checked
 from app.versions.serving import models_of
 from pipelines.errors import InputError
+from pipelines.state import savepoint_format
 from pipelines.windowing import WindowingConfig
 from replay.run import FORMAT
-from replay.savepoints import savepoint, savepoint_folder
+from replay.savepoints import savepoint_folder
 from replay.slices import Asked, Slice, nested, offsets_given
 
 
@@ -61,7 +62,7 @@ def savepoint_by(settings: Settings, manifest: Mapping[str, Any]) -> Path | None
     if kept is None:
         return None
     folder = savepoint_folder.find(settings.home, kept["name"])
-    found = savepoint.read_manifest(folder)["hash"]
+    found = savepoint_format.read_manifest(folder)["hash"]
     if found != kept["hash"]:
         msg = f"savepoint {kept['name']} has hash {found[:12]}, the manifest names {kept['hash'][:12]}; wanted the same one"
         raise InputError(msg)

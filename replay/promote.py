@@ -33,10 +33,10 @@ from app.search.connection import elasticsearch_connection
 from app.versions import locks, serving, start_position
 from app.versions.serving import Serving
 from pipelines.errors import InputError
+from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
 from replay import run as replays
 from replay.indexed import Indexed, extract_checkpoints
-from replay.savepoints import savepoint
 
 CLOSE_SECONDS = 60  # of event time: as near as this, the candidate goes for the tick where the other one is now
 POLL_SECONDS = 1.0
@@ -168,7 +168,7 @@ def check_reach(new: Settings) -> None:
     elif start_position.beginning(new) is None:
         folder = replays.end_of(new)
         replays.check_savepoint(new, folder)
-        start_position.first_of(new, int(savepoint.read_manifest(folder)["tick"]))
+        start_position.first_of(new, int(savepoint_format.read_manifest(folder)["tick"]))
 
 
 def covers_from(new: Settings) -> int | None:

@@ -27,8 +27,8 @@ from app.kafka import topics
 from app.runtime import run as live
 from app.versions.serving import read_object
 from pipelines.errors import DeterminismViolation, InputError
-from replay.savepoints import savepoint
-from replay.savepoints.savepoint import Provenance
+from pipelines.state import savepoint_format
+from replay.savepoints.savepoint_writer import Provenance
 from replay.slice_run import Work, run_slice
 from replay.slices import Asked, Slice, resolve, slices
 
@@ -91,7 +91,7 @@ def plan(settings: Settings, asked: Asked, begin: Path | None, slice_records: in
         raise InputError(msg)
     if begin is not None:
         check_savepoint(settings, begin)
-        watermark = int(savepoint.read_manifest(begin)["tick"])
+        watermark = int(savepoint_format.read_manifest(begin)["tick"])
         asked = Asked(from_ms=watermark, to_ms=asked.to_ms, to_offsets=asked.to_offsets)
     whole = resolve(settings, settings.windowing, asked)
     return Plan(settings, whole, slices(settings, settings.windowing, whole, slice_records), begin)
@@ -99,8 +99,8 @@ def plan(settings: Settings, asked: Asked, begin: Path | None, slice_records: in
 
 def check_savepoint(settings: Settings, folder: Path) -> None:
     """Raise InputError for a savepoint that these settings cannot go on from."""
-    manifest = savepoint.read_manifest(folder)
-    problems = savepoint.verify(folder)
+    manifest = savepoint_format.read_manifest(folder)
+    problems = savepoint_format.verify(folder)
     if problems:
         msg = f"savepoint {folder.name} is damaged: {problems[0]}; wanted one that `kappa savepoint verify` finds whole"
         raise InputError(msg)
@@ -131,7 +131,7 @@ def new_manifest(what: Plan) -> dict[str, Any]:
         "version": what.settings.version,
         "status": "running",
         "code_version": metadata.version("kappa-novelty"),
-        "state_formats": savepoint.FORMATS,
+        "state_formats": savepoint_format.FORMATS,
         "configuration": configuration,
         "configuration_hash": hashed(configuration),
         "topics": {kind: what.settings.topic(kind) for kind in topics.INPUTS},
@@ -145,7 +145,7 @@ def about_savepoint(begin: Path | None) -> dict[str, Any] | None:
     """Which savepoint a run begins from."""
     if begin is None:
         return None
-    manifest = savepoint.read_manifest(begin)
+    manifest = savepoint_format.read_manifest(begin)
     return {"name": begin.name, "hash": manifest["hash"], "tick": manifest["tick"]}
 
 

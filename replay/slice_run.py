@@ -26,9 +26,12 @@ from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
 from pipelines.runner import CONSUMER, Kafka, write_to_kafka
+from pipelines.state import savepoint_format
+from pipelines.state.savepoint_format import CorrelatorState
+from pipelines.state.savepoint_tables import ShardParts
 from pipelines.windowing import WindowingConfig
-from replay.savepoints import savepoint
-from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
+from replay.savepoints import savepoint_writer
+from replay.savepoints.savepoint_writer import Provenance
 from replay.slices import Slice, nested
 
 
@@ -67,7 +70,7 @@ def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict
         windows = extract.windows_of(closed, counts.__setitem__)
         rows = extract.statistics(closed, work.windowing)
         shards, version = work.windowing.shards, work.settings.version
-        begin = partial(savepoint.begin_of, str(before)) if before is not None else None
+        begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
         answers = detect_bounded(rows, windows, work.settings.detector, version, shards, work.partitions, begin)
         answers = kept(answers, folder / "answers")
         said = answers.where(F.col("part").isNull())
@@ -83,7 +86,7 @@ def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict
         digests["incidents"] = digest_of_texts(work, [value for _, value in incidents])
         counts |= {"windows": len(windows), "incidents": len(incidents)}
         counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
-        savepoint.write(after, work.provenance, states(answers), correlator)
+        savepoint_writer.write(after, work.provenance, states(answers), correlator)
     return {"counts": counts, "digests": digests}
 
 
@@ -134,7 +137,7 @@ def states(answers: DataFrame) -> Iterator[ShardParts]:
 
 def correlated(work: Work, said: DataFrame, before: Path | None) -> tuple[list[tuple[str, str]], CorrelatorState]:
     """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
-    state = savepoint.correlator_of(str(before)) if before is not None else None
+    state = savepoint_format.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, work.settings.correlation)
     rows = said.where(F.col("statement").isNotNull()).orderBy("shard", "window_end")
     for frame in arrow_frames(correlate.statements(rows.select(F.col("statement").alias("value")))):

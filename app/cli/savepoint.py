@@ -29,7 +29,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Take a savepoint of a version, without stopping its jobs."""
-    from replay.savepoints.savepoint import check_name
+    from pipelines.state.savepoint_format import check_name
 
     check_name(name)
     settings = serving.of_version(config, version)
@@ -89,10 +89,11 @@ def size(manifest: dict[str, Any]) -> str:
 @savepoint_app.command()
 def show(name: Name, config: Config = None, as_json: Json = False) -> None:
     """What a savepoint is of: its manifest."""
-    from replay.savepoints import savepoint, savepoint_folder
+    from pipelines.state import savepoint_format
+    from replay.savepoints import savepoint_folder
 
     settings = load(config)
-    manifest = savepoint.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
+    manifest = savepoint_format.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
     if as_json:
         print_json(manifest)
         return
@@ -126,9 +127,10 @@ def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
 @savepoint_app.command()
 def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
     """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
-    from replay.savepoints import savepoint, savepoint_folder
+    from pipelines.state import savepoint_format
+    from replay.savepoints import savepoint_folder
 
-    problems = savepoint.verify(savepoint_folder.find(load(config).home, name))
+    problems = savepoint_format.verify(savepoint_folder.find(load(config).home, name))
     if as_json:
         print_json({"name": name, "whole": not problems, "problems": problems})
     elif not problems:

@@ -15,7 +15,7 @@ from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.jobs import correlate, detect, extract, index
 from pipelines.runner import Input, Job
-from replay.savepoints import savepoint
+from pipelines.state import savepoint_format
 
 NAMES = ("extract", "detect", "correlate", "index")
 FEW_LABELS, MANY_LABELS = 20, 1_000_000
@@ -69,7 +69,7 @@ def detect_job(settings: Settings) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = beginning(settings)
-    begin = None if begun is None else partial(savepoint.begin_of, str(begun.folder))
+    begin = None if begun is None else partial(savepoint_format.begin_of, str(begun.folder))
     processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
     return Job(
         name="detect",
@@ -84,7 +84,7 @@ def correlate_job(settings: Settings) -> Job:
     """novelties -> incidents."""
     topics = topic_names(settings)
     begun = beginning(settings)
-    begin = None if begun is None else partial(savepoint.correlator_of, str(begun.folder))
+    begin = None if begun is None else partial(savepoint_format.correlator_of, str(begun.folder))
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),

@@ -55,8 +55,8 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
     Raises InputError for a savepoint of another log or of other shards, for one from before what the log still holds,
     and for a version that has checkpoints, unless they are to be replaced; those are kept beside.
     """
+    from pipelines.state.savepoint_format import read_manifest
     from replay.run import check_savepoint
-    from replay.savepoints.savepoint import read_manifest
 
     check_savepoint(settings, folder)
     manifest = read_manifest(folder)

@@ -36,10 +36,13 @@ from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.correlate import BEGINNING, StatementBuffer, watched_in
+from pipelines.state import savepoint_format
+from pipelines.state.savepoint_format import CorrelatorState
+from pipelines.state.savepoint_tables import ShardParts
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import WindowBuffer
-from replay.savepoints import savepoint, savepoint_folder
-from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
+from replay.savepoints import savepoint_folder, savepoint_writer
+from replay.savepoints.savepoint_writer import Provenance
 
 TRIES = 10
 PAUSE_SECONDS = 2.0
@@ -53,11 +56,11 @@ def take(spark: SparkSession, settings: Settings, name: str, report: Report = si
     Raises InputError for a bad or taken name, a version that never ran or has no complete window in every shard, and
     jobs whose checkpoints do not come together; ServiceUnavailable if Kafka does not answer.
     """
-    savepoint.check_name(name)
+    savepoint_format.check_name(name)
     home = savepoint_folder.home_of(settings.home)
     folder = home / name
     if folder.exists():
-        raise InputError(savepoint.taken(folder))
+        raise InputError(savepoint_writer.taken(folder))
     provenance = provenance_of(settings)
     home.mkdir(parents=True, exist_ok=True)
     savepoint_folder.tidy(home)
@@ -68,7 +71,7 @@ def take(spark: SparkSession, settings: Settings, name: str, report: Report = si
     ):
         watermarks, correlator = gather(spark, settings, provenance, Path(spool), report)
         report(f"writing {len(watermarks)} shards to {folder}")
-        return savepoint.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
+        return savepoint_writer.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
 
 
 def provenance_of(settings: Settings) -> Provenance:
@@ -219,7 +222,7 @@ def correlator_at(
 def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
     """The state that `correlate` begins with, and the offsets from which it reads: it has ended no batch yet."""
     begun = beginning(settings)
-    state = None if begun is None else savepoint.load_correlator(begun.folder)
+    state = None if begun is None else savepoint_format.load_correlator(begun.folder)
     if state is None:
         state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
     return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])

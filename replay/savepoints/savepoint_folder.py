@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError
-from replay.savepoints.savepoint import NAME, check_name, read_manifest
+from pipelines.state.savepoint_format import NAME, check_name, read_manifest
 
 DRAFT = re.compile(rf"\.{NAME.pattern}\.[a-z0-9_]{{8}}\.(draft|spool|gone)")
 

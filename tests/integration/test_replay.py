@@ -17,9 +17,9 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.versions import start_position
 from pipelines.errors import InputError
+from pipelines.state import savepoint_format
 from replay import run
 from replay.run import Step
-from replay.savepoints import savepoint
 from replay.slices import Asked
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -66,7 +66,7 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     made = run.replay(spark, run.plan(first, Asked(to_ms=middle), None))
     assert made["whole"]["until"] == middle
     state = run.end_of(first)
-    assert savepoint.verify(state) == []
+    assert savepoint_format.verify(state) == []
     second = named(live, "second-half")
     run.replay(spark, run.plan(second, WHOLE, state))
     found = values(second, "scores")

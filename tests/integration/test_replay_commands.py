@@ -24,9 +24,10 @@ from app.kafka import topics
 from app.kafka.connection import admin_client
 from app.runtime import run
 from models.detection.detector import ShardDetector
+from pipelines.state.savepoint_tables import ShardParts
 from replay import run as replays
-from replay.savepoints import savepoint, savepoint_folder
-from replay.savepoints.savepoint import Provenance, ShardParts
+from replay.savepoints import savepoint_folder, savepoint_writer
+from replay.savepoints.savepoint_writer import Provenance
 from replay.slices import Asked
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -89,7 +90,7 @@ def kept_savepoint(settings: Settings, name: str, **instance: Any) -> Path:
     parts = ShardDetector(settings.detector).dump()
     folder = savepoint_folder.home_of(settings.home) / name
     folder.parent.mkdir(parents=True, exist_ok=True)
-    savepoint.write(folder, own, (ShardParts(s, 1_767_571_800_000, parts) for s in range(own.shards)), None)
+    savepoint_writer.write(folder, own, (ShardParts(s, 1_767_571_800_000, parts) for s in range(own.shards)), None)
     return folder
 
 

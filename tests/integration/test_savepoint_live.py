@@ -30,9 +30,10 @@ from pipelines.errors import InputError
 from pipelines.jobs.correlate import BEGINNING, StatementBuffer, loaded, value_of
 from pipelines.jobs.correlate import advance as correlate_on
 from pipelines.runner import Runner
+from pipelines.state import savepoint_format
+from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.windowing import WindowingConfig
-from replay.savepoints import create_savepoint, savepoint, savepoint_folder
-from replay.savepoints.savepoint import CorrelatorState
+from replay.savepoints import create_savepoint, savepoint_folder
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -89,7 +90,9 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))
         # correlate has never been started: all that detect has said waits for it.
-        before = savepoint.load_correlator(folder_of(settings, create_savepoint.take(spark, settings, "lagging")))
+        before = savepoint_format.load_correlator(
+            folder_of(settings, create_savepoint.take(spark, settings, "lagging"))
+        )
         assert before is not None
         assert before.done == BEGINNING
         waiting = {(key[2], key[0]) for key in StatementBuffer.load(before.waiting).waiting}
@@ -116,7 +119,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
         create_savepoint.correlator_at(spark, settings.checkpoint("correlate"), -2) is None
     )  # all that is kept is beyond
 
-    assert savepoint.verify(folder_of(settings, while_running)) == []
+    assert savepoint_format.verify(folder_of(settings, while_running)) == []
     assert while_running["hash"] == afterwards["hash"]
     assert while_running["tick"] == min(watermarks.values()) == while_running["correlated"]
     assert sorted(p.name for p in savepoint_folder.home_of(settings.home).iterdir()) == [
@@ -175,7 +178,7 @@ def assert_shards_are_those_of_the_log(
     """Each shard is loaded, stands at its last tick, and knows exactly the series that were scored."""
     known: set[str] = set()
     for shard in range(SHARDS):
-        loaded = savepoint.load_shard(folder_of(settings, manifest), shard)
+        loaded = savepoint_format.load_shard(folder_of(settings, manifest), shard)
         assert loaded is not None
         assert loaded.done == watermarks[shard]
         state = ShardDetector.load(loaded.parts, settings.detector)._state

@@ -31,8 +31,9 @@ from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, live, to_kafka
 from app.versions import start_position
 from pipelines.runner import Runner
+from pipelines.state import savepoint_format
 from replay import run
-from replay.savepoints import create_savepoint, savepoint, savepoint_folder
+from replay.savepoints import create_savepoint, savepoint_folder, savepoint_writer
 from replay.slices import Asked
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -138,9 +139,11 @@ def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
 ) -> None:
     older = savepoint_folder.home_of(deployment.settings.home) / "older"
     provenance = dataclasses.replace(create_savepoint.provenance_of(deployment.settings), code_version="0.0.1")
-    shards = (savepoint.load_shard(deployment.savepoint, n) for n in range(provenance.shards))
-    savepoint.write(older, provenance, (s for s in shards if s), savepoint.load_correlator(deployment.savepoint))
-    assert savepoint.read_manifest(older)["code_version"] == "0.0.1"
+    shards = (savepoint_format.load_shard(deployment.savepoint, n) for n in range(provenance.shards))
+    savepoint_writer.write(
+        older, provenance, (s for s in shards if s), savepoint_format.load_correlator(deployment.savepoint)
+    )
+    assert savepoint_format.read_manifest(older)["code_version"] == "0.0.1"
     upgraded = deployment.version("upgraded")
     start_position.begin_from(upgraded, older)
     run_chain(spark, upgraded)
@@ -183,7 +186,7 @@ def values_until(settings: Settings) -> int:
 def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSession, deployment: Deployment) -> None:
     then = deployment.version("then")
     run.replay(spark, run.plan(then, Asked(to_ms=deployment.watermark), None))
-    assert savepoint.read_manifest(run.end_of(then))["hash"] == deployment.taken["hash"]
+    assert savepoint_format.read_manifest(run.end_of(then))["hash"] == deployment.taken["hash"]
     for kind in ("scores", "novelties", "incidents"):
         late = values(deployment.unbroken, kind, deployment.watermark)
         assert values(then, kind) == values(deployment.unbroken, kind) - late

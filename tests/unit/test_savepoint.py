@@ -25,9 +25,12 @@ from models.incidents.correlator import CorrelationParameters, Correlator, State
 from pipelines.errors import InputError
 from pipelines.jobs import correlate
 from pipelines.jobs.correlate import StatementBuffer
-from replay.savepoints import savepoint, savepoint_folder
+from pipelines.state import savepoint_format, savepoint_tables
+from pipelines.state.savepoint_format import CorrelatorState
+from pipelines.state.savepoint_tables import ShardParts
+from replay.savepoints import savepoint_folder, savepoint_writer
 from replay.savepoints.create_savepoint import check_begun, cut, read_up_to, start_of
-from replay.savepoints.savepoint import CorrelatorState, Provenance, ShardParts
+from replay.savepoints.savepoint_writer import Provenance
 
 SHARDS = 3
 PROVENANCE = Provenance(
@@ -79,7 +82,7 @@ def states() -> list[ShardParts]:
 def original(states: list[ShardParts], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A savepoint that no test changes."""
     folder = tmp_path_factory.mktemp("home") / "savepoints" / "original"
-    savepoint.write(folder, PROVENANCE, iter(states), correlator())
+    savepoint_writer.write(folder, PROVENANCE, iter(states), correlator())
     return folder
 
 
@@ -96,7 +99,7 @@ def test_a_loaded_shard_goes_on_to_the_bit(original: Path, states: list[ShardPar
     about = json.loads(json.dumps([there.believes(f"gauge/h{shard}/web/load.0"), len(there._state.trials)]))
     assert about[0]["episode"] is not None
     assert about[1] == 1
-    loaded = savepoint.load_shard(str(original), shard)
+    loaded = savepoint_format.load_shard(str(original), shard)
     assert loaded is not None
     again = ShardDetector.load(loaded.parts, QUICK)
     whole = ShardDetector(QUICK)
@@ -108,8 +111,8 @@ def test_a_loaded_shard_goes_on_to_the_bit(original: Path, states: list[ShardPar
 
 
 def test_every_shard_is_loaded_as_it_was_written(original: Path, states: list[ShardParts]) -> None:
-    assert [savepoint.load_shard(original, s.shard) for s in states] == states
-    assert savepoint.load_shard(original, SHARDS) is None
+    assert [savepoint_format.load_shard(original, s.shard) for s in states] == states
+    assert savepoint_format.load_shard(original, SHARDS) is None
 
 
 def test_bits_that_compare_equal_are_kept_apart(states: list[ShardParts], tmp_path: Path) -> None:
@@ -117,8 +120,8 @@ def test_bits_that_compare_equal_are_kept_apart(states: list[ShardParts], tmp_pa
     odd = np.array([0x8000000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0], dtype=np.uint64).view(np.float64)
     detector._state.gauges.matrix[6, :4] = odd
     parts = detector.dump()
-    savepoint.write(tmp_path / "odd", PROVENANCE, [ShardParts(0, 1, parts)], None)
-    loaded = savepoint.load_shard(tmp_path / "odd", 0)
+    savepoint_writer.write(tmp_path / "odd", PROVENANCE, [ShardParts(0, 1, parts)], None)
+    loaded = savepoint_format.load_shard(tmp_path / "odd", 0)
     assert loaded is not None
     assert loaded.parts == parts
 
@@ -145,29 +148,29 @@ def test_tables_say_what_the_model_believes(original: Path, states: list[ShardPa
 
 
 def test_the_correlator_is_loaded_as_it_was_written(original: Path) -> None:
-    assert savepoint.load_correlator(original) == correlator()
+    assert savepoint_format.load_correlator(original) == correlator()
 
 
 def test_without_a_correlator_there_is_none(states: list[ShardParts], tmp_path: Path) -> None:
-    manifest = savepoint.write(tmp_path / "without", PROVENANCE, states, None)
+    manifest = savepoint_writer.write(tmp_path / "without", PROVENANCE, states, None)
     assert manifest["correlated"] is None
-    assert savepoint.load_correlator(tmp_path / "without") is None
-    assert savepoint.verify(tmp_path / "without") == []
+    assert savepoint_format.load_correlator(tmp_path / "without") is None
+    assert savepoint_format.verify(tmp_path / "without") == []
 
 
 def test_the_same_state_has_the_same_hash_under_any_name(
     original: Path, states: list[ShardParts], tmp_path: Path
 ) -> None:
-    again = savepoint.write(tmp_path / "another", PROVENANCE, iter(states), correlator())
-    first = savepoint.read_manifest(original)
+    again = savepoint_writer.write(tmp_path / "another", PROVENANCE, iter(states), correlator())
+    first = savepoint_format.read_manifest(original)
     assert again["hash"] == first["hash"]
     assert again["files"] == first["files"]
     other = [state(0, CUT - 1), *states[1:]]
-    assert savepoint.write(tmp_path / "earlier", PROVENANCE, other, correlator())["hash"] != first["hash"]
+    assert savepoint_writer.write(tmp_path / "earlier", PROVENANCE, other, correlator())["hash"] != first["hash"]
 
 
 def test_the_manifest_says_what_it_is_of(original: Path) -> None:
-    manifest = savepoint.read_manifest(original)
+    manifest = savepoint_format.read_manifest(original)
     watermark = START + CUT * WINDOW
     assert (manifest["name"], manifest["version"], manifest["shards"]) == ("original", "live", SHARDS)
     assert manifest["tick"] == watermark
@@ -179,28 +182,28 @@ def test_the_manifest_says_what_it_is_of(original: Path) -> None:
     assert manifest["files"].keys() == {p.name for p in original.iterdir()} - {"manifest.json"}
 
 
-FILES = ("manifest.json", "correlator.json", "shards.parquet", *(f"{name}.parquet" for name in savepoint.TABLES))
+FILES = ("manifest.json", "correlator.json", "shards.parquet", *(f"{name}.parquet" for name in savepoint_tables.TABLES))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_anywhere_is_found(copy: Path, name: str) -> None:
-    assert savepoint.verify(copy) == []
+    assert savepoint_format.verify(copy) == []
     file = copy / name
     data = bytearray(file.read_bytes())
     for at in {*range(0, len(data), max(1, len(data) // 60)), len(data) - 1}:
         for bit in (at % 8, 5):
             data[at] ^= 1 << bit
             file.write_bytes(data)
-            assert savepoint.verify(copy), f"byte {at}, bit {bit}"
+            assert savepoint_format.verify(copy), f"byte {at}, bit {bit}"
             data[at] ^= 1 << bit
     file.write_bytes(data)
-    assert savepoint.verify(copy) == []
+    assert savepoint_format.verify(copy) == []
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_found(copy: Path, name: str) -> None:
     (copy / name).unlink()
-    assert any(name in problem for problem in savepoint.verify(copy))
+    assert any(name in problem for problem in savepoint_format.verify(copy))
 
 
 @pytest.mark.parametrize("name", ["gauges.parquet", "shards.parquet", "correlator.json"])
@@ -210,60 +213,64 @@ def test_what_is_damaged_is_not_loaded(copy: Path, name: str) -> None:
     data[len(data) // 5] ^= 1
     (copy / name).write_bytes(data)
     with pytest.raises(InputError, match=rf"copy: cannot read {name}: .*kappa savepoint verify"):
-        (savepoint.load_shard(copy, 0), savepoint.load_correlator(copy))
+        (savepoint_format.load_shard(copy, 0), savepoint_format.load_correlator(copy))
 
 
 def test_rows_of_another_shard_are_not_loaded(copy: Path, states: list[ShardParts]) -> None:
     reversed_states = [ShardParts(shard, state.done, state.parts) for shard, state in enumerate(states[::-1])]
-    savepoint.write(copy.with_name("other"), PROVENANCE, reversed_states, None)
+    savepoint_writer.write(copy.with_name("other"), PROVENANCE, reversed_states, None)
     shutil.copy(copy.with_name("other") / "gauges.parquet", copy)
     with pytest.raises(InputError, match=r"its rows are not the \d+ of shard 0"):
-        savepoint.load_shard(copy, 0)
+        savepoint_format.load_shard(copy, 0)
 
 
 def rewrite(folder: Path, **changed: Any) -> None:
-    manifest = savepoint.read_manifest(folder) | changed
-    manifest["checksum"] = savepoint.checksum(manifest)
-    (folder / "manifest.json").write_bytes(savepoint.rendered(manifest))
+    manifest = savepoint_format.read_manifest(folder) | changed
+    manifest["checksum"] = savepoint_format.checksum(manifest)
+    (folder / "manifest.json").write_bytes(savepoint_format.rendered(manifest))
 
 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"format": 99}, f"format 99 of savepoint, this release reads {savepoint.FORMAT}"),
+        ({"format": 99}, f"format 99 of savepoint, this release reads {savepoint_format.FORMAT}"),
         (
-            {"formats": savepoint.FORMATS | {"models": 0}},
-            f"format 0 of models, this release reads {savepoint.FORMATS['models']}",
+            {"formats": savepoint_format.FORMATS | {"models": 0}},
+            f"format 0 of models, this release reads {savepoint_format.FORMATS['models']}",
         ),
-        ({"formats": savepoint.FORMATS | {"statements": 99}}, "format 99 of statements"),
+        ({"formats": savepoint_format.FORMATS | {"statements": 99}}, "format 99 of statements"),
         ({"formats": None}, "format None of models"),
     ],
 )
 def test_another_format_is_refused_and_never_misread(copy: Path, changed: dict[str, Any], says: str) -> None:
     rewrite(copy, **changed)
-    for read in (savepoint.load_correlator, savepoint.read_manifest, lambda path: savepoint.load_shard(path, 0)):
+    for read in (
+        savepoint_format.load_correlator,
+        savepoint_format.read_manifest,
+        lambda path: savepoint_format.load_shard(path, 0),
+    ):
         with pytest.raises(InputError, match=says) as refused:
             read(copy)
         assert "\n" not in str(refused.value)
-    assert says in savepoint.verify(copy)[0]
+    assert says in savepoint_format.verify(copy)[0]
 
 
 def test_state_of_another_format_is_not_written(states: list[ShardParts], tmp_path: Path) -> None:
     parts = {**states[0].parts, "gauges": states[0].parts["gauges"].replace(b"format\x00\x00", b"farmot\x00\x00")}
     assert parts != states[0].parts
     with pytest.raises(InputError, match=r"state of shard 0 cannot be put into a savepoint: .*format none"):
-        savepoint.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, parts)], None)
+        savepoint_writer.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, parts)], None)
     incomplete = {name: part for name, part in states[0].parts.items() if name != "texts"}
     with pytest.raises(InputError, match="lacks texts"):
-        savepoint.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, incomplete)], None)
+        savepoint_writer.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, incomplete)], None)
     stranger = CorrelatorState(1, b'{"format":99}', StatementBuffer().dump())
     with pytest.raises(InputError, match="model is not canonical JSON"):
-        savepoint.write(tmp_path / "a", PROVENANCE, states, stranger)
+        savepoint_writer.write(tmp_path / "a", PROVENANCE, states, stranger)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_format_of_waiting_statements_is_the_one_that_correlate_writes() -> None:
-    assert savepoint.FORMATS["statements"] == correlate.FORMAT
+    assert savepoint_format.FORMATS["statements"] == correlate.FORMAT
 
 
 def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Path) -> None:
@@ -273,7 +280,7 @@ def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Pat
         raise RuntimeError(msg)
 
     with pytest.raises(RuntimeError, match="power cut"):
-        savepoint.write(tmp_path / "a", PROVENANCE, breaks(), None)
+        savepoint_writer.write(tmp_path / "a", PROVENANCE, breaks(), None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -287,8 +294,8 @@ def test_a_draft_is_no_savepoint(original: Path, copy: Path) -> None:
 
 def test_a_savepoint_that_exists_is_not_replaced(copy: Path, states: list[ShardParts]) -> None:
     with pytest.raises(InputError, match="savepoint copy exists"):
-        savepoint.write(copy, PROVENANCE, states, None)
-    assert savepoint.verify(copy) == []
+        savepoint_writer.write(copy, PROVENANCE, states, None)
+    assert savepoint_format.verify(copy) == []
     assert [p.name for p in copy.parent.iterdir()] == ["copy"]
 
 
@@ -299,20 +306,20 @@ def test_shards_come_in_order_and_there_is_one(states: list[ShardParts], tmp_pat
         ([], "no shard"),
     ):
         with pytest.raises(ValueError, match=says):
-            savepoint.write(tmp_path / "a", PROVENANCE, shards, None)
+            savepoint_writer.write(tmp_path / "a", PROVENANCE, shards, None)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\n", "x" * 65])
 def test_a_bad_name_is_refused(tmp_path: Path, states: list[ShardParts], name: str) -> None:
-    for use in (lambda: savepoint.check_name(name), lambda: savepoint_folder.find(tmp_path, name)):
+    for use in (lambda: savepoint_format.check_name(name), lambda: savepoint_folder.find(tmp_path, name)):
         with pytest.raises(InputError, match="wanted 1 to 64 letters"):
             use()
 
 
 @pytest.mark.parametrize("name", ["a", "Before-upgrade_1.2", "x" * 64, "2026-01-05"])
 def test_a_good_name_is_none_of_the_bad_ones(name: str) -> None:
-    savepoint.check_name(name)
+    savepoint_format.check_name(name)
 
 
 def test_a_dropped_savepoint_is_gone_and_the_others_are_not(copy: Path) -> None:
@@ -402,7 +409,7 @@ def kappa(*arguments: str) -> Result:
 
 
 def test_commands_print_one_object(home: Path) -> None:
-    manifest = savepoint.read_manifest(home / "savepoints" / "copy") | {"name": "copy"}
+    manifest = savepoint_format.read_manifest(home / "savepoints" / "copy") | {"name": "copy"}
     listed = json.loads(kappa("list", "--json").stdout)
     assert listed == {"home": str(home / "savepoints"), "savepoints": [manifest]}
     assert json.loads(kappa("show", "copy", "--json").stdout) == manifest
@@ -461,11 +468,11 @@ def test_what_a_challenger_knows_goes_through_a_savepoint_to_the_byte(tmp_path: 
     nothing.step(START + CUT * WINDOW, windows({}, {}))
     written = [ShardParts(k, START + CUT * WINDOW, one.dump()) for k, one in enumerate((there, nothing))]
     folder = tmp_path / "savepoints" / "challenged"
-    savepoint.write(folder, PROVENANCE, iter(written), None)
-    assert savepoint.verify(folder) == []
+    savepoint_writer.write(folder, PROVENANCE, iter(written), None)
+    assert savepoint_format.verify(folder) == []
     assert pq.read_table(folder / "challengers.parquet")["series"].to_pylist() == there._state.gauges.names
     for one in written:
-        loaded = savepoint.load_shard(str(folder), one.shard)
+        loaded = savepoint_format.load_shard(str(folder), one.shard)
         assert loaded is not None
         assert dict(loaded.parts) == dict(one.parts)
     rest = story(0)[CUT:]

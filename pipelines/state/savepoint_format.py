@@ -1,0 +1,217 @@
+"""A savepoint: the state of all series after a window, as Parquet that any tool can read, hashed, one row per series.
+
+    home/savepoints/NAME/
+        gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
+        hot.parquet cold.parquet                                        the univariate model of each metric
+        doubts.parquet                                                  what may be changing, of the metrics in doubt
+        challengers.parquet                                             the challenger's memory of each metric, if there is one
+        episodes.parquet trials.parquet texts.parquet                   open episodes, changes on trial, texts of templates
+        remembered.parquet                                              what is muted, and what labels have changed
+        shards.parquet                                                  the last window of each shard, and its numbers of rows
+        correlator.json                                                 open incidents, and episode events that wait
+        manifest.json                                                   where the state comes from, the files' hashes
+
+Row group i of every table is that of row i of `shards.parquet`, so that a shard is loaded without the others. Equal states
+give equal bytes. This module reads savepoints, as jobs that start from one do; `replay.savepoints` writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from models.challengers.memory import PART as CHALLENGERS
+from models.core import store
+from models.incidents.correlator import FORMAT as INCIDENTS_FORMAT
+from pipelines.errors import InputError
+from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_of
+
+FORMAT = 4
+# That of the statements that wait is set in pipelines/jobs/correlate.py, which cannot be imported without Spark.
+FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "statements": 2}
+MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class CorrelatorState:
+    """The correlator after the window that ended at `done`, and the statements that wait, as `correlate` keeps them."""
+
+    done: int
+    model: bytes
+    waiting: bytes
+
+
+def check_name(name: str) -> None:
+    """Raise InputError for a name that is none."""
+    if not NAME.fullmatch(name):
+        msg = (
+            f"savepoint name {name[:80]!r}; wanted 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit, "
+            "such as before-upgrade"
+        )
+        raise InputError(msg)
+
+
+def read_manifest(folder: str | Path) -> dict[str, Any]:
+    """What a savepoint says of itself. Raises InputError where there is none, or one of another format."""
+    file = Path(folder) / MANIFEST
+    try:
+        manifest = json.loads(file.read_bytes())
+    except OSError as error:
+        msg = f"savepoint {file.parent.name}: cannot read {file} ({type(error).__name__}); wanted a manifest: take another"
+        raise InputError(msg) from error
+    except ValueError as error:
+        msg = f"savepoint {file.parent.name}: {file} is not JSON ({error}); it is damaged: use another savepoint"
+        raise InputError(msg) from error
+    check_format(file.parent.name, manifest)
+    return dict(manifest)
+
+
+def check_format(name: str, manifest: Any) -> None:
+    """Raise InputError for a savepoint that this release does not read."""
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        msg = f"savepoint {name}: its {MANIFEST} names no format; wanted {FORMAT}: it is damaged, or no savepoint"
+        raise InputError(msg)
+    found, formats = manifest["format"], manifest.get("formats")
+    if found == FORMAT and formats == FORMATS:
+        return
+    states = {"savepoint": found, **(formats if isinstance(formats, dict) else {})}
+    wanted = {"savepoint": FORMAT, **FORMATS}
+    what = next((key for key in wanted if states.get(key) != wanted[key]), "savepoint")
+    msg = (
+        f"savepoint {name} has format {states.get(what)} of {what}, this release reads {wanted.get(what)}: load it with "
+        f"release {manifest.get('code_version')}, or replay from the log"
+    )
+    raise InputError(msg)
+
+
+def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
+    """The model of a shard, as it was given to `write`, to the byte; None for a shard that the savepoint has not.
+
+    Raises InputError for another format and for a file that is damaged or missing.
+    """
+    folder = Path(folder)
+    about = read_table(whole(folder, SHARDS, read_manifest(folder)))
+    found = np.flatnonzero(about["shard"].to_numpy() == shard)
+    if not len(found):
+        return None
+    group = int(found[0])
+    where = about.slice(group, 1).to_pylist()[0]
+    there = [name for name in (*TABLES, CHALLENGERS) if name in TABLES or name in where]
+    tables = {name: read_table(folder / f"{name}.parquet", group) for name in there}
+    for name, table in tables.items():
+        if column(table, "shard").to_pylist() != [shard] * where[name]:
+            raise InputError(
+                damaged(folder / f"{name}.parquet", f"its rows are not the {where[name]} of shard {shard}")
+            )
+    return ShardParts(shard, where["done"], parts_of(tables, where))
+
+
+def load_correlator(folder: str | Path) -> CorrelatorState | None:
+    """The state of `correlate`; None for a savepoint of a run without it. Raises InputError for what cannot be read."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    if CORRELATOR not in manifest["files"]:
+        return None
+    content = json.loads(whole(folder, CORRELATOR, manifest).read_bytes())
+    return CorrelatorState(content["done"], compact(content["model"]), compact(content["waiting"]))
+
+
+def whole(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
+    """A small file whose hash has been seen to be right. Raises InputError if it is not."""
+    file = folder / name
+    try:
+        found = sha256(file)
+    except OSError as error:
+        raise InputError(damaged(file, type(error).__name__)) from error
+    if found != manifest["files"][name]["sha256"]:
+        raise InputError(damaged(file, "it is not as it was written"))
+    return file
+
+
+def damaged(file: Path, why: str) -> str:
+    return f"savepoint {file.parent.name}: cannot read {file.name}: {why}; look with `kappa savepoint verify`"
+
+
+def read_table(file: Path, group: int | None = None) -> pa.Table:
+    """A table, or one of its row groups, in single chunks. Raises InputError for a file that is not as it was."""
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            table = opened.read() if group is None else opened.read_row_group(group)
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise InputError(damaged(file, why)) from error
+    return table.combine_chunks()
+
+
+def verify(folder: str | Path) -> list[str]:
+    """What is not as it was written, one sentence each; nothing for a savepoint that is whole."""
+    folder = Path(folder)
+    try:
+        manifest = read_manifest(folder)
+        raw = (folder / MANIFEST).read_bytes()
+    except (InputError, OSError) as error:
+        return [str(error)]
+    if raw != rendered(manifest) or manifest.get("checksum") != checksum(manifest):
+        return [f"{MANIFEST} is not as it was written"]
+    problems = []
+    for name, wanted in manifest["files"].items():
+        file = folder / name
+        if not file.is_file():
+            problems.append(f"{name} is missing")
+        elif file.stat().st_size != wanted["bytes"]:
+            problems.append(f"{name} has {file.stat().st_size} bytes; wanted {wanted['bytes']}")
+        elif sha256(file) != wanted["sha256"]:
+            problems.append(f"{name} is not as it was written: its hash is another one")
+    if hash_of(manifest) != manifest["hash"]:
+        problems.append(f"the hash is not that of the files that {MANIFEST} names")
+    return problems
+
+
+def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
+    """Where a shard stands in a savepoint."""
+    found = load_shard(folder, shard)
+    return None if found is None else (found.done, found.parts)
+
+
+def correlator_of(folder: str) -> tuple[int, bytes, bytes] | None:
+    """The correlator of a savepoint."""
+    found = load_correlator(folder)
+    return None if found is None else (found.done, found.model, found.waiting)
+
+
+def compact(value: Any) -> bytes:
+    """Canonical JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def rendered(manifest: Mapping[str, Any]) -> bytes:
+    """The one way to write a manifest: any other bytes are not what was written."""
+    return (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode()
+
+
+def sha256(file: Path) -> str:
+    """Hash of a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def hash_of(content: Mapping[str, Any]) -> str:
+    """One hash of the state: of files, ticks and formats, whatever it is called and whenever it was taken."""
+    files = {name: file["sha256"] for name, file in content["files"].items()}
+    kept = {key: content[key] for key in ("format", "formats", "tick", "ticks")}
+    return hashlib.sha256(compact({**kept, "files": files})).hexdigest()
+
+
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """A hash of all that the manifest says beside it."""
+    return hashlib.sha256(compact({k: v for k, v in manifest.items() if k != "checksum"})).hexdigest()

@@ -1,0 +1,176 @@
+"""The tables of a savepoint, made of the state of a shard, and the state made of them again, to the byte.
+
+`tables_of` and `parts_of` are each other's inverse. Rows keep the order of the state, on which floating-point sums depend.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from models.challengers.memory import PART as CHALLENGERS
+from models.challengers.memory import Memories, Memory
+from models.core import store
+from models.detection import shard_state
+from models.detection.change_candidates import KINDS as DOUBTED
+from models.detection.change_candidates import PART as DOUBTS
+from models.rules import control_state
+from models.univariate import univariate_state
+from pipelines.errors import InputError
+
+LABELS = {"gauges": "series", "counts": "series", "hosts": "host", "contexts": "context"}  # the name beside numbers
+EPISODE = ("cause", "kind", "start", "score")  # shown beside the whole episode
+TRIAL = {
+    "series": pa.string(),
+    "surprise": pa.float64(),
+    "first": pa.int64(),
+    "returns": pa.int64(),
+    "windows": pa.int64(),
+}
+REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in control_state.COLUMNS.items()}
+LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
+TABLES = (*LABELS, *univariate_state.PARTS, DOUBTS, "episodes", *LISTED, "texts")
+
+Tables = dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class ShardParts:
+    """The model of a shard after the window that ended at `done`, epoch milliseconds, as `ShardDetector.dump` gives it."""
+
+    shard: int
+    done: int
+    parts: Mapping[str, bytes]
+
+
+def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
+    """The parts of a shard as tables by name, and where the shard stands. Raises InputError for another format."""
+    try:
+        missing = [name for name in shard_state.PARTS if name not in shard.parts]
+        if missing:
+            msg = f"lacks {', '.join(missing)}; wanted all parts of a dump"
+            raise ValueError(msg)
+        read = {name: store.read_part(shard.parts[name]) for name in shard_state.PARTS}
+    except ValueError as error:
+        msg = f"state of shard {shard.shard} cannot be put into a savepoint: {error}"
+        raise InputError(msg) from error
+    arrays, lengths = read["names"]
+    tables: Tables = {}
+    at = 0
+    for name, label in LABELS.items():
+        tables[name] = numbers_table(label, arrays["name"].slice(at, lengths[name]), *read[name])
+        at += lengths[name]
+    for name in univariate_state.PARTS:
+        tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
+    tables[DOUBTS] = doubts_table(column(tables["gauges"], "series"), *read[DOUBTS])
+    episodes, about = read["episodes"]
+    if CHALLENGERS in shard.parts:
+        memories, own = store.read_part(shard.parts[CHALLENGERS])
+        names = column(tables["gauges"], "series")
+        made_by = pa.array([own["made_by"]] * len(names), type=pa.string())
+        tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": made_by})
+    tables["episodes"] = episodes_table(episodes["episode"])
+    for name, schema in LISTED.items():
+        tables[name] = pa.Table.from_pylist(about[name], schema=pa.schema(schema.items()))
+    texts, _ = read["texts"]
+    tables["texts"] = pa.table({"template_id": texts["id"], "text": texts["text"]})
+    where = {
+        "shard": shard.shard,
+        "done": shard.done,
+        "steps": about["steps"],
+        "first": about["first"],
+        "last": about["last"],
+    }
+    number = {name: pa.array(np.full(len(table), shard.shard, dtype=np.int32)) for name, table in tables.items()}
+    tables = {name: table.add_column(0, "shard", number[name]) for name, table in tables.items()}
+    return tables, where | {name: len(table) for name, table in tables.items()}
+
+
+def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
+    """Numbers with a row per name as a column each."""
+    columns = store.numbers_of(arrays, about)
+    found = len(next(iter(columns.values())))
+    if found != len(names):
+        msg = f"state of a shard has {found} rows of numbers for {len(names)} names: its parts are not of one dump"
+        raise InputError(msg)
+    return pa.table({label: names, **columns})
+
+
+def doubts_table(names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
+    """Series in doubt, by name, and their numbers as a column each."""
+    columns = store.numbers_of(arrays, about)
+    return pa.table({"series": names.take(pa.array(columns.pop("row"))), **columns})
+
+
+def doubts_part(table: pa.Table, names: pa.Array) -> bytes:
+    """The inverse of `doubts_table`."""
+    rows = {name: row for row, name in enumerate(names.to_pylist())}
+    found = np.array([rows[name] for name in column(table, "series").to_pylist()], dtype=np.int32)
+    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in DOUBTED}})
+
+
+def episodes_table(episodes: pa.Array) -> pa.Table:
+    """Open episodes: what a reader looks for, and the whole, as JSON, in which floats keep every bit."""
+    found = [json.loads(text) for text in episodes.to_pylist()]
+    shown = {name: [episode[name] for episode in found] for name in ("series", *EPISODE)}
+    types = {"start": pa.int64(), "score": pa.float64()}
+    columns = {name: pa.array(values, type=types.get(name, pa.string())) for name, values in shown.items()}
+    return pa.table({**columns, "episode": episodes})
+
+
+def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
+    """The inverse of `tables_of`."""
+    parts: dict[str, bytes] = {}
+    names = []
+    for name, label in LABELS.items():
+        table = tables[name].drop_columns(["shard"])
+        names += column(table, label).to_pylist()
+        others = [other for other in table.column_names if other != label]
+        parts[name] = store.numbers_part(
+            {other: column(table, other).to_numpy(zero_copy_only=False) for other in others}
+        )
+    for name, columns_of in univariate_state.PARTS.items():
+        arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
+        parts[name] = univariate_state.part_of(name, arrays)
+    parts[DOUBTS] = doubts_part(tables[DOUBTS], column(tables["gauges"], "series"))
+    if CHALLENGERS in tables:
+        parts[CHALLENGERS] = memories_of(tables[CHALLENGERS]).dump()
+    lengths = {name: len(tables[name]) for name in LABELS}
+    parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
+    about = {key: where[key] for key in ("steps", "first", "last")}
+    listed = {name: tables[name].drop_columns(["shard"]).to_pylist() for name in LISTED}
+    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, **listed})
+    texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
+    parts["texts"] = store.part(texts, {})
+    return parts
+
+
+def memories_of(table: pa.Table) -> Memories:
+    """What a challenger knows of series; whose it is stands in every row."""
+    rows = zip(*(column(table, name).to_pylist() for name in ("values", "scores", "begun", "began")), strict=True)
+    names = column(table, "made_by").to_pylist()
+    return Memories(names[0] if names else "", [Memory(*row) for row in rows])
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array: a table without rows may have none."""
+    chunked = table.column(name)
+    return chunked.chunk(0) if chunked.num_chunks else pa.array([], type=chunked.type)
+
+
+def numbers_of(table: pa.Table, name: str, size: int) -> NDArray[Any]:
+    """A column with so many numbers in each row, `(size, rows)`."""
+    found = column(table, name)
+    flat = found if size == 1 else found.flatten()
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, size).T
+
+
+def strings(table: pa.Table, name: str) -> pa.Array:
+    """A column of texts in buffers of its own, as the state makes them."""
+    return pa.array(column(table, name).to_pylist(), type=pa.string())

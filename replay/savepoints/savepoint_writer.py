@@ -1,0 +1,187 @@
+"""Writes savepoints, whole or not at all. What is in them: `pipelines.state.savepoint_format`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.core.atomic_files import sync_to_disk
+from pipelines.errors import InputError
+from pipelines.state.savepoint_format import (
+    CORRELATOR,
+    FORMAT,
+    FORMATS,
+    MANIFEST,
+    SHARDS,
+    CorrelatorState,
+    check_name,
+    checksum,
+    compact,
+    hash_of,
+    rendered,
+    sha256,
+)
+from pipelines.state.savepoint_tables import TABLES, ShardParts, tables_of
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Whose state it is. `topics` are the real names of `telemetry` and `logs`."""
+
+    version: str
+    configuration: Mapping[str, Any]
+    topics: Mapping[str, str]
+    shards: int
+    code_version: str
+
+
+def write(
+    folder: Path, provenance: Provenance, shards: Iterable[ShardParts], correlator: CorrelatorState | None
+) -> dict[str, Any]:
+    """Write a savepoint and answer its manifest. `shards` come in ascending order; one is in memory at a time.
+
+    Raises InputError for a bad name, a folder that exists and a state of another format, ValueError for shards out of
+    order. Whatever is raised, no half savepoint is left.
+    """
+    check_name(folder.name)
+    if folder.exists():
+        raise InputError(taken(folder))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".draft", dir=folder.parent))
+    try:
+        about, rows = write_shards(draft, shards)
+        if correlator is not None:
+            (draft / CORRELATOR).write_bytes(correlator_json(correlator))
+        manifest = manifest_of(draft, folder.name, provenance, about, rows, correlator)
+        (draft / MANIFEST).write_bytes(rendered(manifest))
+        for path in [*draft.iterdir(), draft]:
+            sync_to_disk(path)
+        draft.chmod(0o755)
+        move(draft, folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    sync_to_disk(folder.parent)
+    return manifest
+
+
+def write_shards(draft: Path, shards: Iterable[ShardParts]) -> tuple[list[dict[str, int]], dict[str, int]]:
+    """Write the tables; answer the rows of `shards.parquet` and the number of rows of each table."""
+    about: list[dict[str, int]] = []
+    rows = dict.fromkeys(TABLES, 0)
+    with ExitStack() as stack:
+        writers: dict[str, pq.ParquetWriter] = {}
+        for shard in shards:
+            if about and shard.shard <= about[-1]["shard"]:
+                msg = f"shard {shard.shard} comes after {about[-1]['shard']}; wanted ascending order"
+                raise ValueError(msg)
+            tables, where = tables_of(shard)
+            about.append(where)
+            for name, table in tables.items():
+                if name not in writers:
+                    writers[name] = stack.enter_context(writer(draft / f"{name}.parquet", table.schema))
+                writers[name].write_table(table, row_group_size=max(1, len(table)))
+                rows[name] = rows.get(name, 0) + len(table)
+    if not about:
+        msg = f"savepoint {draft.name}: no shard to write; wanted at least one"
+        raise ValueError(msg)
+    table = pa.Table.from_pylist(about, schema=pa.schema([(name, pa.int64()) for name in about[0]]))
+    with writer(draft / SHARDS, table.schema) as last:
+        last.write_table(table)
+    return about, rows | {"shards": len(about)}
+
+
+def writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer whose bytes follow from the rows alone.
+
+    No dictionaries: they would take -0.0 for 0.0. Plain pages, because every reader knows them.
+    """
+    return pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=False,
+        write_statistics=[name for name in ("shard", "series", "host", "context") if name in schema.names],
+        store_schema=False,
+        write_page_checksum=True,
+        version="2.6",
+        data_page_version="1.0",
+    )
+
+
+def correlator_json(state: CorrelatorState) -> bytes:
+    """Both are canonical JSON already, so that reading and writing them again gives the same bytes."""
+    content = {"done": state.done, "model": json.loads(state.model), "waiting": json.loads(state.waiting)}
+    for part, data in (("model", state.model), ("waiting", state.waiting)):
+        wanted = FORMATS["incidents" if part == "model" else "statements"]
+        if content[part].get("format") != wanted or compact(content[part]) != data:
+            msg = f"state of correlate: {part} is not canonical JSON of format {wanted}; take it with the release that wrote it"
+            raise InputError(msg)
+    return compact(content)
+
+
+def manifest_of(
+    draft: Path,
+    name: str,
+    provenance: Provenance,
+    about: list[dict[str, int]],
+    rows: Mapping[str, int],
+    correlator: CorrelatorState | None,
+) -> dict[str, Any]:
+    """What a savepoint says of itself."""
+    watermarks = {str(row["shard"]): row["done"] for row in about}
+    watermark = min(watermarks.values())
+    content = {
+        "format": FORMAT,
+        "formats": FORMATS,
+        "tick": watermark,
+        "ticks": watermarks if max(watermarks.values()) > watermark else {},
+        "files": {path.name: described(path, rows.get(path.stem)) for path in sorted(draft.iterdir())},
+    }
+    manifest = {
+        **content,
+        "hash": hash_of(content),
+        "name": name,
+        "version": provenance.version,
+        "shards": provenance.shards,
+        "series": rows["gauges"] + rows["counts"],
+        "correlated": correlator.done if correlator else None,
+        "topics": dict(provenance.topics),
+        "configuration": json.loads(compact(provenance.configuration)),
+        "configuration_sha256": hashlib.sha256(compact(provenance.configuration)).hexdigest(),
+        "code_version": provenance.code_version,
+        "created_at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
+    }
+    return {**manifest, "checksum": checksum(manifest)}
+
+
+def described(file: Path, rows: int | None) -> dict[str, Any]:
+    """Hash and size of a file."""
+    found = {"sha256": sha256(file), "bytes": file.stat().st_size}
+    return found if rows is None else {**found, "rows": rows}
+
+
+def move(draft: Path, folder: Path) -> None:
+    """Give a finished savepoint its name. Raises InputError if another one has taken it meanwhile."""
+    try:
+        draft.rename(folder)
+    except OSError as error:
+        if folder.exists():
+            raise InputError(taken(folder)) from error
+        raise
+
+
+def taken(folder: Path) -> str:
+    return f"savepoint {folder.name} exists in {folder.parent}; wanted a new name, or drop it first"
