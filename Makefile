@@ -5,6 +5,7 @@
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
 # make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
+# make docs     the pages that are generated from the code: docs/settings.md
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
 
@@ -16,7 +17,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml constraints.txt app/embedded/jars.toml app/embedded/ivy.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-browser bench accuracy lint format clean
+.PHONY: help setup demo test test-long test-browser bench accuracy docs lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -61,6 +62,9 @@ bench: setup
 
 accuracy: setup
 	@$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA))
+
+docs: setup
+	$(BIN)/python -m app.cli.settings_page
 
 format: setup
 	$(BIN)/ruff format .

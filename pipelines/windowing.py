@@ -10,14 +10,27 @@ MILLIS = 1_000
 
 @dataclass(frozen=True)
 class WindowingConfig:
-    """Window, admission and sharding; the same for live runs and replays.
+    """Window length, admission and sharding; the same for live runs and replays.
 
-    `window_seconds`     length of an event-time window, aligned to the epoch.
-    `lateness_seconds`   a record that was appended longer after its event time goes to `late`. Raising it admits more and
-                         delays every result by as much.
-    `skew_seconds`       a record whose event time is further ahead of its append time goes to `dead-letters`.
-    `disorder_seconds`   by how much append times within one partition may go back: 0 with LogAppendTime.
-    `shards`             how many shards the state of a deployment is cut into; fixed for its life.
+    Parameters
+    ----------
+    window_seconds
+        Length of an event-time window; windows are aligned to the epoch. Raising it makes fewer rows and later,
+        coarser results.
+    lateness_seconds
+        A record that is appended longer than this after its event time goes to `late`. Raising it admits more records
+        and delays every result by as much.
+    skew_seconds
+        A record whose event time is further than this ahead of its append time goes to `dead-letters`. Delays
+        nothing.
+    disorder_seconds
+        How far append times within one partition may go back. Leave it at 0 where the broker sets the timestamps;
+        elsewhere it delays every result by as much.
+    shards
+        Number of shards that hosts, and with them the state of `detect`, are divided into. Raising it allows more
+        parallel tasks and costs a watermark message for each shard and window. Below 100,000 series 16 shards answer
+        sooner: 10,000 gauges take 0.085 s of a core for a window in 16 shards, 0.25 s in 64. Fixed for the life of a
+        version.
     """
 
     window_seconds: int = 10

@@ -45,45 +45,125 @@ class SettingsGroup(BaseModel):
 class KafkaSettings(SettingsGroup):
     """The connection to Kafka. Without `bootstrap_servers` it is the embedded broker."""
 
-    bootstrap_servers: str | None = None
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    ssl_cafile: Path | None = None
+    bootstrap_servers: str | None = Field(
+        default=None,
+        description="Addresses of brokers, `host:port`, separated by commas. Without it the embedded broker of `kappa up` is used.",
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="How the brokers are reached."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="PLAIN", description="How the password is sent, with `SASL_PLAINTEXT` and `SASL_SSL`."
+    )
+    sasl_username: str | None = Field(default=None, description="User name for SASL.")
+    sasl_password: SecretStr | None = Field(default=None, description="Password for SASL.")
+    ssl_cafile: Path | None = Field(
+        default=None,
+        description=(
+            "Certificate authorities that the brokers' certificates are checked against, a PEM file. Without it those that "
+            "Java and Python trust."
+        ),
+    )
 
 
 class ElasticsearchSettings(SettingsGroup):
     """The connection to Elasticsearch, and its indices. Without `url` it is the embedded node."""
 
-    url: str | None = None
-    username: str | None = None
-    password: SecretStr | None = None
-    api_key: SecretStr | None = None
-    ca_certs: Path | None = None
-    replicas: int = Field(default=0, ge=0)
-    retention_days: int | None = Field(default=None, ge=1)
+    url: str | None = Field(
+        default=None,
+        description="Address of the cluster, `http://` or `https://`. Without it the embedded node of `kappa up` is used.",
+    )
+    username: str | None = Field(default=None, description="User name for basic authentication.")
+    password: SecretStr | None = Field(default=None, description="Password for basic authentication.")
+    api_key: SecretStr | None = Field(
+        default=None, description="API key, encoded. Used instead of user name and password where it is set."
+    )
+    ca_certs: Path | None = Field(
+        default=None,
+        description="Certificate authorities that the server's certificate is checked against, a PEM file.",
+    )
+    replicas: int = Field(
+        default=0, ge=0, description="Copies of each shard of new indices. Use 1 or more on a cluster of several nodes."
+    )
+    retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        description=(
+            "Days after which an index is deleted, by an index lifecycle policy on servers that have them. Without it "
+            "indices are kept until somebody deletes them."
+        ),
+    )
 
 
 class StackSettings(SettingsGroup):
     """The embedded broker and Elasticsearch. Port 0 is any free one, kept from then on."""
 
-    kafka_port: int = Field(default=0, ge=0, le=65535)
-    elasticsearch_port: int = Field(default=0, ge=0, le=65535)
+    kafka_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="Port of the embedded broker. 0 takes a free port, which is kept from then on.",
+    )
+    elasticsearch_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="Port of the embedded Elasticsearch node. 0 takes a free port, which is kept from then on.",
+    )
 
 
 class TopicSettings(SettingsGroup):
     """Names, partitions and retention of topics. Topics of versions other than `live` carry the version as suffix, inputs do not."""
 
-    prefix: str = ""
-    telemetry_partitions: int = Field(default=2, ge=1, le=16)
-    logs_partitions: int = Field(default=2, ge=1, le=16)
-    partitions: int = Field(default=4, ge=1, le=64)
-    replication: int = Field(default=1, ge=1)
-    timestamps: Literal["append", "create"] = "append"
-    input_retention_hours: int = Field(default=24 * 14, ge=1)
-    retention_hours: int = Field(default=24 * 14, ge=1)
-    compression: Literal["producer", "lz4", "zstd", "snappy", "gzip", "uncompressed"] = "lz4"
+    prefix: str = Field(
+        default="", description="Put before the name of every topic. Letters, digits, `.`, `_` and `-`."
+    )
+    telemetry_partitions: int = Field(
+        default=2,
+        ge=1,
+        le=16,
+        description=(
+            "Partitions of `telemetry`. More allow more parallel reading and make the query plan of `extract` larger. Takes "
+            "effect when the topic is created."
+        ),
+    )
+    logs_partitions: int = Field(
+        default=2, ge=1, le=16, description="Partitions of `logs`; see `topics.telemetry_partitions`."
+    )
+    partitions: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Partitions of each topic that the jobs write. Takes effect when a topic is created.",
+    )
+    replication: int = Field(
+        default=1,
+        ge=1,
+        description="Copies of each partition; 3 is usual on a cluster. Takes effect when a topic is created.",
+    )
+    timestamps: Literal["append", "create"] = Field(
+        default="append",
+        description=(
+            "Who sets the timestamps of input records: the broker (`append`), or the producer (`create`), which is for "
+            "importing history."
+        ),
+    )
+    input_retention_hours: int = Field(
+        default=24 * 14,
+        ge=1,
+        description=(
+            "How long `telemetry`, `logs` and `labels` are kept, and so how far back a replay reaches. Not used with "
+            "`create` timestamps: those topics are kept for ever."
+        ),
+    )
+    retention_hours: int = Field(
+        default=24 * 14,
+        ge=1,
+        description="How long the topics that the jobs write are kept, and so for how long a job or Elasticsearch may be away.",
+    )
+    compression: Literal["producer", "lz4", "zstd", "snappy", "gzip", "uncompressed"] = Field(
+        default="lz4", description="Compression on the broker. Takes effect when a topic is created."
+    )
 
     @field_validator("prefix")
     @classmethod
@@ -101,40 +181,90 @@ class SparkSettings(SettingsGroup):
     half a million at most.
     """
 
-    master: str = "local[*]"
-    driver_memory: str = "2g"
-    shuffle_partitions: int = Field(default=2, ge=1)
-    trigger_seconds: float = Field(default=1.0, ge=0)
-    max_records_per_batch: int = Field(default=6_000_000, ge=100)
-    extra: dict[str, str] = Field(default_factory=dict)
+    master: str = Field(
+        default="local[*]",
+        description=(
+            "Where tasks run. `local[*]` is this machine, with a task for each core and at least 6. Anything but `local` "
+            "needs `home` on a file system that all machines see."
+        ),
+    )
+    driver_memory: str = Field(default="2g", description="Heap of the JVM. Raise it for larger batches and more state.")
+    shuffle_partitions: int = Field(
+        default=2,
+        ge=1,
+        description="Parallel tasks of aggregations and of `detect`. More cost more for each small batch. Fixed for the life of a checkpoint.",
+    )
+    trigger_seconds: float = Field(
+        default=1.0,
+        ge=0,
+        description="Least time between the starts of two batches. Raising it costs less processor time and delays results.",
+    )
+    max_records_per_batch: int = Field(
+        default=6_000_000,
+        ge=100,
+        description=(
+            "Most records that a batch of `extract` reads; the other jobs read a quarter of it and at most 500,000. Raising "
+            "it processes a backlog faster and takes more memory."
+        ),
+    )
+    extra: dict[str, str] = Field(
+        default_factory=dict, description="Further Spark settings by name. They win over kappa's own."
+    )
 
 
 class IndexSettings(SettingsGroup):
     """Which scores go to Elasticsearch: with `scores`, a document per window and series, of windows from `scores_since` on."""
 
-    scores: bool = False
-    scores_since: AwareDatetime | None = None
+    scores: bool = Field(
+        default=False, description="Whether every score becomes a document: one for each series and window."
+    )
+    scores_since: AwareDatetime | None = Field(
+        default=None,
+        description="Scores of windows that ended before this moment are not indexed. A date and time with a zone.",
+    )
 
 
 class ControlSettings(SettingsGroup):
     """Rules about alarms and learning."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...] = Field(
+        default=(),
+        description="What may be reported of which series and when, and what is learnt: tables `[[control.rules]]`, see [control](control.md).",
+    )
 
 
 class HealthSettings(SettingsGroup):
     """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port they are not served."""
 
-    host: str = "127.0.0.1"
-    port: int | None = None
-    stale_seconds: float = Field(default=120.0, gt=0)
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address on which `/metrics`, `/healthz` and `/state` listen. They ask for no password.",
+    )
+    port: int | None = Field(
+        default=None,
+        description=(
+            "Their port; 0 takes a free one and prints it. Without a port nothing listens. Processes on one machine need "
+            "different ports."
+        ),
+    )
+    stale_seconds: float = Field(
+        default=120.0, gt=0, description="How long a job may make no progress and still count as healthy."
+    )
 
 
 class DashboardSettings(SettingsGroup):
     """Kibana's address for links, and the jobs whose health the pages show. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
 
-    kibana_url: str | None = None
-    jobs: tuple[str, ...] = ()
+    kibana_url: str | None = Field(
+        default=None, description="Address of Kibana. If it is set, pages link to it with time range and filter."
+    )
+    jobs: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "Addresses of the processes that run jobs, `http://host:port`, for the page Pipeline. Empty: `health.host` and "
+            "`health.port`. The process that runs `detect` in the same `home` is found without."
+        ),
+    )
 
 
 class Settings(BaseSettings):
@@ -142,9 +272,22 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="KAPPA_", env_nested_delimiter="__")
 
-    home: Path = Field(default_factory=default_home)
-    jar_folder: Path | None = None
-    version: str = Field(default="live", pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$")
+    home: Path = Field(
+        default_factory=default_home,
+        description=(
+            "Folder of checkpoints, savepoints, logs, jars and the data of embedded servers: `.kappa` in the checkout, else "
+            "`~/.local/share/kappa`."
+        ),
+    )
+    jar_folder: Path | None = Field(default=None, description="Folder of the jars. Without it `jars` in `home`.")
+    version: str = Field(
+        default="live",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
+        description=(
+            "Name of this run over the log, of which each has its own topics, checkpoints and indices. `live` stands for the "
+            "version that [serves](replay.md#promote-a-version-roll-back)."
+        ),
+    )
     windowing: WindowingConfig = WindowingConfig()
     detection: Parameters = Parameters()
     correlation: CorrelationParameters = CorrelationParameters()
@@ -276,7 +419,7 @@ def nearest(where: str) -> str:
     """The most similar setting for an unknown one, else where all are listed."""
     known = {key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))}
     likely = difflib.get_close_matches(where, known, 1, cutoff=0.7)
-    return f", did you mean {likely[0]}?" if likely else "; docs/operations.md lists all"
+    return f", did you mean {likely[0]}?" if likely else "; docs/settings.md lists all"
 
 
 def _within(name: str, field: FieldInfo) -> list[str]:

@@ -13,48 +13,101 @@ OTHERS = ("quiet_changes", "challenger", "challenger_options")  # are no numbers
 
 @dataclass(frozen=True)
 class Parameters:
-    """How fast the models forget, how much they must have seen, and how rare a thing must be to be said.
+    """How fast the models forget, how long they warm up, and how improbable a thing must be to be reported.
 
-    Thresholds are surprise in nats, -ln of a probability: 14 is one in 1.2 million, 20.7 one in 10^9.
+    Thresholds (`..._nats`) are surprise in nats, -ln of a probability: 14 is one in 1.2 million, 20.7 one in 10^9.
+    Raising a threshold reports less, and later. A metric is above the alert threshold where its surprise exceeds the
+    value that follows from `alarm_chance`.
 
-    `window_seconds`           length of a window.
-    `spread_half_life_hours`   memory of how counts disperse.
-    `count_half_life_hours`    memory of the rate of a count series.
-    `mix_half_life_hours`      memory of the shares that templates have in a service's lines.
-    `habit_half_life_hours`    memory of habits: how often a series is absent, repeats a value, or counts zero.
-    `context_half_life_hours`  memory of how many lines and templates a service has had.
-    `warm_up_minutes`          what a series must have reported before anything is said of its values.
-    `grace_minutes`            what a shard, host or service must have lived before its new parts are news.
-    `outlier_share`            prior probability that a window of a count series is a harmless outlier.
-    `alarm_chance`             probability that a normal metric is loud at some window of an hour: loud metrics open
-                               episodes. Raising it finds more, and makes more up. Of windows longer than five minutes each
-                               is as likely to be loud as one of five.
-    `confirm_seconds`          a metric must have been loud for so long. Raising it forgives bursts, and finds faults later.
-    `confirm_nats`             or two windows in a row were loud by so much together, and the value is not on its way back.
-    `calm_hours`, `calm_windows`  an episode of a metric is over when no window was loud for so long, whichever is less.
-    `spike_nats`               one window alone of a count series opens an episode.
-    `count_nats`               the summed evidence of a count that is too high, or of a mix that is off, opens an episode.
-    `allowance_nats`           surprise of a window that is not held against a count series.
-    `stuck_nats`               a run of exactly repeated values opens an episode.
-    `zero_nats`                a run of windows without a line opens an episode.
-    `silence_nats`             a run of windows without a report of a host or a gauge opens an episode.
-    `new_template_nats`        a never-seen template is news.
-    `new_series_nats`          a never-seen metric of a known service is news.
-    `quiet_nats`               a window below it counts as normal again.
-    `quiet_windows`            so many normal windows in a row close an episode.
-    `persistence_minutes`      a level that has lasted so long, and stands still, is the new normal.
-    `patience_minutes`         an episode that has lasted so long is the new normal, whatever it is.
-    `usual_window_seconds`     where windows are longer, both take as much longer: three windows are no level.
-    `silence_patience_hours`   a silent host or series is given up after so long.
-    `quiet_changes`            changes that are never loud are told as well. Of single series they are; a fleet has too many.
-    `forget_days`              a series unseen for so long is forgotten.
-    `label_nats`               a pattern that was labelled a false alarm needs so much more to be said again.
-    `label_half_life_days`     half of that is left after so long.
-    `interval_probability`     what lies outside of `lower` to `upper`, both sides together.
-    `challenger`               a class of another library that judges metrics instead of the univariate model; empty: none.
-    `challenger_options`       its options.
-    `challenger_rows`          rows of a series that it is trained on.
-    `challenger_retrain_hours` it is trained anew after so long, in event time.
+    Parameters
+    ----------
+    window_seconds
+        Length of a window. The jobs set it to `windowing.window_seconds`.
+    spread_half_life_hours
+        Half-life of the estimated dispersion of counts. Raising it makes the estimate steadier and slower.
+    count_half_life_hours
+        Half-life of the rate of a count series (log lines of a level or template). Raising it follows a new rate more
+        slowly.
+    mix_half_life_hours
+        Half-life of the shares that templates have in the lines of a service. Raising it follows a new mix more
+        slowly.
+    habit_half_life_hours
+        Half-life of how often a series is absent, repeats a value, or counts zero.
+    context_half_life_hours
+        Half-life of how many lines and templates a service on a host has had.
+    warm_up_minutes
+        Time for which a series must have reported before its values are judged.
+    grace_minutes
+        Time for which a shard, host or service must have been known before new series and templates in it are
+        reported.
+    outlier_share
+        Prior probability that a window of a count series is an outlier without meaning. Raising it forgives single
+        windows with many lines.
+    alarm_chance
+        Probability that a normal metric exceeds the alert threshold in some window of an hour. Raising it finds more
+        and raises more false alarms. A window longer than five minutes has the probability of one of five minutes.
+    confirm_seconds
+        Time for which a metric must stay above the alert threshold to open an episode. Raising it ignores longer
+        bursts and finds faults later.
+    confirm_nats
+        Two windows in a row open an episode without waiting for `confirm_seconds` where together they exceed the
+        alert threshold by this much and the value is not on its way back.
+    calm_hours
+        An episode of a metric closes after this long without a window above the alert threshold, or after
+        `calm_windows`, whichever comes first.
+    calm_windows
+        See `calm_hours`.
+    spike_nats
+        Surprise at which a single window of a count series opens an episode.
+    count_nats
+        Accumulated evidence at which too high a count, or a changed mix of templates, opens an episode.
+    allowance_nats
+        Surprise of each window that is subtracted before evidence is accumulated, in counts and in open episodes.
+    stuck_nats
+        Surprise at which a run of exactly equal values opens an episode.
+    zero_nats
+        Surprise at which a run of windows without a line opens an episode.
+    silence_nats
+        Surprise at which the absence of a host or metric opens an episode.
+    new_template_nats
+        Surprise at which a template that was never seen before is reported. Raising it waits for the template to come
+        back more often.
+    new_series_nats
+        Surprise at which a new metric of a known service is reported.
+    quiet_nats
+        A window of a count series with less surprise than this counts as normal again. Raising it ends episodes
+        sooner.
+    quiet_windows
+        Number of normal windows in a row that close an episode of a count series.
+    persistence_minutes
+        Time for which a new level must last and stand still to be adopted as normal. At most `patience_minutes`.
+    patience_minutes
+        An episode that lasts this long is adopted as normal, whatever its shape.
+    usual_window_seconds
+        For windows longer than this, `persistence_minutes` and `patience_minutes` are stretched in proportion: three
+        windows are too few to be a level.
+    silence_patience_hours
+        A host or series that is silent for this long is given up: the silence becomes a change.
+    quiet_changes
+        Whether changes that never exceed the alert threshold are reported too. `kappa score` does so for a single
+        metric; in a fleet metrics that wander cause too many.
+    forget_days
+        A series that is not seen for this long is removed from the state.
+    label_nats
+        A pattern that was labelled a false alarm needs this much more surprise to be reported again.
+    label_half_life_days
+        Half-life of that penalty.
+    interval_probability
+        Probability, of both sides together, of a value outside `lower` to `upper`. Affects no decision.
+    challenger
+        Class of river or scikit-learn that judges metrics instead of the univariate model, see
+        [challengers](challengers.md). Empty: none.
+    challenger_options
+        Options of that class.
+    challenger_rows
+        Rows of each series that it is trained on. Raising it is slower and takes more state.
+    challenger_retrain_hours
+        Event time after which it is trained anew.
     """
 
     window_seconds: float = 10.0

@@ -7,19 +7,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CorrelationParameters:
-    """How novelties are joined.
+    """How episodes are joined into incidents, and which incidents are published.
 
-    `join_seconds`    how far apart episodes may lie and still touch. Raising it joins more.
-    `close_seconds`   quiet event time after the last episode's end that closes an incident. Raising it makes incidents
-                      fewer and longer.
-    `stale_seconds`   an episode without a word for so long counts as ended: bounds the life of an incident.
-    `growth`          an update is worth saying when the score has grown by this factor.
-    `max_members`     episodes an incident remembers, about 400 bytes each; ended ones with the least evidence go first.
-    `max_shown`       contributions and templates that a statement lists.
-    `max_hosts`       hosts an incident tells apart, about 20 bytes each: it counts no further.
-    `fleet_hosts`     hosts that begin the same at once before it is one novelty of the fleet. Raising it joins less.
-    `false_alarms_per_day`  what chance may make of the whole fleet's series: incidents a day. Raising it tells of weaker
-                      and shorter anomalies as incidents.
+    Parameters
+    ----------
+    join_seconds
+        Longest time between two episodes that still belong together. Raising it joins episodes that lie further
+        apart.
+    close_seconds
+        Event time after the end of the last episode at which an incident closes. Raising it makes incidents fewer and
+        longer.
+    stale_seconds
+        An episode without an event for this long counts as ended. It bounds the life of an incident.
+    growth
+        An update is published when the score has grown by this factor since the last one. Raising it makes fewer
+        updates.
+    max_members
+        Episodes that an incident remembers, about 400 bytes each. Of more, ended ones with the least evidence are
+        dropped first.
+    max_shown
+        Contributions and templates that a record of an incident lists.
+    max_hosts
+        Hosts that an incident counts, about 20 bytes each. Further hosts are not counted.
+    fleet_hosts
+        Number of hosts on which the same must begin at once for one incident of the fleet. Raising it makes fewer of
+        them.
+    false_alarms_per_day
+        Number of incidents a day that chance may cause in the whole fleet. Raising it publishes weaker and shorter
+        anomalies as incidents, and publishes them sooner; what is weaker still stays an episode without an incident.
     """
 
     join_seconds: int = 60

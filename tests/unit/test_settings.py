@@ -119,7 +119,7 @@ def test_a_file_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> Non
         ("[kafka]\nbotstrap_servers = 'x'", "did you mean kafka.bootstrap_servers?"),
         ("[windowing]\nwindow_second = 1", "did you mean windowing.window_seconds?"),
         ("correlations = 1", "did you mean correlation?"),
-        ("quite_another = 1", "docs/operations.md lists all"),
+        ("quite_another = 1", "docs/settings.md lists all"),
     ],
 )
 def test_an_unknown_key_is_answered_with_the_one_that_may_be_meant(tmp_path: Path, text: str, says: str) -> None:
