@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks import collections, judges
 from benchmarks.accuracy import DATA
 from benchmarks.collections import Series
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.univariate.model import Univariate, join
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import MEMBERS

@@ -38,7 +38,7 @@ from app.simulator import SimulatorSettings, simulate
 from benchmarks import collections
 from benchmarks.accuracy import DATA
 from benchmarks.offline import rows_of
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 

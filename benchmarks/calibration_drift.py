@@ -20,7 +20,7 @@ from rich.table import Table
 from river.drift import ADWIN
 from scipy import special
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.stats import calibration_drift
 
 AN_HOUR = 12

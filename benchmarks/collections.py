@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 MS = 1000
 BEGIN = 1_700_006_400_000  # where rows without a time begin: a midnight

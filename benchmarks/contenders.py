@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.collections import Host, Series
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.detection.detector import Parameters
 from models.detection.host_score import HostParameters
 from models.detection.table_score import TableScorer, rising

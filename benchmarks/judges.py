@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.templates.extraction import template_id, template_of
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")

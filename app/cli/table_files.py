@@ -22,7 +22,7 @@ import pyarrow.csv as csv_format
 import pyarrow.parquet as pq
 
 from app.core.report import Report
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.detection.table_score import rising
 from pipelines.errors import InputError
 

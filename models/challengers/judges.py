@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from models.challengers.classes import Kind
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 FEATURES = ("value", "step")
 SPAN = 5.0  # trees that halve a space need its bounds, in spreads

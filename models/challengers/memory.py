@@ -19,10 +19,9 @@ import pyarrow as pa
 from models.challengers.classes import Kind
 from models.challengers.judges import Judge, judge_of
 from models.challengers.tail import nats
+from models.core.arrays import Floats, Ints
 from models.core.parameters import LEAST_ROWS
 from models.core.store import part, read_part
-from models.core.windows import Floats
-from models.stats.rarity import Ints
 
 PART = "challengers"
 ADOPTED_ROWS = 60  # what is kept of the values when a new level is adopted

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.challengers.classes import resolve
 from models.challengers.memory import ADOPTED_ROWS, Memories, Memory
+from models.core.arrays import Array, Floats, Ints
 from models.core.parameters import Parameters
-from models.core.windows import Floats
 from models.stats import reference_distribution
-from models.stats.rarity import Ints
 from models.univariate.model import LARGEST, Univariate, UnivariateAnswers
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import UnivariateState
@@ -58,13 +55,13 @@ class ChallengedUnivariate(Univariate):
         found[np.isnan(answers.base)] = np.nan  # both warm up
         return replace(answers, base=found, score=found, health=reference_distribution.joined(found))
 
-    def copied(self, rows: Ints) -> dict[str, NDArray[Any]]:
+    def copied(self, rows: Ints) -> dict[str, Array]:
         """As the model's; what the challenger knows of them is kept here until the next call."""
         self._memories.grow(self.state.series)
         self._aside = {row: self._memories.series[row].copied() for row in rows.tolist()}
         return super().copied(rows)
 
-    def put_back(self, rows: Ints, copied: Mapping[str, NDArray[Any]]) -> None:
+    def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
         """As the model's."""
         super().put_back(rows, copied)
         for row in rows.tolist():

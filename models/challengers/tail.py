@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 SHARE, LEAST, PRIOR = 0.05, 5, 5.0
 SHAPES = (-0.5, 0.2)

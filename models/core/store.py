@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Array, Bools, Floats, Ints
 
 FORMAT = 7
-Ints = NDArray[np.int64]
 
 
 class Columns:
@@ -62,7 +60,7 @@ class Columns:
         self._owner[:, row] = list(owners)
         return row
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
+    def keep(self, kept: Bools) -> None:
         """Forget the rows that are not kept; the others keep their order."""
         rows = np.flatnonzero(kept)
         room = max(16, len(rows))
@@ -99,7 +97,7 @@ class Columns:
             self._owner[:, : len(names)] = owners
 
 
-def numbers_part(columns: Mapping[str, NDArray[Any]]) -> bytes:
+def numbers_part(columns: Mapping[str, Array]) -> bytes:
     """Columns of numbers, `(n,)` each, as a part that has one list for each type."""
     kinds = [numbers.dtype.str[1:] for numbers in columns.values()]
     lists = {}
@@ -109,9 +107,9 @@ def numbers_part(columns: Mapping[str, NDArray[Any]]) -> bytes:
     return part(lists, {"columns": list(columns), "kinds": kinds})
 
 
-def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, Array]:
     """The inverse of `numbers_part`, of what `read_part` answers."""
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, Array] = {}
     for kind, lists in arrays.items():
         names = [name for name, k in zip(about["columns"], about["kinds"], strict=True) if k == kind]
         numbers = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))

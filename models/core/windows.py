@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
-Texts = NDArray[np.object_]
+from models.core.arrays import Bools, Floats, Ints, Texts
 
 
 @dataclass(frozen=True)
@@ -20,7 +16,7 @@ class Windows:
     """
 
     series: Texts
-    n: NDArray[np.int64]
+    n: Ints
     mean: Floats
     m2: Floats
     min: Floats
@@ -32,7 +28,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.series)
 
-    def without(self, gone: NDArray[np.bool_]) -> Windows:
+    def without(self, gone: Bools) -> Windows:
         """The rows that are not `gone`, `(n_rows,)`."""
         return Windows(**{field.name: getattr(self, field.name)[~gone] for field in fields(self)})
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from models.core.arrays import Floats, Ints
 from models.core.parameters import Parameters
 from models.core.series import Series, build, parse, quote
-from models.core.store import Ints
-from models.core.windows import Floats, Windows
+from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.episodes import APPEARED, Episode
 from models.detection.shard_state import CONTEXT_COLUMNS, NewTemplate, ShardState, context_name, is_template

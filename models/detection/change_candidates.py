@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from models.core.store import Ints, numbers_of, numbers_part
-from models.core.windows import Floats
+from models.core.arrays import Array, Bools, Floats, Ints
+from models.core.store import numbers_of, numbers_part
 from models.stats import regression
 
 PART = "doubts"
@@ -50,12 +49,12 @@ class Doubts:
 
     def __init__(self) -> None:
         self.rows: Ints = np.zeros(0, dtype=np.int64)
-        self.columns: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in KINDS.items()}
+        self.columns: dict[str, Array] = {name: np.zeros(0, kind) for name, kind in KINDS.items()}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def there(self, rows: Ints) -> NDArray[np.bool_]:
+    def there(self, rows: Ints) -> Bools:
         """Which of these series are in doubt."""
         return np.isin(rows, self.rows)
 
@@ -81,7 +80,7 @@ class Doubts:
         at = int(np.searchsorted(self.rows, row))
         return at if at < len(self.rows) and self.rows[at] == row else None
 
-    def drop(self, chosen: NDArray[np.bool_]) -> None:
+    def drop(self, chosen: Bools) -> None:
         """Doubt some of them no more, `(n,)`."""
         if chosen.any():
             self.rows = self.rows[~chosen]
@@ -91,7 +90,7 @@ class Doubts:
         """Doubt these series no more."""
         self.drop(np.isin(self.rows, rows))
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
+    def keep(self, kept: Bools) -> None:
         """Rows of `gauges` go but for these, `(gauges,)`; the others move up."""
         self.drop(~kept[self.rows])
         self.rows = (np.cumsum(kept) - 1)[self.rows]

@@ -33,7 +33,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Bools, Floats
 from models.detection.change_candidates import TREND as TREND_COLUMNS
 from models.detection.change_candidates import Table
 from models.stats import regression as reg
@@ -96,8 +96,8 @@ class Look:
     x: Floats
     place: Floats
     scale: Floats
-    loud: NDArray[np.bool_]
-    settled: NDArray[np.bool_]
+    loud: Bools
+    settled: Bools
     before: Floats
     now: float
     worth: Floats
@@ -114,12 +114,12 @@ class Verdict:
     """
 
     what: NDArray[np.int8]
-    announced: NDArray[np.bool_]
+    announced: Bools
     start: Floats
     after: Floats
     spread: Floats
     lead: Floats
-    over: NDArray[np.bool_]
+    over: Bools
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def step(s: Table, look: Look, p: ChangeParameters) -> Verdict:
     return _decide(s, look, reg.predict(trend)[0], p)
 
 
-def _anchor(s: Table, look: Look, fresh: NDArray[np.bool_], p: ChangeParameters) -> Floats:
+def _anchor(s: Table, look: Look, fresh: Bools, p: ChangeParameters) -> Floats:
     """The values in units of the spread that the series has had, from its level, as they were when the doubt began: `fresh` if nothing goes on.
 
     What it has been is held fast meanwhile: in a young series, the model would learn what is in doubt.
@@ -166,7 +166,7 @@ def _anchor(s: Table, look: Look, fresh: NDArray[np.bool_], p: ChangeParameters)
     return out
 
 
-def _begin(s: Table, strays: NDArray[np.bool_], look: Look) -> None:
+def _begin(s: Table, strays: Bools, look: Look) -> None:
     """Explanations that begin with this row, which they do not have to explain, and those that go on."""
     for name in ("level", "spread"):
         begins = strays & (s[f"{name}_nats"] == 0)
@@ -231,7 +231,7 @@ def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParamete
         s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
 
 
-def _return(s: Table, gain: Floats, strays: NDArray[np.bool_], look: Look, p: ChangeParameters) -> None:
+def _return(s: Table, gain: Floats, strays: Bools, look: Look, p: ChangeParameters) -> None:
     """Evidence for the regime before."""
     known, going = look.now <= s["back_until"], s["back_rows"] > 0
     begins = known & ~going & strays

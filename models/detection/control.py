@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import Parameters
-from models.core.store import Ints
-from models.core.windows import Floats, Scores, Windows
+from models.core.windows import Scores, Windows
 from models.detection import reasons
 from models.detection.labels import Labels
 from models.detection.reset import begin_anew
 from models.detection.shard_state import ShardState
 from models.records.novelty import Novelty
 from models.rules.rule import Rule, rules_of
-from models.rules.table import Applied, Bools, RuleTable
+from models.rules.table import Applied, RuleTable
 
 MUTED, PLANNED = "muted", "planned"
 PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.core.arrays import Array, Bools, Floats, Ints
 from models.core.parameters import LONGEST_SECONDS, Parameters
-from models.core.store import Ints
-from models.core.windows import Floats
 from models.detection import metric_rows as of
 from models.detection.control import Control
-from models.rules.table import Applied, Bools, deviates
+from models.rules.table import Applied, deviates
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 
@@ -30,7 +27,7 @@ class Lesson:
 
     chosen: Ints
     rows: Ints
-    model: Mapping[str, NDArray[Any]]
+    model: Mapping[str, Array]
     columns: Floats
 
 

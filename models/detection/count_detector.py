@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import Parameters
 from models.core.series import parse
-from models.core.store import Ints
-from models.core.windows import Floats, Windows
+from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState
 from models.records.novelty import Novelty
-from models.rules.table import Applied, Bools, deviates
+from models.rules.table import Applied, deviates
 from models.stats import gamma_poisson as poisson
 
 HIGH, ZERO = "high", "zero"
@@ -51,7 +51,7 @@ class CountWatch:
         self._state, self._p, self._control = state, p, control
 
     def step(
-        self, now: int, rows: Windows, metrics: int, index: Ints, present: poisson.Bools
+        self, now: int, rows: Windows, metrics: int, index: Ints, present: Bools
     ) -> tuple[CountAnswers, list[Novelty]]:
         """Score all count series of hosts that are present, then learn them.
 

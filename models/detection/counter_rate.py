@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 
 def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:

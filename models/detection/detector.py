@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from models.core.arrays import Bools, Ints, Texts
 from models.core.parameters import Parameters
 from models.core.series import unquote
-from models.core.store import Ints
 from models.core.windows import Scores, Windows
 from models.detection.appearance import Appearance
 from models.detection.control import MUTED, Control, with_planned
@@ -130,9 +130,7 @@ class ShardDetector:
     def _close_due(self, now: int) -> list[Novelty]:
         return [self._state.episodes.close(name, now) for name in self._state.episodes.due(now)]
 
-    def _present(
-        self, gauge_rows: Ints, count_rows: Ints, others: Iterable[str]
-    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _present(self, gauge_rows: Ints, count_rows: Ints, others: Iterable[str]) -> Bools:
         """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as if it had not."""
         present = np.zeros(len(self._state.hosts), dtype=bool)
         present[self._state.gauges.owner[0, gauge_rows]] = True
@@ -186,7 +184,7 @@ class ShardDetector:
         v = values
         return Scores(rows.series, v.score, v.value, v.typical, v.lower, v.upper, kind, rows.template, v.health)
 
-    def _mark(self, series: np.ndarray[Any, np.dtype[np.object_]], sorted_rows: int, kind: Any) -> None:
+    def _mark(self, series: Texts, sorted_rows: int, kind: Any) -> None:
         """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""
         kinds = dict.fromkeys(self._state.trials, "new")
         kinds |= {name: episode.kind for name, episode in self._state.episodes.open.items()}

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import Parameters
 from models.core.series import Series
-from models.core.store import Ints
-from models.core.windows import Floats
 from models.detection import change_point, reasons
 from models.detection.change_point import EXPLANATIONS, ChangeParameters, Look
 from models.detection.control import Control
@@ -134,13 +132,13 @@ class GaugeChanges:
         change_point.settle(table, level, spread, now, self._change)
         doubts.put(place, table)
 
-    def _marked(self, rows: Ints | list[int]) -> NDArray[np.bool_]:
+    def _marked(self, rows: Ints | list[int]) -> Bools:
         marked = np.zeros(len(self._state.gauges), dtype=bool)
         marked[rows] = True
         return marked
 
-    def _held(self, index: Ints) -> NDArray[np.bool_]:
+    def _held(self, index: Ints) -> Bools:
         """Rows from which nothing is to be learnt."""
         applied = self._control.of("gauges")
-        held: NDArray[np.bool_] = np.zeros(len(index), dtype=bool) if applied is None else applied.dont_learn[index]
+        held: Bools = np.zeros(len(index), dtype=bool) if applied is None else applied.dont_learn[index]
         return held

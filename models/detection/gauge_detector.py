@@ -12,14 +12,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.challengers.memory import Memories
 from models.challengers.model import ChallengedUnivariate
+from models.core.arrays import Bools, Floats, Ints, Texts
 from models.core.parameters import Parameters
 from models.core.series import parse
-from models.core.store import Ints
-from models.core.windows import Floats, Windows
+from models.core.windows import Windows
 from models.detection import counter_rate, reasons, repeats
 from models.detection import metric_rows as of
 from models.detection.control import Control
@@ -106,7 +105,7 @@ class GaugeWatch:
             answers.score[j] = np.maximum(answers.score[j], answers.base[j])  # what the episode goes by
         return answers, said
 
-    def _lasts(self, s: Floats, answers: Answers, now: int) -> NDArray[np.bool_]:
+    def _lasts(self, s: Floats, answers: Answers, now: int) -> Bools:
         """Which series are loud and have been for long, or so much that two windows are enough; learns it in place.
 
         A harmless burst can be as loud, but falls back at once.
@@ -117,7 +116,7 @@ class GaugeWatch:
         lasted[:] = np.where(loud, lasted + since, 0.0)
         gathered[:] = np.where(loud, gathered + answers.base - p.loud_nats, 0.0)
         strong = (gathered >= p.confirm_nats) & (lasted >= 2 * p.window_seconds) & (answers.stays >= STAYS)
-        out: NDArray[np.bool_] = loud & ((lasted >= p.confirm_seconds) | strong)
+        out: Bools = loud & ((lasted >= p.confirm_seconds) | strong)
         return out
 
     def believes(self, row: int) -> dict[str, Any]:
@@ -128,7 +127,7 @@ class GaugeWatch:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.believes(row)
 
-    def count_on(self, now: int, rows: Windows, chosen: NDArray[np.bool_]) -> None:
+    def count_on(self, now: int, rows: Windows, chosen: Bools) -> None:
         """Note the totals of those rows of counters that are chosen, as if nothing else were known of them.
 
         Else the first rate after them would be one over all that time.
@@ -183,7 +182,7 @@ class GaugeWatch:
         index, episodes = self._state.gauges.index, self._state.episodes.open.values()
         return {index[e.series]: e.start for e in episodes if e.cause == STRANGE and not e.over}
 
-    def _open_rows(self, series: NDArray[np.object_], n: int) -> list[int]:
+    def _open_rows(self, series: Texts, n: int) -> list[int]:
         """Rows that have an open episode."""
         found = []
         for name, episode in self._state.episodes.open.items():

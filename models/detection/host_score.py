@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats, Ints
 from models.stats import reference_distribution
-from models.stats.rarity import Ints
 
 GRID = np.linspace(0.0, 40.0, 8001)
 LARGEST = 1e50  # its powers are still numbers

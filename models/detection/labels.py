@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.core.arrays import Floats, Ints
 from models.core.parameters import Parameters
-from models.core.store import Ints
-from models.core.windows import Floats, Windows
+from models.core.windows import Windows
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState
 from models.records.novelty import Novelty

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 KINDS = {
     "seen": "f8",

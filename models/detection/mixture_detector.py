@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import Parameters
 from models.core.series import parse
-from models.core.store import Ints
-from models.core.windows import Floats
 from models.detection import reasons
 from models.detection.control import Control
 from models.detection.count_detector import CountAnswers
@@ -22,7 +21,7 @@ from models.detection.episodes import Episode
 from models.detection.shard_state import COUNT_COLUMNS, ShardState
 from models.records.novelty import Novelty
 from models.stats import template_mixture
-from models.stats.template_mixture import Belief, Blocks, Bools
+from models.stats.template_mixture import Belief, Blocks
 
 MIX = "mix"
 PREFIX = "service/"

@@ -10,8 +10,8 @@ from datetime import datetime
 
 import numpy as np
 
+from models.core.arrays import Floats
 from models.core.parameters import Parameters
-from models.core.windows import Floats
 from models.detection.table_score import RowAnswer, TableScorer
 
 Time = datetime | float

@@ -6,13 +6,10 @@ An idle gauge is not a stuck one: runs of 0 say nothing, nor do those of a serie
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Bools, Floats
 from models.detection.metric_rows import REPEAT, REPEAT_EVIDENCE, REPEAT_SECONDS
 from models.stats import run_length
-
-Bools = NDArray[np.bool_]
 
 AT_MOST = 0.5  # share of repeated values up to which a series is one that varies
 

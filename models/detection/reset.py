@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from models.core.arrays import Ints
 from models.core.parameters import Parameters
-from models.core.store import Ints
 from models.detection import metric_rows as of
 from models.detection.shard_state import HOST_COLUMNS, ShardState
 from models.records.novelty import Novelty

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import Memories
+from models.core.arrays import Floats
 from models.core.parameters import Parameters
 from models.core.series import Series, parse, quote
 from models.core.store import Columns, part, read_part
@@ -79,18 +79,18 @@ class ShardState:
     last: int = 0
     renamed: bool = True
 
-    def host_column(self, name: str) -> NDArray[np.float64]:
+    def host_column(self, name: str) -> Floats:
         """A column of the hosts' table: a view."""
-        found: NDArray[np.float64] = self.hosts.matrix[HOST_COLUMNS.index(name)]
+        found: Floats = self.hosts.matrix[HOST_COLUMNS.index(name)]
         return found
 
     def text_of(self, series: str) -> str | None:
         """The beginning of the template of a `template/` series; None where it is another one, or not known."""
         return self.texts.get(series.rsplit("/", 1)[1]) if series.startswith("template/") else None
 
-    def context_column(self, name: str) -> NDArray[np.float64]:
+    def context_column(self, name: str) -> Floats:
         """A column of the contexts' table: a view."""
-        found: NDArray[np.float64] = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]
+        found: Floats = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]
         return found
 
     def table_of(self, series: Series) -> Columns:

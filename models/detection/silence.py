@@ -11,12 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.core.arrays import Bools, Floats, Ints, Texts
 from models.core.parameters import Parameters
 from models.core.series import Series, build, parse, unquote
-from models.core.store import Ints
-from models.core.windows import Floats, Texts
 from models.detection import metric_rows as of
 from models.detection import reasons
 from models.detection.control import Control
@@ -28,7 +26,6 @@ from models.stats import run_length
 LEAST_REPORTS = 30.0  # windows that something must have been seen in before its silence means anything
 HOST_SILENT, METRIC_SILENT = "host silent", "metric silent"
 TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
-Bools = NDArray[np.bool_]
 
 
 class Silence:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.core.arrays import Floats, Ints, Texts
 from models.core.parameters import Parameters
 from models.core.series import Series, build
-from models.core.store import Ints
-from models.core.windows import Floats, Scores, Texts, Windows
+from models.core.windows import Scores, Windows
 from models.detection import host_score
 from models.detection.detector import ShardDetector
 from models.detection.host_score import HostParameters

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Bools, Floats, Ints
 from models.rules.rule import FLAGS, Rule
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class RuleTable:
         return Applied(flags["mute"], flags["planned"], flags["dont_learn"], up, down, least, least_relative, **own)
 
 
-def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: NDArray[np.int64]) -> Bools:
+def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: Ints) -> Bools:
     """Which values are far enough from what is typical, in a direction that counts, `(n,)`; `rows` are theirs in the table.
 
     `way` is how far, upwards; `per_unit` is what one is in the unit of `least_deviation`.

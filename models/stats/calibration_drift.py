@@ -16,9 +16,8 @@ It fails where p-values of neighbouring hours depend on one another strongly: th
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Bools, Floats, Halves
 
 ALLOWED = 0.1  # a mean that is off by less is good enough: k
 OFF_NATS = 14.0
@@ -30,8 +29,6 @@ LARGEST = 1 / 12
 LEAST = 1e-3  # variance
 PRIOR = LARGEST / LOOKS
 SURE, WARY, VARIANCE = range(3)
-
-Halves = NDArray[np.float16]
 
 
 def begin(n: int) -> Halves:
@@ -49,7 +46,7 @@ def check(state: Halves, mean: Floats, blocks: Floats) -> Halves:
     return np.concatenate([sums, variance[None]]).astype(np.float16)
 
 
-def is_off(state: Halves) -> NDArray[np.bool_]:
+def is_off(state: Halves) -> Bools:
     """Which models are off, `(n,)`."""
-    out: NDArray[np.bool_] = state[:VARIANCE].max(axis=0) >= OFF_NATS
+    out: Bools = state[:VARIANCE].max(axis=0) >= OFF_NATS
     return out

@@ -19,14 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from models.core.arrays import Bools, Floats
 from models.core.parameters import Parameters
-from models.core.windows import Floats
 from models.stats import run_length
-
-Bools = NDArray[np.bool_]
 
 COLUMNS = (
     "sum",

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 MOST_NATS = 200.0
 WIDE = 10.0  # an outlier is so many times as wide

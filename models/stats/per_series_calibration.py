@@ -27,9 +27,8 @@ It fails where the tail is another than exponential beyond `STRANGE`: there it i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Bytes, Floats, Singles
 
 CHANCES = np.array([0.9, 0.75, 0.6, 0.45, 0.3, 0.18, 0.08, 0.02])
 NATS = -np.log(CHANCES)
@@ -52,9 +51,6 @@ STEEPEST = 2.0  # the largest rate of a tail
 STRANGE = 5.0  # so many nats above the last level an answer is no normal one, and teaches levels nothing
 MOST_COUNTED = 200
 
-Singles = NDArray[np.float32]
-Counts = NDArray[np.uint8]
-
 
 def begin(n: int) -> tuple[Singles, Singles]:
     """Levels `(chances, n)` and tails `(2, n)`, excesses and their sum, of series about which nothing is known."""
@@ -75,8 +71,8 @@ def nats(base: Floats, levels: Floats, tail: Floats) -> Floats:
 
 
 def learn(
-    levels: Singles, tail: Singles, counted: Counts, base: Floats, rows: Floats, least_gain: Floats
-) -> tuple[Singles, Singles, Counts]:
+    levels: Singles, tail: Singles, counted: Bytes, base: Floats, rows: Floats, least_gain: Floats
+) -> tuple[Singles, Singles, Bytes]:
     """Levels, tails, and excesses of the hour after another answer of each series; NaN teaches nothing.
 
     `counted` is `(n,)`; `rows` is how many are behind a series, `least_gain` what a row counts at least, both `(n,)`.

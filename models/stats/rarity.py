@@ -23,20 +23,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Bytes, Floats, Halves, Ints, Singles
 
 BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last one begins at s = 41
 HOURS, DAYS = 24, 4
 EMPTY = 255
 DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
 OUTAGE = 11  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 2 million, 14.6 nats
-
-Bins = NDArray[np.uint8]
-Ints = NDArray[np.int64]
-Halves = NDArray[np.float16]
-Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -47,12 +41,14 @@ class Weighing:
     power: float
 
 
-def bins(surprise: Floats) -> Bins:
+def bins(surprise: Floats) -> Bytes:
     """The bin of a surprise, any shape."""
     return np.minimum(PER_UNIT * np.log1p(surprise), BINS - 1).astype(np.uint8)
 
 
-def add_block(counts: Halves, most: Bins, chosen: Ints, number: Ints, kept: Floats, before: Bins | None = None) -> None:
+def add_block(
+    counts: Halves, most: Bytes, chosen: Ints, number: Ints, kept: Floats, before: Bytes | None = None
+) -> None:
     """Count the maxima `most`, `(tables, chosen)`, of a block that has ended, in place.
 
     `number` is the block's number and `kept` what is left of a count after such a block, both `(chosen,)`. With `before`, the
@@ -69,14 +65,14 @@ def add_block(counts: Halves, most: Bins, chosen: Ints, number: Ints, kept: Floa
     counts[:, :, chosen] = part.astype(np.float16)
 
 
-def add_visit(ring: Bins, most: Bins, chosen: Ints, hour: Ints) -> None:
+def add_visit(ring: Bytes, most: Bytes, chosen: Ints, hour: Ints) -> None:
     """Note the maxima `most`, `(tables, chosen)`, of a visit to `hour`, `(chosen,)`, newest first, in place."""
     before = ring[hour, :, :-1, chosen]  # (chosen, tables, DAYS - 1)
     ring[hour, :, 1:, chosen] = before
     ring[hour, :, 0, chosen] = most.T
 
 
-def lookup(counts: Halves, ring: Bins, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
+def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
     """Both tails by bin without the prior, `(tables, BINS + 1, n)`, and the weight of the prior, `(n,)`.
 
     `counts` is `(tables, BINS, n)`, `ring` `(tables, DAYS, n)` of the hour that is now; `prior` has the blocks and the
@@ -123,27 +119,27 @@ def rarity(
     return rare, either
 
 
-def halve(bins_: Bins) -> Bins:
+def halve(bins_: Bytes) -> Bytes:
     """Two bins a byte, `(k, n)` to `(ceil(k / 2), n)`."""
     even = bins_[0::2].copy()
     even[: len(bins_) // 2] |= bins_[1::2] << 4
     return even
 
 
-def double(halved: Bins, k: int) -> Bins:
+def double(halved: Bytes, k: int) -> Bytes:
     """The inverse of `halve`, of `k` bins."""
     out = np.empty((k, halved.shape[1]), np.uint8)
     out[0::2], out[1::2] = halved & 15, halved[: k // 2] >> 4
     return out
 
 
-def pack(ring: Bins) -> Bins:
+def pack(ring: Bytes) -> Bytes:
     """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Empty places are told by `visits`."""
     flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], HOURS * ring.shape[1] * DAYS) & 15
     return np.ascontiguousarray(flat[:, 0::2] | (flat[:, 1::2] << 4))
 
 
-def unpack(packed: Bins, tables: int, visits: Bins) -> Bins:
+def unpack(packed: Bytes, tables: int, visits: Bytes) -> Bytes:
     """The inverse of `pack`; `visits`, `(HOURS, n)`, says how many places of an hour hold something."""
     n = len(packed)
     flat = np.empty((n, HOURS * tables * DAYS), np.uint8)

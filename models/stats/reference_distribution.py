@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 # joined scores of simulated normal series of 16 kinds, rows 5 min and 10 s apart, and -ln P(> score): medians over kinds
 NATS = (0.0, 0.03, 0.105, 0.223, 0.357, 0.51, 0.69, 1.2, 1.61, 2.3, 3.0, 3.91, 4.61, 5.81, 6.91, 8.11, 9.21, 10.4)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 COLUMNS = ("p0", "p1", "p2", "q0", "q1", "shape", "sum")
 P0, P1, P2, Q0, Q1, SHAPE, SUM = range(len(COLUMNS))

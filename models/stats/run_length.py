@@ -17,12 +17,9 @@ have two typical lengths: the mixture looks like one geometric law.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from models.core.windows import Floats
-
-Bools = NDArray[np.bool_]
+from models.core.arrays import Bools, Floats
 
 BEGIN_MEAN, BEGIN_STRENGTH = 0.5, 1.0
 STAY_MEAN, STAY_STRENGTH = 0.05, 10.0

@@ -25,14 +25,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import Parameters
-from models.core.store import Ints
-from models.core.windows import Floats
-
-Bools = NDArray[np.bool_]
 
 # of a template: A and B, the two sums of rho, lines of this block, lines since the evidence began
 COLUMNS = ("mix_sum", "mix_lines", "mix_excess", "mix_square", "mix_pending", "mix_fresh")

@@ -13,23 +13,20 @@ series is old.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Array, Floats, Ints
 from models.univariate import smoothed_features
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import FAST, HEALTHY, WELL
 
-Ints = NDArray[np.int64]
 LEAST = 1e-3
 TINY = 1e-300
 EULER = 0.5772
 
 
-def worth(hot: Mapping[str, NDArray[Any]], rows: Ints, p: UnivariateParameters) -> Floats:
+def worth(hot: Mapping[str, Array], rows: Ints, p: UnivariateParameters) -> Floats:
     """What a row of each of these series is worth, `(n,)`, of the hot columns of all."""
     variance = _variance(hot, WELL, rows)
     step = hot["long_step"][0, rows] / np.maximum(hot["long_weight"][0, rows], TINY)
@@ -50,7 +47,7 @@ def worth(hot: Mapping[str, NDArray[Any]], rows: Ints, p: UnivariateParameters) 
     return out
 
 
-def _variance(hot: Mapping[str, NDArray[Any]], member: int, rows: Ints) -> Floats:
+def _variance(hot: Mapping[str, Array], member: int, rows: Ints) -> Floats:
     sums, weight = (hot[name][member, rows].astype(np.float64) for name in ("well_sums", "well_weight"))
     out: Floats = np.maximum(sums / np.maximum(weight, TINY), TINY)
     return out

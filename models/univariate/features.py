@@ -14,12 +14,9 @@ filling its memory. All are invariant to the unit of x, but for the log level's 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Array, Floats
 from models.univariate.parameters import UnivariateParameters
 
 MS, HOUR, DAY = 1000.0, 3600.0, 86400.0
@@ -31,7 +28,7 @@ INTERVAL_ROWS = 50.0
 LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
-Hot = dict[str, NDArray[Any]]
+Hot = dict[str, Array]
 
 
 def kept(seconds: Floats, half_life: Floats | float, rows: float) -> Floats:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Array, Floats, Ints
 from models.stats import (
     calibration_drift,
     normal_gamma,
@@ -26,7 +26,6 @@ from models.stats import (
     reference_distribution,
     student_t,
 )
-from models.stats.rarity import Ints
 from models.univariate import features, smoothed_features
 from models.univariate.features import DAY
 from models.univariate.parameters import UnivariateParameters
@@ -61,7 +60,7 @@ ADOPTED_ROWS, MOST_GROWTH = (
     10.0,
 )  # what is kept of a memory when a new level is adopted, and how much wider it may be
 
-Hot = dict[str, NDArray[Any]]
+Hot = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,11 @@ class Univariate:
         found: Floats | float = self.own[name][index] if name in self.own else getattr(self._p, name)
         return found
 
-    def copied(self, rows: Ints) -> dict[str, NDArray[Any]]:
+    def copied(self, rows: Ints) -> dict[str, Array]:
         """What is known of series, for `put_back`."""
         return self.state.copied(rows)
 
-    def put_back(self, rows: Ints, copied: Mapping[str, NDArray[Any]]) -> None:
+    def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
         """Forget what series have learnt since `copied`."""
         self.state.put_back(rows, copied)
         self._tables.read_again(rows)
@@ -397,7 +396,7 @@ class Univariate:
             hot["mean"][ROUGH, row] = rough
 
 
-def _loosen(weights: NDArray[Any], sums: NDArray[Any], row: int) -> None:
+def _loosen(weights: Array, sums: Array, row: int) -> None:
     """Hold what a series has been as if it were known from `ADOPTED_ROWS`."""
     loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
     weights[:, row] *= loose

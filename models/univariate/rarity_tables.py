@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Array, Bools, Bytes, Floats, Ints, Singles
 from models.stats import rarity
-from models.stats.rarity import Bins, Ints
 from models.univariate import features, weekly
 from models.univariate.features import DAY, HOUR, MS
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import DIRECTED, EVER, TABLES, WELL, UnivariateState
 
-Hot = dict[str, NDArray[Any]]
+Hot = dict[str, Array]
 LEAST_LEARNT = 0.2  # rows of an hour, by what they count, whose mean says something
 
 
@@ -61,7 +57,7 @@ class Tables:
             self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
             self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
 
-    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: NDArray[np.bool_]) -> Ints:
+    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: Bools) -> Ints:
         """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
         what lasts over the turn of an hour is one event, and no precedent for itself. Answers those whose block has ended."""
         p = self._p
@@ -99,7 +95,7 @@ class Tables:
         phase = begun[turned] % rarity.HOURS
         s["hour_mean"][turned], s["hour_weight"][turned] = self._level(rows, phase)
 
-    def _level(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+    def _level(self, rows: Ints, hour: Ints) -> tuple[Singles, Singles]:
         """The mean and the weight that an hour of the day begins with, `(rows,)`: a day has passed since its last row."""
         keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
         cold = self._state.cold
@@ -116,17 +112,17 @@ class Tables:
         mean = before + (after - before) * (weight + learnt) / np.where(known, learnt, 1.0)
         return np.where(known, mean - usual, np.nan)
 
-    def _read(self, rows: Ints, hour: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+    def _read(self, rows: Ints, hour: Ints) -> tuple[Singles, Singles]:
         p, cold = self._p, self._state.cold
         ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
         return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
 
-    def _read_well(self, rows: Ints) -> tuple[rarity.Singles, rarity.Singles]:
+    def _read_well(self, rows: Ints) -> tuple[Singles, Singles]:
         p = self._p
         none = np.full((WELL, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
         return rarity.lookup(self._state.cold["well_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
 
-    def rare(self, surprise: Floats, down: NDArray[np.bool_], index: Ints) -> tuple[Floats, Floats]:
+    def rare(self, surprise: Floats, down: Bools, index: Ints) -> tuple[Floats, Floats]:
         """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
         which = np.where(down, self._flip, np.arange(EVER)[:, None])
         chosen = list(DIRECTED)
@@ -138,9 +134,9 @@ class Tables:
         at = np.arange(WELL)[:, None], index
         return rarity.rarity(self._well, self._well_prior, surprise, at, ([], index), self._weighing)[0]
 
-    def note(self, s: Hot, surprise: Floats, down: NDArray[np.bool_]) -> None:
+    def note(self, s: Hot, surprise: Floats, down: Bools) -> None:
         """The greatest surprises of the block and of the hour."""
-        found: Bins = np.zeros((TABLES, surprise.shape[1]), np.uint8)
+        found: Bytes = np.zeros((TABLES, surprise.shape[1]), np.uint8)
         found[:EVER] = rarity.bins(surprise)
         for member, table in DIRECTED.items():
             found[table] = np.where(down[member], found[member], 0)

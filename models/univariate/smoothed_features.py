@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 
 STEP_OF_MEAN = float(np.sqrt(np.pi / 2))  # root of the mean square of normal steps, in mean absolute steps
 LEAST = 1e-300

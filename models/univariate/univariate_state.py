@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from models.core.arrays import Array, Bytes, Ints
 from models.core.store import part, read_part
 from models.stats import calibration_drift, normal_gamma, per_series_calibration, rarity
 from models.univariate import weekly
@@ -95,7 +95,6 @@ PARTS: dict[str, dict[str, tuple[str, int]]] = {
         "visits": ("u1", rarity.HOURS // 2),
     },
 }
-Array = NDArray[Any]
 
 
 class UnivariateState:
@@ -125,18 +124,18 @@ class UnivariateState:
                 mine[name] = np.concatenate([array, theirs[name]], axis=-1)
         self._rearranged(series)
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def keep(self, rows: Ints) -> None:
         """Forget all series but those of `rows`, which move up in this order."""
         for arrays in (self.hot, self.cold):
             for name, array in arrays.items():
                 arrays[name] = array[..., rows].copy()
         self._rearranged(len(rows))
 
-    def copied(self, rows: NDArray[np.int64]) -> dict[str, Array]:
+    def copied(self, rows: Ints) -> dict[str, Array]:
         """All that is known of some series, to be put back."""
         return {name: array[..., rows].copy() for name, array in (self.hot | self.cold).items()}
 
-    def put_back(self, rows: NDArray[np.int64], copied: Mapping[str, Array]) -> None:
+    def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
         """Forget what these series have learnt since they were copied.
 
         What has been made of the state and is not in it has to be made again: see `Tables.read_again`.
@@ -145,7 +144,7 @@ class UnivariateState:
             array[..., rows] = copied[name]
         self.cold_changed = True
 
-    def forget(self, rows: NDArray[np.int64]) -> None:
+    def forget(self, rows: Ints) -> None:
         """These series know nothing, as new ones do."""
         self.put_back(rows, UnivariateState(len(rows)).copied(np.arange(len(rows))))
         self._rearranged(self.series)
@@ -206,7 +205,7 @@ class UnivariateState:
             self.hot[name][members] = precise
             self.hot[name][SINGLE[name]] = _array(hot[f"single_{name}"], (len(SINGLE[name]),), "f4")
 
-    def _load_most(self, halved: NDArray[np.uint8]) -> None:
+    def _load_most(self, halved: Bytes) -> None:
         bins, at = rarity.double(halved, sum(MOST.values())), 0
         for name, size in MOST.items():
             self.hot[name] = bins[at : at + size].copy()

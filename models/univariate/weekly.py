@@ -23,12 +23,11 @@ back every other week, or on a day of the month.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.core.windows import Floats
+from models.core.arrays import Array, Floats, Ints, Singles
 
 HOURS_A_WEEK, HOURS_A_SLOT = 168, 6
 SLOTS = HOURS_A_WEEK // HOURS_A_SLOT
@@ -39,8 +38,7 @@ PRIOR_VISITS = 7.0
 LEAST_VISITS = 25.0  # what is left of a week's 28 when it is over
 BOUND, BOUND_FROM = 3.0, 7.0  # roots of F0 / n, from so many visits on
 
-Ints = NDArray[np.int64]
-Cold = Mapping[str, NDArray[Any]]
+Cold = Mapping[str, Array]
 
 
 def halves(values: Floats) -> NDArray[np.uint16]:
@@ -79,7 +77,7 @@ def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> Non
     cold["week"][slot, at] = halves(np.where(known, before + GAIN * error, visit))
 
 
-def share(fit: NDArray[np.float32]) -> Floats:
+def share(fit: Singles) -> Floats:
     """How much of the week's offsets is believed, 0 to 1, of `week_fit` `(3, n)`."""
     plain, fitted, visits = fit.astype(np.float64)
     left = np.divide(fitted, plain, out=np.ones_like(plain), where=plain > 0)

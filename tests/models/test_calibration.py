@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from models.core.arrays import Floats
 from models.core.parameters import Parameters
-from models.core.windows import Floats, Windows
+from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement
 from models.stats import reference_distribution

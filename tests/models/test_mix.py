@@ -11,8 +11,8 @@ import pytest
 from scipy import special, stats
 from support.fleet_story import Row, Teller, words
 
+from models.core.arrays import Floats
 from models.core.series import parse
-from models.core.windows import Floats
 from models.detection.control import Controlled
 from models.detection.detector import Parameters, ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from models.core.windows import Floats
+from models.core.arrays import Floats, Halves
 from models.stats import calibration_drift
 
 
-def blocks(
-    means: Floats, state: calibration_drift.Halves | None = None, first: int = 0
-) -> tuple[list[int], calibration_drift.Halves]:
+def blocks(means: Floats, state: Halves | None = None, first: int = 0) -> tuple[list[int], Halves]:
     """After how many blocks each series was off, 0 if never, and the state at the end; `means` are `(blocks, n)`."""
     n = means.shape[1]
     at, state = np.zeros(n, int), calibration_drift.begin(n) if state is None else state

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.stats import per_series_calibration
 
 LEAST = 1e-3

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from models.core.windows import Floats
+from models.core.arrays import Floats
 from models.univariate import weekly
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
