@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import app  # noqa: F401 - before anything that imports numpy, whose functions depend on the processor
+
+# isort: split
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-CPU = Path("/proc/cpuinfo")
-if "numpy" not in sys.modules and CPU.exists() and "avx512vl" in CPU.read_text():
-    # numpy's functions for AVX-512 differ in the last bit from all others: golden digests are those of the others.
-    os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4")
 
 import pytest
 import structlog

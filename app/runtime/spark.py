@@ -14,6 +14,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
+from app import PORTABLE_NUMPY
 from app.core.report import Report, silent
 from app.core.settings import PROJECT, Settings
 from app.embedded.jars import ensure_jars
@@ -92,6 +93,7 @@ def on_a_cluster() -> dict[str, str]:
     return {
         # Python workers import the jobs' modules: on each machine from the same folder as here.
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
+        f"spark.executorEnv.{PORTABLE_NUMPY[0]}": PORTABLE_NUMPY[1],
         # Hadoop loads the class of a file system in threads of executors whose class loaders may not have the jars of the driver.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
     }

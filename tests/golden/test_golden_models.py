@@ -10,7 +10,8 @@ JVM; digests are held against `digests.json` in this folder.
 `scores` have seven significant digits, as those of the topic, and so have the numbers of states; everything else has all of its
 bits. They are the same without numpy's vector units (NPY_DISABLE_CPU_FEATURES), with another kernel of OpenBLAS
 (OPENBLAS_CORETYPE) and with the C library's functions for older processors (GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA); with the
-last, states differ in their last bits. With numpy's functions for AVX-512 they differ, so `tests/conftest.py` disables those.
+last, states differ in their last bits. On a processor with AVX-512 they are the same because `app` switches off numpy's functions
+for it: with them 183 of 38,693 scores differed in the seventh digit.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_oth
     assert cluster == alone | {
         "spark.master": "spark://127.0.0.1:7077",
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
+        "spark.executorEnv.NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
     }
     assert any(
