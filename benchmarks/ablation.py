@@ -27,7 +27,7 @@ from benchmarks.collections import Series
 from models.core.arrays import Floats
 from models.univariate.model import Univariate, join
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import MEMBERS
+from models.univariate.univariate_state import FEATURES
 
 RATES = (3.2e-2, 2.7e-2, 2.4e-2, 2.1e-2, 1.9e-2, 1.6e-2, 1.3e-2)  # share of rows that are loud, outages among them
 BEST = 3  # rates of which a figure is the mean
@@ -58,7 +58,7 @@ def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[V
         return lambda rare, surprise: join(rare, surprise, norm)
 
     joined = [Variant("the model", p, all_of)]
-    joined += [Variant(f"without {MEMBERS[m]}", p, without(m)) for m in range(6)]
+    joined += [Variant(f"without {FEATURES[m]}", p, without(m)) for m in range(6)]
     joined += [Variant(f"joined by the {k:.0f}-norm", p, normed(k)) for k in (1.0, 2.0, 4.0, 20.0)]
     joined.append(Variant("surprises not held against its history", p, lambda _, surprise: all_of(surprise, surprise)))
     others = {
@@ -86,7 +86,7 @@ def perturbed(series: Sequence[Series]) -> list[list[Series]]:
 def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
     """Rarities and surprises of every row, `(members, rows)`, by series; NaN while warming up."""
     lengths = np.array([len(s.times) for s in series])
-    out = [(np.full((len(MEMBERS), n), np.nan), np.zeros((len(MEMBERS), n))) for n in lengths]
+    out = [(np.full((len(FEATURES), n), np.nan), np.zeros((len(FEATURES), n))) for n in lengths]
     model = Univariate(p)
     model.state.grow(len(series))
     for row in range(int(lengths.max())):

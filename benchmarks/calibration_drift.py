@@ -70,7 +70,7 @@ def adwin(delta: float, rows: int) -> Look:
 
 
 LOOKS: dict[str, Look] = {
-    "model_off": ours,
+    "calibration_drift": ours,
     "ADWIN, rows": adwin(2e-3, 1),
     "ADWIN 1e-6, rows": adwin(1e-6, 1),
     "ADWIN, hours": adwin(2e-3, AN_HOUR),

@@ -400,7 +400,7 @@ def problems(error: ValidationError) -> list[str]:
 def checked(settings: Settings) -> Settings:
     """The settings, if the challenger that they name can be used. Checked only where there is one: it loads libraries."""
     if settings.detection.challenger:
-        from models.challengers.classes import check
+        from models.challengers.adapters import check
 
         try:
             check(settings.detection.challenger, settings.detection.challenger_options)

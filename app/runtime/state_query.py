@@ -1,4 +1,4 @@
-"""What the model believes about a series now, read from the state that `detect` has committed, without touching it.
+"""What the model describe_state about a series now, read from the state that `detect` has committed, without touching it.
 
 The answer has `series`, `shard`, `as_of` (ISO 8601) and `as_of_ms`, the end of the last window that the shard has learnt,
 `version`, `kind`, and
@@ -9,7 +9,7 @@ The answer has `series`, `shard`, `as_of` (ISO 8601) and `as_of_ms`, the end of 
     warming                 whether it is too early to say anything, and `windows_to_go`
     windows                 windows learnt; `seen` is the last one that had the series
     episode                 what has been said of it and not taken back, with its reason; null if nothing
-    numbers                 all that the model holds, by name, as `ShardDetector.believes`; null for what is no number. Of a
+    numbers                 all that the model holds, by name, as `ShardDetector.describe_state`; null for what is no number. Of a
                             metric also what its members have been, `ever` and while `healthy`: mean and spread of each
 """
 
@@ -69,8 +69,8 @@ class Shard:
         return names_of(self.parts["names"])
 
 
-def believes(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
-    """What the model of the settings' version believes about a series now: see the head of this file.
+def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
+    """What the model of the settings' version describe_state about a series now: see the head of this file.
 
     Raises InputError for a name that cannot be one and for a version without state, UnknownSeries with the nearest names
     for a series that the model does not know.
@@ -87,7 +87,7 @@ def believes(spark: SparkSession, settings: Settings, series: str) -> dict[str, 
 
 def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
     """What is said of a series that a shard knows."""
-    numbers = shard.detector(settings.detector).believes(series)
+    numbers = shard.detector(settings.detector).describe_state(series)
     episode = numbers.pop("episode")
     done = shard.done
     return {
@@ -132,7 +132,7 @@ def summary(series: str, numbers: Mapping[str, Any], p: Parameters) -> dict[str,
 def of_count(numbers: Mapping[str, float], p: Parameters) -> dict[str, Any]:
     """What is expected of a number of lines; the spread is the standard deviation of the negative binomial."""
     columns = np.array([[value] for value in numbers.values()])
-    belief = poisson.believe(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
+    belief = poisson.predict(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
     lower, upper = belief.bounds(p.interval_probability)
     spread = np.sqrt(belief.mean + belief.mean**2 / belief.shape)
     to_go = int(np.ceil(p.windows(minutes=p.warm_up_minutes))) - int(numbers["rows"])

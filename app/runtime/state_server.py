@@ -34,7 +34,7 @@ Ask = Callable[[str], dict[str, Any]]
 
 
 def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, Any]:
-    """What the model believes about a series: from the process that runs `detect`, else from its checkpoint.
+    """What the model describe_state about a series: from the process that runs `detect`, else from its checkpoint.
 
     Raises InputError for a series or a version that is not known.
     """
@@ -48,14 +48,14 @@ def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, A
         msg = f"version {settings.version} has never run; `kappa run detect`, or name another with --version"
         raise InputError(msg)
     from app.runtime.spark import session
-    from app.runtime.state_query import believes, committed, host_in
+    from app.runtime.state_query import committed, describe_state, host_in
 
     host_in(series)
     committed(settings, settings.checkpoint("detect"))  # what cannot be answered is refused before Spark starts
     report("no job runs that could answer: starting Spark to read its state, which takes some seconds")
     spark = session(settings, report=report)
     try:
-        return believes(spark, as_begun(settings), series)
+        return describe_state(spark, as_begun(settings), series)
     except ValueError as error:  # a state of another release
         msg = f"the state of version {settings.version} cannot be read: {error}"
         raise InputError(msg) from error
@@ -115,13 +115,13 @@ def announced(settings: Settings, address: str) -> Iterator[None]:
 
 def from_session(spark: SparkSession, settings: Settings) -> Ask:
     """Answers questions from the state on disk, in a session beside that of the jobs."""
-    from app.runtime.state_query import believes
+    from app.runtime.state_query import describe_state
 
     own = spark.newSession()
 
     def answer(series: str) -> dict[str, Any]:
         own.sparkContext.setLocalProperty("spark.scheduler.pool", "state")  # a long batch must not hold it up
-        return believes(own, settings, series)
+        return describe_state(own, settings, series)
 
     return answer
 

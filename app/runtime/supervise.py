@@ -67,7 +67,7 @@ class Around:
             self.beside.enter_context(self.watch)
 
     def answer(self, series: str) -> dict[str, Any]:
-        """What the model of the version that runs now believes about a series. Raises InputError if none does."""
+        """What the model of the version that runs now describe_state about a series. Raises InputError if none does."""
         if self.ask is None:
             msg = "no version's jobs run in this process now; ask again when they do"
             raise InputError(msg)

@@ -1,4 +1,4 @@
-"""What a challenger knows of each series: its last values and scores, from which the detector itself is made again.
+"""What a challenger keeps of each series: its last values and scores, from which the detector is made again; and scores in nats.
 
 The state holds numbers and no detector, so nothing has to be unpickled and it stays as large as `challenger_rows` allows. A
 detector begins with a history. It is made anew, from the last rows, when the series has twice as many as it began with
@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from models.challengers.classes import Kind
-from models.challengers.judges import Judge, judge_of
-from models.challengers.tail import nats
+from models.challengers.adapters import ChallengerClass, SeriesDetector, detector_of
 from models.core.arrays import Floats, Ints
 from models.core.parameters import LEAST_ROWS
 from models.core.store import part, read_part
@@ -28,9 +26,19 @@ ADOPTED_ROWS = 60  # what is kept of the values when a new level is adopted
 LEAST_SPREAD = 0.01  # of the level
 MOST_SPREADS = 1e6  # some detectors use single precision
 
+SHARE, LEAST, PRIOR = (
+    0.05,
+    5,
+    5.0,
+)  # of past scores: the share in the tail, its least number, excesses that the prior is worth
+SHAPES = (-0.5, 0.2)  # bounds of the tail's shape
+LEAST_LEFT = 1e-9  # of a tail that ends, beyond its end
+LEAST_SCORES = 20
+MOST_NATS = 200.0
+
 
 @dataclass
-class Memory:
+class ChallengerMemory:
     """One series. The detector in use began at `began` (ms) with the first `begun` of `values` and has seen the others since.
 
     `scores` are those of the last rows, in units of the detector's own. 16 bytes a row, `2 * rows` at most.
@@ -40,18 +48,18 @@ class Memory:
     scores: list[float] = field(default_factory=list)
     begun: int = 0
     began: int = 0
-    judge: Judge | None = None
+    detector: SeriesDetector | None = None
     scale: tuple[float, float] = (0.0, 1.0)  # middle and spread of the history; made with the detector
 
-    def step(self, kind: Kind, now: int, value: float, rows: int, retrain_ms: float) -> float:
+    def step(self, kind: ChallengerClass, now: int, value: float, rows: int, retrain_ms: float) -> float:
         """Score a value, then learn it: nats, NaN while too little is known. `rows` is the length of a history."""
         found = float("nan")
         self.values.append(value)
         if self.begun:
-            judge, row = self._judge(kind), self._features(len(self.values) - 1)[0]
-            score = judge.score(row)
-            found = nats(score, np.array(self.scores))
-            judge.learn(row)
+            detector, row = self._detector(kind), self._features(len(self.values) - 1)[0]
+            score = detector.score(row)
+            found = surprisal(score, np.array(self.scores))
+            detector.learn(row)
             nothing_yet = kind.river and score == 0 and not self.scores  # what detectors of river say at first
             if np.isfinite(score) and not nothing_yet:
                 self.scores = [*self.scores[1 - rows :], score]
@@ -60,26 +68,26 @@ class Memory:
             self.renew(now, rows)
         return found
 
-    def copied(self) -> Memory:
+    def copied(self) -> ChallengerMemory:
         """The same of its own; its detector is made again when it is asked."""
-        return replace(self, values=list(self.values), scores=list(self.scores), judge=None)
+        return replace(self, values=list(self.values), scores=list(self.scores), detector=None)
 
     def renew(self, now: int, rows: int) -> None:
         """A new detector with the last rows for its history; it is made when it is asked."""
         self.values = self.values[-rows:]
-        self.begun, self.began, self.judge = len(self.values), now, None
+        self.begun, self.began, self.detector = len(self.values), now, None
 
-    def _judge(self, kind: Kind) -> Judge:
+    def _detector(self, kind: ChallengerClass) -> SeriesDetector:
         """The detector: that in use, or the same made again."""
-        if self.judge is None:
+        if self.detector is None:
             before = len(self.values) - 1  # the last one is still to be scored
             self.scale = scale_of(np.array(self.values[: self.begun]))
             rows = self._features(0, before)
-            self.judge = judge_of(kind)
-            self.judge.begin(rows[: self.begun])
+            self.detector = detector_of(kind)
+            self.detector.begin(rows[: self.begun])
             for row in rows[self.begun :]:
-                self.judge.learn(row)
-        return self.judge
+                self.detector.learn(row)
+        return self.detector
 
     def _features(self, first: int, end: int | None = None) -> Floats:
         """Values and steps of rows, `(rows, 2)`, in spreads of the history around its middle."""
@@ -98,23 +106,23 @@ def scale_of(history: Floats) -> tuple[float, float]:
 
 
 @dataclass
-class Memories:
+class ChallengerMemories:
     """The memories of the metric series of a shard, in the order of their table. `made_by` says whose scores they hold."""
 
     made_by: str = ""
-    series: list[Memory] = field(default_factory=list)
+    series: list[ChallengerMemory] = field(default_factory=list)
 
-    def belong_to(self, kind: Kind, options: Mapping[str, Any]) -> None:
+    def belong_to(self, kind: ChallengerClass, options: Mapping[str, Any]) -> None:
         """Scores of another detector say nothing of this one's; values do."""
         name = json.dumps([kind.name, dict(options)], sort_keys=True)
         if self.made_by != name:
             for memory in self.series:
-                memory.scores, memory.begun, memory.judge = [], 0, None
+                memory.scores, memory.begun, memory.detector = [], 0, None
         self.made_by = name
 
     def grow(self, count: int) -> None:
         """Room for so many series."""
-        self.series += [Memory() for _ in range(count - len(self.series))]
+        self.series += [ChallengerMemory() for _ in range(count - len(self.series))]
 
     def keep(self, rows: Ints) -> None:
         """Forget all but these rows, which move up in this order."""
@@ -124,7 +132,7 @@ class Memories:
         """Begin anew with these series."""
         for row in rows.tolist():
             if row < len(self.series):
-                self.series[row] = Memory()
+                self.series[row] = ChallengerMemory()
 
     def dump(self) -> bytes:
         """As Arrow IPC, a row for each series."""
@@ -137,8 +145,50 @@ class Memories:
         return part(columns, {"made_by": self.made_by if self.series else ""})
 
     @classmethod
-    def load(cls, data: bytes) -> Memories:
+    def load(cls, data: bytes) -> ChallengerMemories:
         """The inverse of `dump`."""
         arrays, about = read_part(data)
         columns = (arrays[name].to_pylist() for name in ("values", "scores", "begun", "began"))
-        return cls(about["made_by"], [Memory(*row) for row in zip(*columns, strict=True)])
+        return cls(about["made_by"], [ChallengerMemory(*row) for row in zip(*columns, strict=True)])
+
+
+def surprisal(score: float, past: Floats) -> float:
+    """Surprisal of a detector's score: -ln of how often a score at least as high is expected in this series.
+
+    Up to the greatest `SHARE` of past scores by counting; beyond, by a generalised Pareto tail (peaks over a threshold: Coles 2001,
+    "An Introduction to Statistical Modeling of Extreme Values", section 4) of the excesses over u, the k-th greatest of n past scores,
+
+        -ln P(score > y) = -ln(k / (n + 1)) + ln(1 + x (y - u) / b) / x,        x -> 0:  (y - u) / b
+
+    with shape x and scale b by moments: x = (1 - m^2 / v) / 2, b = m (1 - x). A prior worth `PRIOR` excesses says that
+    they are exponential with the slope between u and the median. Many detectors have bounded scores: x is below 0 then. It fails
+    where many past scores were at the bound: then nothing can be rarer.
+
+    Parameters
+    ----------
+    score
+        The score, in the detector's unit.
+    past
+        Earlier scores of the series, shape `(n,)`.
+
+    Returns
+    -------
+    Nats, 0 to `MOST_NATS`; NaN while there are fewer than `LEAST_SCORES` scores.
+    """
+    n = len(past)
+    if n < LEAST_SCORES or not np.isfinite(score):
+        return float("nan")
+    k = max(LEAST, int(SHARE * n))
+    ordered = np.partition(past, [n // 2, n - k])
+    middle, bound = float(ordered[n // 2]), float(ordered[n - k])
+    if score <= bound:
+        return float(-np.log((np.count_nonzero(past >= score) + 0.5) / (n + 1)))
+    slope = (bound - middle) / np.log(0.5 * n / k)
+    over = ordered[n - k :] - bound
+    mean = (float(np.sum(over)) + PRIOR * slope) / (k + PRIOR)
+    square = (float(np.sum(over**2)) + PRIOR * 2 * slope**2) / (k + PRIOR)  # of an exponential 2 m^2
+    mean = max(mean, 1e-9 * max(abs(bound), 1e-9))
+    shape = float(np.clip(0.5 * (1 - mean**2 / max(square - mean**2, 1e-9 * mean**2)), *SHAPES))
+    beyond = (score - bound) / (mean * (1 - shape))
+    rare = beyond if abs(shape) < 1e-6 else np.log(max(1 + shape * beyond, LEAST_LEFT)) / shape
+    return float(min(-np.log((k + 0.5) / (n + 1)) + rare, MOST_NATS))

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.challengers.classes import resolve
-from models.challengers.memory import ADOPTED_ROWS, Memories, Memory
+from models.challengers.adapters import resolve
+from models.challengers.memory import ADOPTED_ROWS, ChallengerMemories, ChallengerMemory
 from models.core.arrays import Array, Floats, Ints
 from models.core.parameters import Parameters
 from models.stats import reference_distribution
@@ -28,14 +28,18 @@ class ChallengedUnivariate(Univariate):
     """The univariate model with another judge of what is strange. Raises ValueError for a class that cannot challenge."""
 
     def __init__(
-        self, parameters: Parameters, settings: UnivariateParameters, state: UnivariateState, memories: Memories
+        self,
+        parameters: Parameters,
+        settings: UnivariateParameters,
+        state: UnivariateState,
+        memories: ChallengerMemories,
     ) -> None:
         super().__init__(settings, state)
         self._kind = resolve(parameters.challenger, parameters.challenger_options)
         self._rows = parameters.challenger_rows
         self._retrain_ms = 3_600_000 * parameters.challenger_retrain_hours
         self._memories = memories
-        self._aside: dict[int, Memory] = {}
+        self._aside: dict[int, ChallengerMemory] = {}
         memories.belong_to(self._kind, parameters.challenger_options)
 
     def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateAnswers:
@@ -53,7 +57,7 @@ class ChallengedUnivariate(Univariate):
             dtype=np.float64,
         )
         found[np.isnan(answers.base)] = np.nan  # both warm up
-        return replace(answers, base=found, score=found, health=reference_distribution.joined(found))
+        return replace(answers, base=found, score=found, health=reference_distribution.joined_score(found))
 
     def copied(self, rows: Ints) -> dict[str, Array]:
         """As the model's; what the challenger knows of them is kept here until the next call."""

@@ -43,7 +43,7 @@ class GaugeRules:
         applied = self._control.of("gauges")
         if applied is not self._followed:
             self._followed = applied
-            self._model.own = {} if applied is None else own_parameters(applied, self._settings)
+            self._model.overrides = {} if applied is None else own_parameters(applied, self._settings)
 
     def lesson(self, rows: Ints, columns: Floats) -> Lesson | None:
         """What is known of those of `rows`, with their columns in the table, that are not to be learnt; None if all are."""
@@ -93,7 +93,7 @@ def own_parameters(applied: Applied, settings: UnivariateParameters) -> dict[str
     if not np.isnan(minutes).all():
         found["warm_up_minutes"] = np.where(np.isnan(minutes), settings.warm_up_minutes, minutes)
     if not np.isnan(days).all():
-        level, well = settings.level_half_life_days, settings.well_half_life_days
+        level, well = settings.level_half_life_days, settings.robust_half_life_days
         found["level_half_life_days"] = np.where(np.isnan(days), level, days)
-        found["well_half_life_days"] = np.where(np.isnan(days), well, days * well / level)
+        found["robust_half_life_days"] = np.where(np.isnan(days), well, days * well / level)
     return found

@@ -31,7 +31,7 @@ class CountAnswers:
     """What is said of every count series of a host that is present, `(n,)`; `rows` are their rows in the table."""
 
     rows: Ints
-    belief: poisson.Belief
+    belief: poisson.CountPrediction
     score: Floats
     value: Floats
     lower: Floats
@@ -67,7 +67,7 @@ class CountWatch:
         chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
         x, s = counts[chosen], state.counts.matrix[:, chosen]
         memory = self._memory(applied, chosen)
-        b = poisson.believe(s, x, now, p, memory)
+        b = poisson.predict(s, x, now, p, memory)
         poisson.learn(s, x, now, b, p, memory)
         state.counts.matrix[:, chosen] = s
         lower, upper = b.bounds(p.interval_probability)
@@ -89,7 +89,7 @@ class CountWatch:
                 said += self._go_on(episode, row)
         return answers, said
 
-    def _loud(self, b: poisson.Belief, x: Floats, chosen: Ints) -> Bools:
+    def _loud(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
         """Which rates are too high, or silences too long, after what labels demand of them."""
         p, demand = self._p, self._control.labels.demand
         more = demand("counts", HIGH, chosen, np.abs(x - b.mean) * p.windows(minutes=1))
@@ -97,12 +97,12 @@ class CountWatch:
         found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
         return found
 
-    def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.Memory | None:
+    def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.CountMemory | None:
         """What rules say of how the chosen series learn; None if nothing."""
         if applied is None:
             return None
         half_life, warm_up = 24.0 * applied.half_life_days[chosen], applied.warm_up_minutes[chosen]
-        return poisson.Memory(
+        return poisson.CountMemory(
             np.where(np.isnan(half_life), self._p.count_half_life_hours, half_life),
             np.where(np.isnan(warm_up), self._p.warm_up_minutes, warm_up),
             ~applied.dont_learn[chosen],
@@ -208,7 +208,7 @@ class CountWatch:
 
 def _nothing() -> CountAnswers:
     none = np.zeros(0)
-    belief = poisson.Belief(none > 0, none, none, none, none, none, none, none, none, none)
+    belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none)
     return CountAnswers(np.zeros(0, dtype=np.int64), belief, none, none, none, none)
 
 

@@ -215,9 +215,9 @@ class ShardDetector:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
         return cls(parameters, ShardState.load(parts))
 
-    def believes(self, series: str) -> dict[str, Any]:
+    def describe_state(self, series: str) -> dict[str, Any]:
         """What the model holds about a series now, by name. Raises KeyError for a series that it does not know."""
         self._control.hold(self._state.last)
-        found = self._state.believes(series)
+        found = self._state.describe_state(series)
         row = self._state.gauges.index.get(series)
-        return found if row is None else found | self._gauges.believes(row)
+        return found if row is None else found | self._gauges.describe_state(row)

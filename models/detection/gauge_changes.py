@@ -15,8 +15,8 @@ from models.detection.change_point import EXPLANATIONS, ChangeParameters, Look
 from models.detection.control import Control
 from models.detection.control_gauges import GaugeRules
 from models.detection.shard_state import ShardState
-from models.stats import student_t
-from models.univariate.effective_sample import worth
+from models.stats import normal_gamma
+from models.univariate.effective_sample import weight_of_a_row
 from models.univariate.model import DEGREES, Univariate
 from models.univariate.parameters import UnivariateParameters
 
@@ -67,7 +67,7 @@ class GaugeChanges:
         self._state, self._p, self._settings = state, p, settings
         self._model, self._rules, self._control = parts
         self._change = ChangeParameters()
-        self._reach = student_t.quantile(DEGREES, p.interval_probability)
+        self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
     def step(self, now: int, index: Ints, seen: tuple[Floats, ...], loud: Mapping[int, int]) -> dict[int, Change]:
         """What is thought of the series in doubt, by their rows in the table; learns it.
@@ -92,7 +92,7 @@ class GaugeChanges:
         asked = self._p.loud_nats + self._rules.asked(x[at] - typical[at], typical[at], rows)
         look = Look(
             x[at], typical[at], scale[at], is_loud[at], settled, before[at], float(now),
-            worth(self._model.state.hot, rows, self._settings), lasting, asked,
+            weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, asked,
         )  # fmt: skip
         return self._weigh(rows, look)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models.challengers.memory import Memories
+from models.challengers.memory import ChallengerMemories
 from models.challengers.model import ChallengedUnivariate
 from models.core.arrays import Bools, Floats, Ints, Texts
 from models.core.parameters import Parameters
@@ -28,10 +28,10 @@ from models.detection.gauge_changes import OLD, Change, GaugeChanges
 from models.detection.shard_state import ShardState
 from models.detection.silence import Silence
 from models.records.novelty import Novelty
-from models.stats import student_t
+from models.stats import normal_gamma
 from models.univariate.model import DEGREES, Univariate
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import FAST, MEMBERS, ROUGH
+from models.univariate.univariate_state import FAST, FEATURES, ROUGH
 
 STUCK, STRANGE = "stuck", "strange"
 CAUSES = (STUCK, STRANGE)
@@ -57,7 +57,7 @@ class Answers:
     base: Floats
     doubt: Floats
     stuck: Floats
-    speaker: Floats
+    dominant_feature: Floats
     health: Floats
     stays: Floats
 
@@ -71,7 +71,7 @@ class GaugeWatch:
         self._model = model_of(p, settings, state)
         self._rules = GaugeRules(control, self._model, settings, p)
         self._changes = GaugeChanges(state, (self._model, self._rules, control), p, settings)
-        self._reach = student_t.quantile(DEGREES, p.interval_probability)
+        self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
     def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[Answers, list[Novelty]]:
         """Score the first `metrics` rows, whose rows in the table are `index`, then learn them."""
@@ -119,13 +119,13 @@ class GaugeWatch:
         out: Bools = loud & ((lasted >= p.confirm_seconds) | strong)
         return out
 
-    def believes(self, row: int) -> dict[str, Any]:
+    def describe_state(self, row: int) -> dict[str, Any]:
         """What the model holds about the series at a row of the table, and what it expects of the next window."""
         self._rules.follow()
         expected = self._model.expects(row)
         if not self._state.gauges.matrix[of.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
-        return expected | self._model.state.believes(row)
+        return expected | self._model.state.describe_state(row)
 
     def count_on(self, now: int, rows: Windows, chosen: Bools) -> None:
         """Note the totals of those rows of counters that are chosen, as if nothing else were known of them.
@@ -167,11 +167,23 @@ class GaugeWatch:
         part[of.NEGATIVE] = np.maximum(part[of.NEGATIVE], values < 0)
         self._rules.unlearn(lesson, part)
         s[:, known] = part
-        score, speaker = np.maximum(said.score, stuck), said.speaker.astype(np.float64)
+        score, dominant_feature = np.maximum(said.score, stuck), said.dominant_feature.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             stays = (values - said.typical) / (before - said.typical)
         doubt = said.base - said.score
-        found = (score, values, said.typical, lower, said.upper, said.base, doubt, stuck, speaker, said.health, stays)
+        found = (
+            score,
+            values,
+            said.typical,
+            lower,
+            said.upper,
+            said.base,
+            doubt,
+            stuck,
+            dominant_feature,
+            said.health,
+            stays,
+        )
         full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
@@ -208,14 +220,14 @@ class GaugeWatch:
         series, value, lower, upper, unit = parse(row.name), row.value, row.lower, row.upper, row.unit
         if cause == STUCK:
             return value, lower, upper, reasons.stuck(series, value, (row.now - start) / 1000, unit)
-        speaker = int(row.answers.speaker[row.at])
-        if row.strays or speaker not in (FAST, ROUGH):
-            return value, lower, upper, reasons.value_off(series, value, lower, upper, unit, MEMBERS[speaker])
-        believed = self._model.state.believes(row.row)
-        if speaker == ROUGH:
+        dominant_feature = int(row.answers.dominant_feature[row.at])
+        if row.strays or dominant_feature not in (FAST, ROUGH):
+            return value, lower, upper, reasons.value_off(series, value, lower, upper, unit, FEATURES[dominant_feature])
+        believed = self._model.state.describe_state(row.row)
+        if dominant_feature == ROUGH:
             moves, usual = believed["rough"] / believed["rough_weight"], self._model.usual_roughness(row.row)
             return value, lower, upper, reasons.rough(series, moves, usual, unit)
-        mean, spread = believed["healthy"]["value"]["mean"], believed["healthy"][MEMBERS[FAST]]["spread"]
+        mean, spread = believed["healthy"]["value"]["mean"], believed["healthy"][FEATURES[FAST]]["spread"]
         lower, upper = (mean + side * self._reach * spread for side in (-1, 1))
         value = believed["fast"]
         return value, lower, upper, reasons.mean_off(series, value, lower, upper, unit)
@@ -317,7 +329,7 @@ def model_of(p: Parameters, settings: UnivariateParameters, state: ShardState) -
     if not p.challenger:
         state.challengers = None  # of a version that had one
         return Univariate(settings, state.univariate)
-    state.challengers = state.challengers or Memories()
+    state.challengers = state.challengers or ChallengerMemories()
     return ChallengedUnivariate(p, settings, state.univariate, state.challengers)
 
 
@@ -365,7 +377,9 @@ class _Row:
 
     def part(self, cause: str) -> str:
         """Which part of the model speaks."""
-        return STUCK if cause == STUCK else reasons.PART_OF_MEMBER[MEMBERS[int(self.answers.speaker[self.at])]]
+        return (
+            STUCK if cause == STUCK else reasons.PART_OF_FEATURE[FEATURES[int(self.answers.dominant_feature[self.at])]]
+        )
 
     def scale(self, reach: float) -> float:
         """The scale of the healthy state, whose interval is so many of them to either side."""

@@ -66,12 +66,12 @@ def hold(before: Floats, score: Floats, seconds: Floats, p: HostParameters) -> F
     return out
 
 
-def nats(score: Floats, series: Ints, p: HostParameters) -> Floats:
+def surprisal(score: Floats, series: Ints, p: HostParameters) -> Floats:
     """-ln P(joined score of so many normal series > `score`), both `(hosts,)`; rises with the score, NaN stays."""
     power = np.minimum(score, LARGEST) ** p.norm
     with np.errstate(invalid="ignore", divide="ignore"):
         jump = np.where(power > 0, power / (1 + series * usual_power(p.norm) / power), power)
-    chance = series * np.exp(-reference_distribution.nats(jump ** (1 / p.norm)))
+    chance = series * np.exp(-reference_distribution.surprisal(jump ** (1 / p.norm)))
     with np.errstate(divide="ignore"):
         out: Floats = np.where(chance > 1e-12, -np.log(-np.expm1(-chance)), -np.log(chance))
     return np.clip(out, 0.0, LARGEST)
@@ -79,5 +79,5 @@ def nats(score: Floats, series: Ints, p: HostParameters) -> Floats:
 
 def usual_power(norm: float) -> float:
     """E r^p of a normal series: the integral of p r^(p-1) S(r)."""
-    tail = norm * GRID ** (norm - 1) * np.exp(-reference_distribution.nats(GRID))
+    tail = norm * GRID ** (norm - 1) * np.exp(-reference_distribution.surprisal(GRID))
     return float(np.sum(tail[1:] + tail[:-1]) * (GRID[1] - GRID[0]) / 2)

@@ -21,7 +21,7 @@ from models.detection.episodes import Episode
 from models.detection.shard_state import COUNT_COLUMNS, ShardState
 from models.records.novelty import Novelty
 from models.stats import template_mixture
-from models.stats.template_mixture import Belief, Blocks
+from models.stats.template_mixture import Blocks, MixturePrediction
 
 MIX = "mix"
 PREFIX = "service/"
@@ -41,7 +41,7 @@ class Judged:
     contexts: Ints
     rows: Ints
     blocks: Blocks
-    belief: Belief
+    belief: MixturePrediction
 
     def counted_in(self, at: int) -> Ints:
         """Positions in `rows` of the templates that the block `at` is judged by, the strangest first."""
@@ -115,7 +115,7 @@ class MixWatch:
         place = np.searchsorted(contexts, state.counts.owner[1, rows])
         s = state.counts.matrix[OF_MIX, rows]
         blocks = Blocks(len(contexts), place, s[template_mixture.PENDING], np.isin(rows, told), settled, seconds)
-        return Judged(now, contexts, rows, blocks, template_mixture.believe(s, blocks, self._p))
+        return Judged(now, contexts, rows, blocks, template_mixture.predict(s, blocks, self._p))
 
     def _learn(self, judged: Judged) -> None:
         """Learn the blocks in place, and what they hold against chance."""

@@ -22,7 +22,7 @@ BY_MEMBER = {
     "local": "an unusual step in a calm hour",
     "spread within": "an unusual spread within the window",
 }
-PART_OF_MEMBER = {
+PART_OF_FEATURE = {
     "log level": "level",
     "step": "step",
     "fast mean": "mean",

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from models.challengers.memory import PART as CHALLENGERS
-from models.challengers.memory import Memories
+from models.challengers.memory import ChallengerMemories
 from models.core.arrays import Floats
 from models.core.parameters import Parameters
 from models.core.series import Series, parse, quote
@@ -69,7 +69,7 @@ class ShardState:
     counts: Columns = field(default_factory=lambda: Columns(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
     hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
     contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
-    challengers: Memories | None = None
+    challengers: ChallengerMemories | None = None
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class ShardState:
             raise ValueError(msg)
         state.doubts = Doubts.load(*read_part(parts[DOUBTS]))
         if CHALLENGERS in parts:
-            state.challengers = Memories.load(parts[CHALLENGERS])
+            state.challengers = ChallengerMemories.load(parts[CHALLENGERS])
         state._link()
         arrays, _ = read_part(parts["texts"])
         state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))
@@ -196,7 +196,7 @@ class ShardState:
         state.renamed = False
         return state
 
-    def believes(self, name: str) -> dict[str, Any]:
+    def describe_state(self, name: str) -> dict[str, Any]:
         """All numbers of a series by the names of their columns. Raises KeyError for an unknown one."""
         table = self.table_of(parse(name))
         row = table.index[name]

@@ -111,7 +111,7 @@ class _Host:
     def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[Novelty, ...]) -> RowAnswer:
         """Of a row in which the metrics at `there` have values."""
         held, share = self._hold(at_ms, scores, there)
-        nats = float(host_score.nats(held, np.array([int(np.isfinite(share).sum())]), self._p)[0])
+        nats = float(host_score.surprisal(held, np.array([int(np.isfinite(share).sum())]), self._p)[0])
         strange = nats >= self._p.alarm_nats
         begins = strange and not self._since
         if not strange:

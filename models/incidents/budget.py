@@ -18,7 +18,7 @@ let through what is weak, lasts, and is normal. A new level is weighed as an ano
 there that has never been, a host, service, metric or template, is a fact (`Statement.is_fact`), and told at once.
 
 It fails where a model is off: what it calls one in a million may be one in a thousand. Therefore s of a metric goes by the law of its own
-series (`own_law`).
+series (`per_series_calibration`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ directions, by Page's sums of log likelihood ratios, nats:
     G = max(0, G + 2 k / v (d - k))             d = 1/2 - m, too sure, or m - 1/2, too wary
 
 which drift down by as much as they would drift up where the mean is 2 k off. v is the variance of such means in this very series, learnt on line
-from a prior of 1 / (12 LOOKS), never more than 1/12: that of a single p. So rows that depend on one another within an hour are
+from a prior of 1 / (12 OBSERVATIONS_PER_BLOCK), never more than 1/12: that of a single p. So rows that depend on one another within an hour are
 allowed for. A model is off from `OFF_NATS` on, which chance makes about once in e^14 blocks, 130 years; a mean that is off by less than k
 is not looked for. The sums are bounded, so that a model that is good again is said to be so within hours.
 
@@ -23,11 +23,11 @@ ALLOWED = 0.1  # a mean that is off by less is good enough: k
 OFF_NATS = 14.0
 MOST_NATS = 16.0
 MOST_A_BLOCK = 6.0  # nats: one hour, however strange, does not make a model off
-LOOKS = 3.0  # independent looks that an hour's rows are taken for
+OBSERVATIONS_PER_BLOCK = 3.0  # independent observations that an hour's rows are taken for
 PRIOR_BLOCKS, MOST_BLOCKS = 12.0, 168.0  # what the prior of the variance is worth, and how many blocks are remembered
 LARGEST = 1 / 12
 LEAST = 1e-3  # variance
-PRIOR = LARGEST / LOOKS
+PRIOR = LARGEST / OBSERVATIONS_PER_BLOCK
 SURE, WARY, VARIANCE = range(3)
 
 

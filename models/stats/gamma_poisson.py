@@ -57,7 +57,7 @@ NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer lear
 
 
 @dataclass(frozen=True)
-class Belief:
+class CountPrediction:
     """What the model thinks of a window before it learns; every array is `(n,)`.
 
     `mean` and `shape` are of the negative binomial; `high_nats` is the surprise of this window as too many,
@@ -89,7 +89,7 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class Memory:
+class CountMemory:
     """How each series learns, where that is not as the parameters say, `(n,)`; those that are not `taught` learn nothing."""
 
     half_life_hours: Floats
@@ -97,7 +97,7 @@ class Memory:
     taught: Bools
 
 
-def believe(s: Floats, x: Floats, now: int, p: Parameters, own: Memory | None = None) -> Belief:
+def predict(s: Floats, x: Floats, now: int, p: Parameters, own: CountMemory | None = None) -> CountPrediction:
     """Score counts `x`, `(n,)`, against states `s`, `(columns, n)`, which stay as they are."""
     seconds = (now - s[SEEN]) / 1000.0
     minutes = p.warm_up_minutes if own is None else own.warm_up_minutes
@@ -122,10 +122,10 @@ def believe(s: Floats, x: Floats, now: int, p: Parameters, own: Memory | None = 
     columns = list(s[ZERO])
     none = np.exp(-shape * np.log1p(mean / shape))
     evidence = run_length.score_run(columns, s[ZERO_EVIDENCE], zero, warming, prior=(none, none))
-    return Belief(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
+    return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 
 
-def _decay(seconds: Floats, p: Parameters, own: Memory | None) -> Floats:
+def _decay(seconds: Floats, p: Parameters, own: CountMemory | None) -> Floats:
     """What is left of a rate after so long."""
     hours = p.count_half_life_hours if own is None else own.half_life_hours
     found: Floats = np.exp2(-seconds / (3600.0 * hours))
@@ -147,7 +147,7 @@ def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
     return out
 
 
-def learn(s: Floats, x: Floats, now: int, b: Belief, p: Parameters, own: Memory | None = None) -> None:
+def learn(s: Floats, x: Floats, now: int, b: CountPrediction, p: Parameters, own: CountMemory | None = None) -> None:
     """Learn the windows in place. Series that are not taught gather evidence, and forget, but learn nothing."""
     taught = np.ones(len(x), dtype=bool) if own is None else own.taught
     w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught

@@ -19,6 +19,8 @@ modes is surprising, the modes are not.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy import special
 
@@ -44,7 +46,7 @@ def distances(
     return np.abs(deviation) / (scale * np.sqrt(1 + 1 / np.maximum(weight, TINY))), nu
 
 
-def nats(tau: Floats, nu: Floats) -> Floats:
+def surprisal(tau: Floats, nu: Floats) -> Floats:
     """-ln of the two-sided tail at `tau` of t with `nu` degrees of freedom, 0 to `MOST_NATS`."""
     z = np.sqrt(nu * np.log1p(tau * tau / nu)) * ((8 * nu + 1) / (8 * nu + 3))
     np.minimum(z, 20.0, out=z)
@@ -74,3 +76,17 @@ def learn(mean: Floats, sums: Floats, weight: Floats, kept: Floats, deviation: F
     sums += gain * before * deviation * deviation
     mean += gain * deviation
     return after
+
+
+@cache
+def t_quantile(df: int, outside: float) -> float:
+    """Quantile t of Student's t distribution with P(|T| > t) = `outside`.
+
+    Parameters
+    ----------
+    df
+        Degrees of freedom.
+    outside
+        Probability outside of -t to t, both sides together.
+    """
+    return float(special.stdtrit(df, 1 - outside / 2))

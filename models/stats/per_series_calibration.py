@@ -57,7 +57,7 @@ def begin(n: int) -> tuple[Singles, Singles]:
     return np.repeat(NATS[:, None], n, axis=1).astype(np.float32), np.zeros((2, n), np.float32)
 
 
-def nats(base: Floats, levels: Floats, tail: Floats) -> Floats:
+def surprisal(base: Floats, levels: Floats, tail: Floats) -> Floats:
     """-ln P(B > `base`) in these series, `(n,)`; `levels` are `(chances, n)`, `tail` is `(2, n)`."""
     series, below = np.arange(len(base)), (base > levels).sum(axis=0)  # NaN is above none
     edges = np.concatenate([np.zeros((1, len(base))), levels, np.full((1, len(base)), np.inf)])

@@ -64,7 +64,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Belief:
+class MixturePrediction:
     """What the model thinks of blocks before it learns. Of templates, `(m,)`, and of services, `(size,)`.
 
     `counted` are the templates that a block is judged by, `share` what is expected of them and `strength` C, `nats` their surprise;
@@ -92,7 +92,7 @@ class Belief:
         return special.betaincinv(a, b, outside / 2), special.betaincinv(a, b, 1 - outside / 2)
 
 
-def believe(s: Floats, blocks: Blocks, p: Parameters) -> Belief:
+def predict(s: Floats, blocks: Blocks, p: Parameters) -> MixturePrediction:
     """Score blocks against the states of their templates, `(columns, m)`, which stay as they are."""
     decay = fade(blocks.seconds, p.mix_half_life_hours)[blocks.place]
     own, lines = s[SUM] * decay, s[LINES] * decay
@@ -111,7 +111,7 @@ def believe(s: Floats, blocks: Blocks, p: Parameters) -> Belief:
     np.maximum.at(most, blocks.place, nats)
     tests = np.where(kinds > 2, 2 * kinds, 2.0)
     score = np.where(judged, np.maximum(most - np.log(tests), 0.0), np.nan)
-    return Belief(own, lines, counted, share, strength, nats, total, judged, score)
+    return MixturePrediction(own, lines, counted, share, strength, nats, total, judged, score)
 
 
 def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Floats, p: Parameters) -> Floats:
@@ -155,7 +155,7 @@ def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
     return np.maximum(np.log(closing) - log_pmf(x, n, a, b), 0.0)
 
 
-def learn(s: Floats, blocks: Blocks, b: Belief, weight: Floats, p: Parameters) -> None:
+def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: Parameters) -> None:
     """Learn blocks in place, each template with a `weight`, `(m,)`. One that was told is not learnt."""
     weight = weight * ~blocks.told
     left_out = blocks.sums(np.where(blocks.told, b.sum / np.maximum(b.lines, 1.0), 0.0))

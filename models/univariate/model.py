@@ -2,7 +2,7 @@
 
 Members (`features`) are held against what the series has been (`predictive`), their surprises against how surprising it
 has been (`rarity`), the rarities are joined by a norm, and the joined score becomes a probability, in normal data at large
-(`calibration`) and in the series itself (`own_law`), which is checked (`model_off`). Two
+(`calibration`) and in the series itself (`per_series_calibration`), which is checked (`calibration_drift`). Two
 questions have a memory each: *was it ever so in this series* learns everything, so that a repeat is less news; *is it
 healthy now* hardly learns what is strange. Deciding on an alarm is elsewhere (`alarms`).
 """
@@ -24,37 +24,36 @@ from models.stats import (
     per_series_calibration,
     rarity,
     reference_distribution,
-    student_t,
 )
-from models.univariate import features, smoothed_features
+from models.univariate import effective_sample, features
 from models.univariate.features import DAY
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.rarity_tables import Tables
+from models.univariate.rarity_tables import RarityTables
 from models.univariate.univariate_state import (
-    EVER,
     FAST,
-    HEALTHY,
     HOT,
     LOG_LEVEL,
+    N_FEATURES,
+    N_ROBUST,
     RHYTHM,
+    ROBUST_FEATURES,
     ROUGH,
     SINGLE,
     STEP,
-    WELL,
+    VALUE,
     WITHIN,
     UnivariateState,
 )
 
 NEARLY = 0.8
-OWN_LAW_DAYS, OWN_LAW_ROWS = 0.4, 100.0  # half-life of the law of a series' own answers, and the least one
+CALIBRATION_DAYS, CALIBRATION_ROWS = 0.4, 100.0  # half-life of the law of a series' own answers, and the least one
 ONE_YESTERDAY = 2**0.5  # a residual against a single day is so much wider: that day was as far off
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
-MEMBERS_LOUD = 4.0  # members at c each give a joined score of c
+NORM_FEATURES = 4.0  # members at c each give a joined score of c
 ROBUST_FROM = 20  # rows from which the healthy state gives weights
 DEGREES = 8  # of the interval
 LARGEST = 1e17  # values beyond are taken for it: sums of squares are kept in single precision
 LARGEST_SUM = 3e38
-VALUE = WELL  # where the healthy state has the value itself
 ADOPTED_ROWS, MOST_GROWTH = (
     60.0,
     10.0,
@@ -68,7 +67,7 @@ class UnivariateAnswers:
     """What is said of each row; `(members, n)` or `(n,)`, NaN where it is not known.
 
     `surprise` and `rare` are of the members: nats under the predictive, and -ln of how often there has been the like of
-    it. `joined` is their norm, `base` -ln of its probability in normal data at large, `score` in this series; `well_joined` is the norm by the
+    it. `joined` is their norm, `base` -ln of its probability in normal data at large, `score` in this series; `robust_joined` is the norm by the
     healthy state. `health` is the greater of both joined scores, whatever their direction: what a host's score is made of.
     `speaker` is the first member that is nearly as rare as the rarest. `typical`, `lower`, `upper` are of the healthy state, in the unit of
     the series.
@@ -79,9 +78,9 @@ class UnivariateAnswers:
     joined: Floats
     base: Floats
     score: Floats
-    well_joined: Floats
+    robust_joined: Floats
     health: Floats
-    speaker: NDArray[np.int8]
+    dominant_feature: NDArray[np.int8]
     typical: Floats
     lower: Floats
     upper: Floats
@@ -93,12 +92,12 @@ class Univariate:
     def __init__(self, parameters: UnivariateParameters, state: UnivariateState | None = None) -> None:
         self._p = parameters
         self.state = state if state is not None else UnivariateState()
-        self._tables = Tables(self.state, parameters)
-        self.own: Mapping[str, Floats] = {}  # parameters that each series has of its own, `(series,)`, by name
+        self._tables = RarityTables(self.state, parameters)
+        self.overrides: Mapping[str, Floats] = {}  # parameters that each series has of its own, `(series,)`, by name
 
     def _of(self, name: str, index: Ints) -> Floats | float:
         """A parameter of some series."""
-        found: Floats | float = self.own[name][index] if name in self.own else getattr(self._p, name)
+        found: Floats | float = self.overrides[name][index] if name in self.overrides else getattr(self._p, name)
         return found
 
     def copied(self, rows: Ints) -> dict[str, Array]:
@@ -131,20 +130,20 @@ class Univariate:
         warm = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
         fresh = s["rows"] == 0
         if fresh.any():
-            state.cold["origin"][0, index[fresh]] = mean[fresh]
+            state.cold["first_value"][0, index[fresh]] = mean[fresh]
             state.cold_changed = True
         trust = self._trust(s, mean)
         within = m2, n.astype(np.float64)
-        usual = state.cold["origin"][0, index], self._tables.of_week[index]
+        usual = state.cold["first_value"][0, index], self._tables.of_week[index]
         seen, least, seconds = features.measure(s, mean, trust, usual, within, now, p)
         keep = features.kept(seconds, DAY * self._of("level_half_life_days", index), p.level_rows)
-        keep_well = features.kept(seconds, DAY * self._of("well_half_life_days", index), p.level_rows)
+        keep_robust = features.kept(seconds, DAY * self._of("robust_half_life_days", index), p.level_rows)
         surprise, rare, joined, undirected = self._ever(s, (seen, least), trust, keep, index)
-        well_joined, bounds = self._well(s, (seen, least), mean, keep_well, index)
+        robust_joined, bounds = self._robust(s, (seen, least), mean, keep_robust, index)
         blocks = state.cold["blocks"][0, index].astype(np.float64)
-        base = reference_distribution.nats(joined, blocks, s["interval"].astype(np.float64))
-        loud = (base[turned] >= p.calm_nats) & (self._youth(s)[turned] > 0)
-        health = np.maximum(undirected, well_joined)
+        base = reference_distribution.surprisal(joined, blocks, s["interval"].astype(np.float64))
+        loud = (base[turned] >= p.block_alert_nats) & (self._youth(s)[turned] > 0)
+        health = np.maximum(undirected, robust_joined)
         for array in (base, health, *bounds):
             array[warm] = np.nan
         score = self._calibrate(s, base, seconds, turned, index)
@@ -154,24 +153,24 @@ class Univariate:
         self._check(s, index, self._tables.end_blocks(s, index, turned, loud), lengths)
         self._store(s, index, whole)
         loudest = np.nan_to_num(rare)
-        speaker = (loudest >= NEARLY * loudest.max(axis=0)).argmax(axis=0).astype(np.int8)
-        return UnivariateAnswers(surprise, rare, joined, base, score, well_joined, health, speaker, *bounds)
+        dominant_feature = (loudest >= NEARLY * loudest.max(axis=0)).argmax(axis=0).astype(np.int8)
+        return UnivariateAnswers(surprise, rare, joined, base, score, robust_joined, health, dominant_feature, *bounds)
 
     def _calibrate(self, s: Hot, base: Floats, seconds: Floats, turned: Ints, index: Ints) -> Floats:
         """-ln of the probability of each answer in its series; learns what answers are usual."""
         checked, fresh = self.state.cold["checked"], np.flatnonzero(s["rows"] == 0)
         if len(fresh):
-            s["levels"][:, fresh], s["tail"][:, fresh] = per_series_calibration.begin(len(fresh))
+            s["quantiles"][:, fresh], s["tail"][:, fresh] = per_series_calibration.begin(len(fresh))
             s["excesses"][fresh] = s["block_chance"][fresh] = 0
             checked[:, index[fresh]] = calibration_drift.begin(len(fresh))
         s["excesses"][turned] //= 2
-        score = per_series_calibration.nats(base, s["levels"].astype(np.float64), s["tail"].astype(np.float64))
+        score = per_series_calibration.surprisal(base, s["quantiles"].astype(np.float64), s["tail"].astype(np.float64))
         blocks = self.state.cold["blocks"][0, index]
         rows = s["rows"] * (blocks / (blocks + 1.0)) ** 2  # answers are others before the first blocks have ended
-        forgotten = 1 - features.kept(seconds, DAY * OWN_LAW_DAYS, OWN_LAW_ROWS)
+        forgotten = 1 - features.kept(seconds, DAY * CALIBRATION_DAYS, CALIBRATION_ROWS)
         least = np.maximum(forgotten, per_series_calibration.OFF_GAIN * calibration_drift.is_off(checked[:, index]))
-        s["levels"], s["tail"], s["excesses"] = per_series_calibration.learn(
-            s["levels"], s["tail"], s["excesses"], base, rows, least
+        s["quantiles"], s["tail"], s["excesses"] = per_series_calibration.learn(
+            s["quantiles"], s["tail"], s["excesses"], base, rows, least
         )
         chance = np.where(np.isnan(score), 0.5, np.exp(-score))
         s["block_chance"] = (s["block_chance"] + chance).astype(np.float32)
@@ -204,14 +203,16 @@ class Univariate:
         weight[:] = s["weight"]
         weight[WITHIN] = s["within_weight"]
         deviation = seen - mean
-        floor, worth, a_look = self._beforehand(s, mean)
-        tau, nu = normal_gamma.distances(deviation, weight / a_look, sums / a_look, (floor, least), worth)
+        floor, worth, per_observation = self._beforehand(s, mean)
+        tau, nu = normal_gamma.distances(
+            deviation, weight / per_observation, sums / per_observation, (floor, least), worth
+        )
         tau[RHYTHM] /= second_day(s)
-        surprise = normal_gamma.nats(tau, nu)
+        surprise = normal_gamma.surprisal(tau, nu)
         surprise[weight < normal_gamma.KNOWN - 0.5] = 0.0
         down = deviation < 0
         unknown = np.isnan(seen[WITHIN])
-        w = np.tile(trust, (EVER, 1))
+        w = np.tile(trust, (N_FEATURES, 1))
         w[WITHIN, unknown] = 0.0
         deviation[WITHIN, unknown] = 0.0
         loud = surprise.copy()
@@ -239,27 +240,29 @@ class Univariate:
         What is particular to smoothed members fades as the first days are seen, in which a series shows its slow waves.
         """
         p = self._p
-        floor, worth, a_look = p.relative_floor * np.abs(mean), np.full_like(mean, p.prior_rows), np.ones_like(mean)
+        floor, worth, per_observation = (
+            p.relative_floor * np.abs(mean),
+            np.full_like(mean, p.prior_rows),
+            np.ones_like(mean),
+        )
         floor[LOG_LEVEL] = 0.0
         youth = self._youth(s)
         young = np.flatnonzero(youth > 0)
         if not len(young):
-            return floor, worth, a_look
+            return floor, worth, per_observation
         interval, left = s["interval"][young].astype(np.float64), youth[young]
-        variance = s["well_sums"][VALUE, young].astype(np.float64) / np.maximum(
-            s["well_weight"][VALUE, young], normal_gamma.TINY
+        variance = s["robust_sums"][VALUE, young].astype(np.float64) / np.maximum(
+            s["robust_weight"][VALUE, young], normal_gamma.TINY
         )
         step = s["long_step"][young].astype(np.float64) / np.maximum(s["long_weight"][young], normal_gamma.TINY)
-        rough = smoothed_features.gain(interval, 60 * p.rough_half_life_minutes, p.rough_rows)
-        fast = smoothed_features.gain(interval, 60 * p.fast_half_life_minutes, p.fast_rows)
+        rough = effective_sample.gain(interval, 60 * p.rough_half_life_minutes, p.rough_rows)
+        fast = effective_sample.gain(interval, 60 * p.fast_half_life_minutes, p.fast_rows)
         for member, gain in ((FAST, fast), (RHYTHM, rough)):
-            floor[member, young] = np.maximum(
-                floor[member, young], left * smoothed_features.width(variance, step, gain)
-            )
-            worth[member, young] += left * (p.mean_prior_looks - p.prior_rows)
+            floor[member, young] = np.maximum(floor[member, young], left * effective_sample.width(variance, step, gain))
+            worth[member, young] += left * (p.mean_prior_observations - p.prior_rows)
         for member, gain in ((FAST, fast), (RHYTHM, rough), (ROUGH, rough)):
-            a_look[member, young] = smoothed_features.rows_a_look(gain) ** left
-        return floor, worth, a_look
+            per_observation[member, young] = effective_sample.rows_per_observation(gain) ** left
+        return floor, worth, per_observation
 
     def _trust(self, s: Hot, x: Floats) -> Floats:
         """What rows count in the memory that learns everything: all alike, but of a young series only what is regular."""
@@ -268,47 +271,51 @@ class Univariate:
         share[rows < ROBUST_FROM] = 1.0
         young = np.flatnonzero(share < 1)
         if len(young):
-            mean, sums, weight = (s[name][VALUE, young] for name in ("well_mean", "well_sums", "well_weight"))
+            mean, sums, weight = (s[name][VALUE, young] for name in ("robust_mean", "robust_sums", "robust_weight"))
             floor = p.relative_floor * np.abs(mean)
             least = features.least_spread({name: s[name][young] for name in features.OF_SPREAD})
             tau, nu = normal_gamma.distances(x[young] - mean, weight, sums, (floor, least), p.prior_rows)
             share[young] += (1 - share[young]) * normal_gamma.regular(tau, nu, p.outlier_share)
         return share
 
-    def _well(
+    def _robust(
         self, s: Hot, looks: tuple[Floats, Floats], x: Floats, keep: Floats, index: Ints
     ) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
         """The joined score by the memory that hardly learns what is strange, and what would have been usual."""
         p, (seen, least) = self._p, looks
-        chosen = np.concatenate([seen[list(HEALTHY)], x[None, :]])
-        least = least[[*HEALTHY, STEP]]
-        mean, sums, weight = s["well_mean"], s["well_sums"].astype(np.float64), s["well_weight"].astype(np.float64)
+        chosen = np.concatenate([seen[list(ROBUST_FEATURES)], x[None, :]])
+        least = least[[*ROBUST_FEATURES, STEP]]
+        mean, sums, weight = (
+            s["robust_mean"],
+            s["robust_sums"].astype(np.float64),
+            s["robust_weight"].astype(np.float64),
+        )
         fresh = s["rows"] == 0
         mean[:, fresh] = chosen[:, fresh]
         floor = p.relative_floor * np.abs(mean)
         floor[LOG_LEVEL] = 0.0
         deviation = chosen - mean
         tau, nu = normal_gamma.distances(deviation, weight, sums, (floor, least), p.prior_rows)
-        surprise = normal_gamma.nats(tau[:WELL], nu[:WELL])
+        surprise = normal_gamma.surprisal(tau[:N_ROBUST], nu[:N_ROBUST])
         surprise[:, s["rows"] < normal_gamma.KNOWN] = 0.0
         w = p.least_weight + (1 - p.least_weight) * normal_gamma.regular(tau, nu, p.outlier_share)
         w[:, s["rows"] < ROBUST_FROM] = 1.0
         typical, scale = mean[-1].copy(), spread(mean[-1], sums[-1], weight[-1], least[-1], p)
-        reach = scale * student_t.quantile(DEGREES, p.interval_probability)
-        rare = self._tables.rare_well(surprise, index)
-        s["well_most"] = np.maximum(s["well_most"], rarity.bins(surprise))
+        reach = scale * normal_gamma.t_quantile(DEGREES, p.interval_probability)
+        rare = self._tables.rare_robust(surprise, index)
+        s["robust_most"] = np.maximum(s["robust_most"], rarity.bins(surprise))
         after = normal_gamma.learn(mean, sums, weight, keep, deviation, w)
-        s["well_mean"], s["well_weight"] = mean, after.astype(np.float32)
-        s["well_sums"] = np.minimum(sums, LARGEST_SUM).astype(np.float32)
+        s["robust_mean"], s["robust_weight"] = mean, after.astype(np.float32)
+        s["robust_sums"] = np.minimum(sums, LARGEST_SUM).astype(np.float32)
         return join(rare, surprise, p.norm), (typical, typical - reach, typical + reach)
 
     def expects(self, row: int) -> dict[str, Any]:
         """What the next value of a series is expected to be, and how many windows are left of warming up."""
         p, hot = self._p, self.state.hot
-        mean, sums, weight = (float(hot[name][VALUE, row]) for name in ("well_mean", "well_sums", "well_weight"))
+        mean, sums, weight = (float(hot[name][VALUE, row]) for name in ("robust_mean", "robust_sums", "robust_weight"))
         least = features.least_spread({name: hot[name][0, row] for name in features.OF_SPREAD})
         scale = float(spread(np.array(mean), np.array(sums), np.array(weight), least, p))
-        reach = scale * student_t.quantile(DEGREES, p.interval_probability)
+        reach = scale * normal_gamma.t_quantile(DEGREES, p.interval_probability)
         rows, interval = int(hot["rows"][0, row]), float(hot["interval"][0, row])
         minutes = float(np.ravel(self._of("warm_up_minutes", np.array([row])))[0])
         wanted = max(p.warm_up_rows, math.ceil(60 * minutes / interval) if interval else 0)
@@ -324,14 +331,14 @@ class Univariate:
         """The mean absolute step of a series while it is healthy."""
         hot = self.state.hot
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
-        return float(np.expm1(max(hot["well_mean"][ROUGH, row], 0.0)) * least)
+        return float(np.expm1(max(hot["robust_mean"][ROUGH, row], 0.0)) * least)
 
     def settle(self, row: int) -> None:
         """What a series was lately is forgotten: its recent means are those of its healthy state again."""
         hot = self.state.hot
-        hot["fast"][0, row] = hot["well_mean"][VALUE, row]
+        hot["fast"][0, row] = hot["robust_mean"][VALUE, row]
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
-        hot["residual"][0, row] = hot["well_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
+        hot["residual"][0, row] = hot["robust_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
     def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
         """A series stands at `level` for good: the value that is usual moves there, as wide as the level is higher, held loosely.
@@ -345,21 +352,21 @@ class Univariate:
         of magnitude: else a few rows after an event would outweigh weeks before it.
         """
         hot, cold = self.state.hot, self.state.cold
-        before = hot["well_mean"][VALUE, row]
+        before = hot["robust_mean"][VALUE, row]
         growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
-        hot["well_mean"][VALUE, row] = level
-        hot["well_sums"][VALUE, row] *= growth**2
+        hot["robust_mean"][VALUE, row] = level
+        hot["robust_sums"][VALUE, row] *= growth**2
         moved = slice(VALUE, None)
         if healthy:
             moved = slice(None)
-            self._stand(row, level, "well_mean")
-            hot["well_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
-        _loosen(hot["well_weight"][moved], hot["well_sums"][moved], row)
+            self._stand(row, level, "robust_mean")
+            hot["robust_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
+        _loosen(hot["robust_weight"][moved], hot["robust_sums"][moved], row)
         self.settle(row)
         self._stand(row, level, "mean")
         hot["fast"][0, row] = level
         hot["overall"][0, row] += level - before
-        hours = hot["hour_mean"] if self._is_young(row) else cold["origin"]
+        hours = hot["hour_mean"] if self._is_young(row) else cold["first_value"]
         hours[0, row] += level - before
         loosely = self._is_young(row) or growth >= MOST_GROWTH
         hot["sums"][[STEP, FAST, RHYTHM], row] *= growth**2 if loosely else growth
@@ -386,11 +393,11 @@ class Univariate:
         """
         hot = self.state.hot
         growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2
-        hot["well_sums"][[HEALTHY.index(m) for m in (LOG_LEVEL, STEP, FAST, RHYTHM)], row] *= growth
-        hot["well_sums"][VALUE, row] *= growth
+        hot["robust_sums"][[ROBUST_FEATURES.index(m) for m in (LOG_LEVEL, STEP, FAST, RHYTHM)], row] *= growth
+        hot["robust_sums"][VALUE, row] *= growth
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         rough = np.float32(np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least))
-        hot["well_mean"][HEALTHY.index(ROUGH), row] = rough
+        hot["robust_mean"][ROBUST_FEATURES.index(ROUGH), row] = rough
         if self._is_young(row):
             hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
             hot["mean"][ROUGH, row] = rough
@@ -437,5 +444,5 @@ def size(nats: Floats, norm: float) -> Floats:
             raised *= nats
     else:
         raised = nats**norm
-    out: Floats = (np.sum(raised, axis=0) / MEMBERS_LOUD) ** (1 / norm)
+    out: Floats = (np.sum(raised, axis=0) / NORM_FEATURES) ** (1 / norm)
     return out

@@ -14,7 +14,7 @@ class UnivariateParameters:
     Every memory is a half-life in time with a least number of rows, so windows of 10 s and rows of an hour both work.
 
     `level_half_life_days`    memory of what is normal, and of its spread. Raising it learns a new normal more slowly.
-    `well_half_life_days`     the same of the healthy state.
+    `robust_half_life_days`     the same of the healthy state.
     `level_rows`              the least half-life of both, in rows.
     `fast_half_life_minutes`  of the fast mean: raising it finds smaller deviations that last, later.
     `fast_rows`               the least half-life of it, in rows.
@@ -26,7 +26,7 @@ class UnivariateParameters:
     `rhythm_prior`            rows at the overall level that each hour begins with.
     `prior_rows`              rows that the prior spread is worth.
     `first_minutes`           surprises of the first rows, for so long at the most, are no precedents: little is known yet.
-    `mean_prior_looks`        independent looks that the width of a smoothed member is worth beforehand: see `smoothed`.
+    `mean_prior_observations`        independent looks that the width of a smoothed member is worth beforehand: see `smoothed`.
                               Raising it trusts a young series' means sooner, and takes an unseen wave for a fault.
     `relative_floor`          prior spread, as a share of the level.
     `steady_share`            share of the long-run mean step in the recent roughness that a step is held against.
@@ -37,7 +37,7 @@ class UnivariateParameters:
     `least_weight`            what an outlier still counts when the healthy state is learnt.
     `block_rows`              the least number of rows of a block, which ends with an hour: of a block only the greatest
                               surprise counts.
-    `calm_nats`               a block of a young series does not end while the series is louder than that,
+    `block_alert_nats`               a block of a young series does not end while the series is louder than that,
     `longest_block_hours`     unless it has lasted so long.
     `history_half_life_days`  memory of how surprising blocks have been.
     `tolerance`               factor of 1 + surprise up to which a smaller surprise has been "the same".
@@ -51,7 +51,7 @@ class UnivariateParameters:
     """
 
     level_half_life_days: float = 35.0
-    well_half_life_days: float = 7.0
+    robust_half_life_days: float = 7.0
     level_rows: float = 100.0
     fast_half_life_minutes: float = 20.0
     fast_rows: float = 4.0
@@ -63,14 +63,14 @@ class UnivariateParameters:
     rhythm_prior: float = 0.3
     prior_rows: float = 2.0
     first_minutes: float = 10.0
-    mean_prior_looks: float = 10.0
+    mean_prior_observations: float = 10.0
     relative_floor: float = 0.01
     steady_share: float = 0.003
     outlier_share: float = 0.01
     trust_days: float = 1.0
     least_weight: float = 0.02
     block_rows: int = 4
-    calm_nats: float = 7.0
+    block_alert_nats: float = 7.0
     longest_block_hours: float = 4.0
     history_half_life_days: float = 58.0
     tolerance: float = 1.87

@@ -9,7 +9,7 @@ from models.stats import rarity
 from models.univariate import features, weekly
 from models.univariate.features import DAY, HOUR, MS
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import DIRECTED, EVER, TABLES, WELL, UnivariateState
+from models.univariate.univariate_state import DIRECTED, N_FEATURES, N_ROBUST, N_TABLES, UnivariateState
 
 Hot = dict[str, Array]
 LEAST_LEARNT = 0.2  # rows of an hour, by what they count, whose mean says something
@@ -20,12 +20,12 @@ def hours(ms: Floats) -> Ints:
     return np.floor(ms / (MS * HOUR)).astype(np.int64)
 
 
-class Tables:
+class RarityTables:
     """The rarity tables of a state, ready to be read; follows from the state, so it is not stored."""
 
     def __init__(self, state: UnivariateState, parameters: UnivariateParameters) -> None:
         self._state, self._p = state, parameters
-        self._flip = np.array([DIRECTED.get(m, m) for m in range(EVER)])[:, None]
+        self._flip = np.array([DIRECTED.get(m, m) for m in range(N_FEATURES)])[:, None]
         self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
         self._layout = -1
         # what the level of each series differs by now, as it is this hour of the week
@@ -38,7 +38,7 @@ class Tables:
             self._layout = state.layout
             everything = np.arange(state.series)
             self._table, self._prior = self._read(everything, hours(state.hot["time"][0]))
-            self._well, self._well_prior = self._read_well(everything)
+            self._robust, self._robust_prior = self._read_robust(everything)
             self.of_week = weekly.offsets(state.cold, everything, hours(state.hot["time"][0]))
         hour, before = hours(now), hours(s["time"])
         turned = np.flatnonzero((hour != before) | (s["rows"] == 0))
@@ -54,7 +54,7 @@ class Tables:
         """The state of these series is another one than it was."""
         if self._layout == self._state.layout:  # else everything is read with the next window
             self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
-            self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+            self._robust[:, :, rows], self._robust_prior[rows] = self._read_robust(rows)
             self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
 
     def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: Bools) -> Ints:
@@ -71,15 +71,15 @@ class Tables:
         keep = np.exp2(-lasted / (DAY * self._p.history_half_life_days))
         number = cold["blocks"][0, rows].astype(np.int64)
         rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
-        well = s["well_most"][:, ended]
-        rarity.add_block(cold["well_counts"], well, rows, number, keep, cold["well_before"][:, rows])
-        cold["well_before"][:, rows] = well
+        robust = s["robust_most"][:, ended]
+        rarity.add_block(cold["robust_counts"], robust, rows, number, keep, cold["robust_before"][:, rows])
+        cold["robust_before"][:, rows] = robust
         s["block_most"][:, ended] = 0
-        s["well_most"][:, ended] = 0
+        s["robust_most"][:, ended] = 0
         s["block_rows"][ended] = 0
         cold["blocks"][0, rows] += np.uint32(1)
         self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(s["time"][ended]))
-        self._well[:, :, rows], self._well_prior[rows] = self._read_well(rows)
+        self._robust[:, :, rows], self._robust_prior[rows] = self._read_robust(rows)
         return ended
 
     def _end_hours(self, s: Hot, index: Ints, turned: Ints, hour: tuple[Ints, Ints]) -> None:
@@ -105,7 +105,7 @@ class Tables:
         """The mean of the hour that is over minus what was usual at this hour of the day, `(old,)`; NaN where it is not known."""
         p = self._p
         before, weight = (column.astype(np.float64) for column in self._level(rows, hour))
-        overall = s["overall"][old] - self._state.cold["origin"][0, rows]
+        overall = s["overall"][old] - self._state.cold["first_value"][0, rows]
         usual = features.usual_at_hour(before, weight, overall, p)
         after, learnt = s["hour_mean"][old].astype(np.float64), s["hour_weight"][old] - weight
         known = (learnt > LEAST_LEARNT) & (s["rows"][old] * s["interval"][old].astype(np.float64) >= DAY * p.trust_days)
@@ -117,27 +117,27 @@ class Tables:
         ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
         return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
 
-    def _read_well(self, rows: Ints) -> tuple[Singles, Singles]:
+    def _read_robust(self, rows: Ints) -> tuple[Singles, Singles]:
         p = self._p
-        none = np.full((WELL, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
-        return rarity.lookup(self._state.cold["well_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
+        none = np.full((N_ROBUST, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
+        return rarity.lookup(self._state.cold["robust_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
 
     def rare(self, surprise: Floats, down: Bools, index: Ints) -> tuple[Floats, Floats]:
         """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
-        which = np.where(down, self._flip, np.arange(EVER)[:, None])
+        which = np.where(down, self._flip, np.arange(N_FEATURES)[:, None])
         chosen = list(DIRECTED)
         opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
         return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
 
-    def rare_well(self, surprise: Floats, index: Ints) -> Floats:
+    def rare_robust(self, surprise: Floats, index: Ints) -> Floats:
         """The same of the healthy state, in either direction."""
-        at = np.arange(WELL)[:, None], index
-        return rarity.rarity(self._well, self._well_prior, surprise, at, ([], index), self._weighing)[0]
+        at = np.arange(N_ROBUST)[:, None], index
+        return rarity.rarity(self._robust, self._robust_prior, surprise, at, ([], index), self._weighing)[0]
 
     def note(self, s: Hot, surprise: Floats, down: Bools) -> None:
         """The greatest surprises of the block and of the hour."""
-        found: Bytes = np.zeros((TABLES, surprise.shape[1]), np.uint8)
-        found[:EVER] = rarity.bins(surprise)
+        found: Bytes = np.zeros((N_TABLES, surprise.shape[1]), np.uint8)
+        found[:N_FEATURES] = rarity.bins(surprise)
         for member, table in DIRECTED.items():
             found[table] = np.where(down[member], found[member], 0)
             found[member] = np.where(down[member], 0, found[member])

@@ -18,12 +18,13 @@ from models.core.store import part, read_part
 from models.stats import calibration_drift, normal_gamma, per_series_calibration, rarity
 from models.univariate import weekly
 
-MEMBERS = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
-LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM, LOCAL, WITHIN = range(len(MEMBERS))
-HEALTHY = (LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM)  # members that the healthy state has a memory of
+FEATURES = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
+LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM, LOCAL, WITHIN = range(len(FEATURES))
+ROBUST_FEATURES = (LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM)  # members that the healthy state has a memory of
 DIRECTED = {LOG_LEVEL: 7, FAST: 8, RHYTHM: 9}  # member -> its table of downward surprises; others have one for both
-TABLES = len(MEMBERS) + len(DIRECTED)
-EVER, WELL = len(MEMBERS), len(HEALTHY)
+N_TABLES = len(FEATURES) + len(DIRECTED)
+N_FEATURES, N_ROBUST = len(FEATURES), len(ROBUST_FEATURES)
+VALUE = N_ROBUST  # place of the value itself in the robust memory, after its features
 
 # name -> (type, length); hot columns, in the order in which they are dumped
 HOT: dict[str, tuple[str, int]] = {
@@ -31,13 +32,13 @@ HOT: dict[str, tuple[str, int]] = {
     "previous": ("f8", 1),  # the last value
     "fast": ("f8", 1),  # the fast mean
     "overall": ("f8", 1),  # the long-run mean
-    "mean": ("f8", EVER),
-    "well_mean": ("f8", WELL + 1),  # of HEALTHY, then of the value itself
-    "sums": ("f4", EVER),
-    "well_sums": ("f4", WELL + 1),
+    "mean": ("f8", N_FEATURES),
+    "robust_mean": ("f8", N_ROBUST + 1),  # of ROBUST_FEATURES, then of the value itself
+    "sums": ("f4", N_FEATURES),
+    "robust_sums": ("f4", N_ROBUST + 1),
     "weight": ("f4", 1),
     "within_weight": ("f4", 1),
-    "well_weight": ("f4", WELL + 1),
+    "robust_weight": ("f4", N_ROBUST + 1),
     "fast_weight": ("f4", 1),
     "rough": ("f4", 1),  # decayed sums: of absolute steps, rhythm residuals; long: absolute steps and values
     "residual": ("f4", 1),
@@ -50,34 +51,38 @@ HOT: dict[str, tuple[str, int]] = {
     "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
     "hour_weight": ("f4", 1),
     "interval": ("f4", 1),  # seconds between rows, typically
-    "levels": ("f4", len(per_series_calibration.CHANCES)),  # nats that answers exceed with these chances
+    "quantiles": ("f4", len(per_series_calibration.CHANCES)),  # nats that answers exceed with these chances
     "tail": ("f4", 2),  # excesses over the last level, and their sum
     "excesses": ("u1", 1),  # of the hour, and half of those before
     "block_chance": ("f4", 1),  # sum of the block's probabilities
     "rows": ("u4", 1),
     "block_rows": ("u2", 1),
-    "block_most": ("u1", TABLES),
-    "hour_most": ("u1", TABLES),
-    "well_most": ("u1", WELL),
+    "block_most": ("u1", N_TABLES),
+    "hour_most": ("u1", N_TABLES),
+    "robust_most": ("u1", N_ROBUST),
 }
 COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "blocks": ("u4", (1,)),  # that have ended
-    "checked": ("f2", (3,)),  # whether the model is off: see `model_off`
-    "origin": ("f8", (1,)),  # the first value, that levels of hours are relative to
-    "counts": ("f2", (TABLES, rarity.BINS)),
-    "well_counts": ("f2", (WELL, rarity.BINS)),
-    "well_before": ("u1", (WELL,)),  # bins of the last block
-    "ring": ("u1", (rarity.HOURS, TABLES, rarity.DAYS)),
+    "checked": ("f2", (3,)),  # whether the model is off: see `calibration_drift`
+    "first_value": ("f8", (1,)),  # the first value, that levels of hours are relative to
+    "counts": ("f2", (N_TABLES, rarity.BINS)),
+    "robust_counts": ("f2", (N_ROBUST, rarity.BINS)),
+    "robust_before": ("u1", (N_ROBUST,)),  # bins of the last block
+    "ring": ("u1", (rarity.HOURS, N_TABLES, rarity.DAYS)),
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),
     "week": ("u2", (weekly.SLOTS,)),  # what slots of the week differ by from hours of the day: see `week`
     "week_fit": ("f4", (3,)),
     "week_now": ("f4", (2,)),
 }
-COUNTS = {"counts": TABLES, "well_counts": WELL}
-MOST = {"block_most": TABLES, "hour_most": TABLES, "well_most": WELL}  # bins, of which a dump has two in a byte
+COUNTS = {"counts": N_TABLES, "robust_counts": N_ROBUST}
+MOST = {
+    "block_most": N_TABLES,
+    "hour_most": N_TABLES,
+    "robust_most": N_ROBUST,
+}  # bins, of which a dump has two in a byte
 # Members whose means stand where the values do, which may be far from 0 and close together. Means of others are single.
-PRECISE = {"mean": [LOG_LEVEL, FAST], "well_mean": [LOG_LEVEL, FAST, WELL]}
+PRECISE = {"mean": [LOG_LEVEL, FAST], "robust_mean": [LOG_LEVEL, FAST, N_ROBUST]}
 SINGLE = {name: [m for m in range(HOT[name][1]) if m not in precise] for name, precise in PRECISE.items()}
 # What a part has of each series, by column: a type and how many numbers. The ring is packed, `visits` tells its empty places.
 PARTS: dict[str, dict[str, tuple[str, int]]] = {
@@ -91,7 +96,7 @@ PARTS: dict[str, dict[str, tuple[str, int]]] = {
         **{name: (kind, prod(shape)) for name, (kind, shape) in COLD.items() if name not in (*COUNTS, "ring")},
         "counted": ("f2", 1),  # blocks: all of them are in the first bin
         **{name: ("f2", tables * (rarity.BINS - 1)) for name, tables in COUNTS.items()},
-        "ring": ("u1", rarity.HOURS * TABLES * rarity.DAYS // 2),
+        "ring": ("u1", rarity.HOURS * N_TABLES * rarity.DAYS // 2),
         "visits": ("u1", rarity.HOURS // 2),
     },
 }
@@ -138,7 +143,7 @@ class UnivariateState:
     def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
         """Forget what these series have learnt since they were copied.
 
-        What has been made of the state and is not in it has to be made again: see `Tables.read_again`.
+        What has been made of the state and is not in it has to be made again: see `RarityTables.read_again`.
         """
         for name, array in (self.hot | self.cold).items():
             array[..., rows] = copied[name]
@@ -196,7 +201,7 @@ class UnivariateState:
             rest = _array(cold[name], (tables, rarity.BINS - 1), "f2")
             self.cold[name] = np.concatenate([np.broadcast_to(first, (tables, 1, self.series)), rest], axis=1)
         visits = rarity.double(visits, rarity.HOURS)
-        self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), TABLES, visits)
+        self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), N_TABLES, visits)
 
     def _load_means(self, hot: Mapping[str, pa.Array]) -> None:
         for name, members in PRECISE.items():
@@ -211,16 +216,16 @@ class UnivariateState:
             self.hot[name] = bins[at : at + size].copy()
             at += size
 
-    def believes(self, row: int) -> dict[str, Any]:
+    def describe_state(self, row: int) -> dict[str, Any]:
         """The numbers of a series by name, and of every member its `mean` and `spread`, ever and when it is healthy."""
         hot = self.hot
         found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
-        healthy = (*(MEMBERS[m] for m in HEALTHY), "value")
+        healthy = (*(FEATURES[m] for m in ROBUST_FEATURES), "value")
         checked = self.cold["checked"][:, [row]]
         found["weekly_share"] = float(weekly.share(self.cold["week_fit"][:, [row]])[0])
-        found["model_off"] = bool(calibration_drift.is_off(checked)[0])
+        found["calibration_drift"] = bool(calibration_drift.is_off(checked)[0])
         found["too_sure_nats"], found["too_wary_nats"] = checked[: calibration_drift.VARIANCE, 0].tolist()
-        for title, names, prefix in (("ever", MEMBERS, ""), ("healthy", healthy, "well_")):
+        for title, names, prefix in (("ever", FEATURES, ""), ("healthy", healthy, "robust_")):
             mean, sums, weight = (hot[f"{prefix}{name}"][:, row] for name in ("mean", "sums", "weight"))
             weights = np.broadcast_to(weight, mean.shape).copy()
             if not prefix:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.challengers.memory import PART as CHALLENGERS
-from models.challengers.memory import Memories, Memory
+from models.challengers.memory import ChallengerMemories, ChallengerMemory
 from models.core import store
 from models.detection import shard_state
 from models.detection.change_candidates import KINDS as DOUBTED
@@ -140,7 +140,7 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
         parts[name] = univariate_state.part_of(name, arrays)
     parts[DOUBTS] = doubts_part(tables[DOUBTS], column(tables["gauges"], "series"))
     if CHALLENGERS in tables:
-        parts[CHALLENGERS] = memories_of(tables[CHALLENGERS]).dump()
+        parts[CHALLENGERS] = challengers_of(tables[CHALLENGERS]).dump()
     lengths = {name: len(tables[name]) for name in LABELS}
     parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
@@ -151,11 +151,11 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     return parts
 
 
-def memories_of(table: pa.Table) -> Memories:
+def challengers_of(table: pa.Table) -> ChallengerMemories:
     """What a challenger knows of series; whose it is stands in every row."""
     rows = zip(*(column(table, name).to_pylist() for name in ("values", "scores", "begun", "began")), strict=True)
     names = column(table, "made_by").to_pylist()
-    return Memories(names[0] if names else "", [Memory(*row) for row in rows])
+    return ChallengerMemories(names[0] if names else "", [ChallengerMemory(*row) for row in rows])
 
 
 def column(table: pa.Table, name: str) -> pa.Array:

@@ -32,7 +32,7 @@ ZONE = "Europe/Berlin"
 LAST = {
     "overview": "Closed incidents",
     "incident": "Seen before?",
-    "series": "What its model believes now",
+    "series": "What its model describe_state now",
     "logs": "Messages by rate: most lines",
     "versions": "Who serves",
     "pipeline": "Savepoints",

@@ -1,4 +1,4 @@
-"""What a running job believes of a series, asked over HTTP and read in a session of one's own."""
+"""What a running job describe_state of a series, asked over HTTP and read in a session of one's own."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def statistics(settings: Settings) -> list[dict[str, Any]]:
 
 
 def believed(settings: Settings, shard: int, series: str) -> tuple[int, dict[str, Any]]:
-    """The last window, and what a detector believes that has been given the log of a shard."""
+    """The last window, and what a detector describe_state that has been given the log of a shard."""
     rows = [json.dumps(row).encode() for row in statistics(settings) if row["shard"] == shard]
     buffer, detector = WindowBuffer(), ShardDetector(settings.detector)
     take_in(buffer, rows)
@@ -98,7 +98,7 @@ def believed(settings: Settings, shard: int, series: str) -> tuple[int, dict[str
     for window_end, windows in buffer.take():
         detector.step(window_end, windows)
         done = window_end
-    return done, detector.believes(series)
+    return done, detector.describe_state(series)
 
 
 def wait_for(condition: Callable[[], bool], running: threading.Thread, what: str) -> None:
@@ -112,7 +112,7 @@ def wait_for(condition: Callable[[], bool], running: threading.Thread, what: str
 
 def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession, settings: Settings) -> None:
     with pytest.raises(InputError, match="version live has no state"):
-        state_query.believes(spark, settings, GAUGE)
+        state_query.describe_state(spark, settings, GAUGE)
     topics.create(settings)
     write(settings, 0, 40)
     runner = Runner(spark, kafka_connection(settings), settings.windowing)
@@ -154,10 +154,10 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
         done, expected = believed(settings, answer["shard"], series)
         assert answer["as_of_ms"] == done == last
         assert answer["numbers"] | {"episode": answer["episode"]} == state_query.known(expected)
-        assert state_query.believes(spark, settings, series) == answer, "a session of one's own reads the same"
+        assert state_query.describe_state(spark, settings, series) == answer, "a session of one's own reads the same"
     assert answers[GAUGE]["windows"] == (last - START) // WINDOW
     assert answers[GAUGE]["episode"]["kind"] == "anomaly"
     assert 20 <= answers[GAUGE]["typical"] <= 100, "of 5,000 a fiftieth is believed at most"
     assert answers[LINES]["typical"] == pytest.approx(1, abs=0.2)
     with pytest.raises(state_query.UnknownSeries):
-        state_query.believes(spark, settings, "gauge/web-3/web/laod")
+        state_query.describe_state(spark, settings, "gauge/web-3/web/laod")

@@ -12,9 +12,9 @@ import pytest
 from support import detector_contract as contract
 from support.fleet_story import START, Teller
 
-from models.challengers import tail
-from models.challengers.classes import check, resolve
-from models.challengers.memory import Memories
+from models.challengers import memory
+from models.challengers.adapters import check, resolve
+from models.challengers.memory import ChallengerMemories
 from models.detection.detector import Parameters, ShardDetector
 from models.stats import reference_distribution
 
@@ -137,7 +137,7 @@ def test_a_state_is_the_same_bytes_after_it_was_loaded() -> None:
     teller.tell(contract.fleet(2)[:60])
     memories = teller.detector._state.challengers
     assert memories is not None
-    assert Memories.load(memories.dump()).dump() == memories.dump()
+    assert ChallengerMemories.load(memories.dump()).dump() == memories.dump()
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_the_tail_is_a_probability(draw: str) -> None:
     found = []
     for _ in range(40):
         scores = getattr(rng, draw)(size=2000)
-        found += [tail.nats(y, scores[:1000]) for y in scores[1000:]]
+        found += [memory.surprisal(y, scores[:1000]) for y in scores[1000:]]
     exceeded = [float(np.mean(np.array(found) >= level)) for level in (3.0, 6.0)]
     assert exceeded[0] == pytest.approx(np.exp(-3), rel=0.15)
     assert (draw == "uniform" or np.exp(-6) / 2 < exceeded[1]) and exceeded[1] < np.exp(-6) * 2  # careful at a bound
@@ -199,13 +199,13 @@ def test_the_tail_is_a_probability(draw: str) -> None:
 
 def test_the_tail_rises_and_is_unknown_at_first() -> None:
     past = np.random.default_rng(6).normal(size=300)
-    said = [tail.nats(y, past) for y in np.linspace(-4, 30, 200)]
+    said = [memory.surprisal(y, past) for y in np.linspace(-4, 30, 200)]
     assert (np.diff(said) >= -1e-9).all()
     assert said[-1] > 13.8
-    assert np.isnan(tail.nats(3.0, past[:10]))
-    assert np.isfinite(tail.nats(1.0, np.zeros(100)))
+    assert np.isnan(memory.surprisal(3.0, past[:10]))
+    assert np.isfinite(memory.surprisal(1.0, np.zeros(100)))
 
 
 def test_nats_and_joined_scores_are_inverse() -> None:
     x = np.linspace(0, 30, 100)
-    np.testing.assert_allclose(reference_distribution.nats(reference_distribution.joined(x)), x, atol=1e-9)
+    np.testing.assert_allclose(reference_distribution.surprisal(reference_distribution.joined_score(x)), x, atol=1e-9)

@@ -13,7 +13,7 @@ from models.detection import change_point
 from models.detection.change_candidates import KINDS, Doubts, Table
 from models.detection.change_point import EXPLANATIONS, ChangeParameters, Look, Verdict
 from models.stats import regression as reg
-from models.univariate.effective_sample import worth
+from models.univariate.effective_sample import weight_of_a_row
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 
@@ -197,7 +197,7 @@ def test_a_row_is_worth_what_the_means_of_the_series_allow() -> None:
         slow[k] = 0.9 * slow[k - 1] + rng.normal(0, 1, 20)
     wave = white + 3 * np.sin(2 * np.pi * np.arange(1500) / 1200)[:, None]
     model = learnt(np.concatenate([white, 10 + slow, wave], axis=1))
-    found = worth(model.state.hot, np.arange(60), UnivariateParameters()).reshape(3, 20)
+    found = weight_of_a_row(model.state.hot, np.arange(60), UnivariateParameters()).reshape(3, 20)
     assert np.median(found[0]) > 0.6
     assert 0.02 < np.median(found[1]) < 0.12  # by the book 0.053
     assert np.median(found[2]) < 0.05

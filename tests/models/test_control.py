@@ -149,10 +149,10 @@ def test_a_range_that_is_not_learnt_is_scored_and_said_and_forgotten() -> None:
     rows = story(120, {range(60, 75): {CPU: 40.0, LINES: 20.0}})
     held, gap = told((Rule(dont_learn=True, **between(60, 75)),), rows), teller()
     gap.tell(rows[:60])
-    before = {name: gap.detector.believes(name) for name in (CPU, LINES)}
+    before = {name: gap.detector.describe_state(name) for name in (CPU, LINES)}
     cut = teller(Rule(dont_learn=True, **between(60, 75)))
     cut.tell(rows[:75])
-    after = {name: cut.detector.believes(name) for name in (CPU, LINES)}
+    after = {name: cut.detector.describe_state(name) for name in (CPU, LINES)}
     assert of(CPU, held)[0] == ("open", "anomaly")
     assert of(LINES, held)[0] == ("open", "anomaly")
     for name in ("typical", "spread", "rows", "ever", "healthy", "fast"):
@@ -168,7 +168,7 @@ def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
     assert ("update", "change") in of(CPU, told((), rows))
     held = told((Rule(dont_learn=True, **between(60, 200)),), rows)
     assert {kind for _, kind in of(CPU, held)} == {"anomaly"}
-    assert held.detector.believes(CPU)["typical"] < 25
+    assert held.detector.describe_state(CPU)["typical"] < 25
 
 
 # --- what counts
@@ -216,10 +216,10 @@ def test_a_shorter_memory_forgets_sooner_and_the_others_as_before() -> None:
     rows = story(400, {range(200, 400): {CPU: 1.0, SIZE: 1.0}})
     short = told((Rule(metric="cpu", half_life_days=0.001), Rule(kind="logs", half_life_days=0.001)), rows)
     plain = told((), rows)
-    believed = {name: [one.detector.believes(name)["healthy"] for one in (short, plain)] for name in (CPU, SIZE)}
+    believed = {name: [one.detector.describe_state(name)["healthy"] for one in (short, plain)] for name in (CPU, SIZE)}
     assert believed[SIZE][0] == believed[SIZE][1]
     assert believed[CPU][0]["value"]["mean"] > believed[CPU][1]["value"]["mean"] + 0.1
-    assert short.detector.believes(LEVEL)["windows"] < plain.detector.believes(LEVEL)["windows"]
+    assert short.detector.describe_state(LEVEL)["windows"] < plain.detector.describe_state(LEVEL)["windows"]
 
 
 def test_warming_up_takes_as_long_as_a_rule_says() -> None:
@@ -233,13 +233,13 @@ def test_a_reset_begins_anew() -> None:
     reset = told((Rule(host="h-1", reset=when(80)),), story(100))
     kinds = column(reset, CPU, "kind")
     assert (kinds[79], kinds[80]) == ("normal", "warming")
-    assert reset.detector.believes(CPU)["rows"] == 20
-    assert reset.detector.believes(LEVEL)["rows"] == 20
+    assert reset.detector.describe_state(CPU)["rows"] == 20
+    assert reset.detector.describe_state(LEVEL)["rows"] == 20
     assert column(reset, "gauge/h-2//cpu", "kind")[80] == "normal"
     fresh = teller()
     fresh.now += 80 * WINDOW
     fresh.tell(story(100)[80:])
-    assert reset.detector.believes(CPU)["healthy"] == fresh.detector.believes(CPU)["healthy"]
+    assert reset.detector.describe_state(CPU)["healthy"] == fresh.detector.describe_state(CPU)["healthy"]
 
 
 def test_a_reset_closes_what_is_open() -> None:

@@ -61,7 +61,7 @@ def test_a_spike_of_minutes_opens_and_closes_as_an_anomaly(teller: Teller, machi
 
 def test_an_anomaly_is_not_learnt_as_normal(teller: Teller, machine: Machine) -> None:
     teller.tell(machine.windows(12, cpu=93.1), machine.windows(60))
-    assert teller.detector.believes(CPU)["typical"] == pytest.approx(30, abs=1)
+    assert teller.detector.describe_state(CPU)["typical"] == pytest.approx(30, abs=1)
     again = teller.tell(machine.windows(12, cpu=93.1))
     assert words(again)[0] == (CPU, "open", "anomaly")
 
@@ -75,7 +75,7 @@ def test_a_level_that_persists_is_said_once_as_a_change_and_becomes_normal(telle
     assert 600_000 <= changes[0].window_end - changes[0].start <= 1_000_000
     assert "new level 5" in changes[0].reason
     assert "was 30" in changes[0].reason or "was 29.9" in changes[0].reason
-    assert teller.detector.believes(CPU)["typical"] == pytest.approx(55, abs=1)
+    assert teller.detector.describe_state(CPU)["typical"] == pytest.approx(55, abs=1)
     assert teller.score_of(CPU) < 5
 
 

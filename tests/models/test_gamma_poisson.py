@@ -21,10 +21,10 @@ def fresh(n: int) -> np.ndarray:
     return s
 
 
-def feed(s: np.ndarray, rows: np.ndarray, p: Parameters, begin: int = 0) -> list[poisson.Belief]:
+def feed(s: np.ndarray, rows: np.ndarray, p: Parameters, begin: int = 0) -> list[poisson.CountPrediction]:
     beliefs = []
     for k, x in enumerate(rows, begin + 1):
-        beliefs.append(poisson.believe(s, x, START + 10_000 * k, p))
+        beliefs.append(poisson.predict(s, x, START + 10_000 * k, p))
         poisson.learn(s, x, START + 10_000 * k, beliefs[-1], p)
     return beliefs
 
@@ -50,7 +50,7 @@ def test_lower_tail_is_that_of_scipy(x: int, mean: float, shape: float) -> None:
 def test_surprise_of_no_lines_is_that_of_zero() -> None:
     s = fresh(1)
     feed(s, np.random.default_rng(0).poisson(6, (250, 1)).astype(float), P)
-    b = poisson.believe(s, np.zeros(1), START + 2_510_000, P)
+    b = poisson.predict(s, np.zeros(1), START + 2_510_000, P)
     assert b.low_nats[0] == pytest.approx(-negative_binomial(b.mean[0], b.shape[0]).logpmf(0))
 
 
@@ -67,7 +67,7 @@ def test_the_posterior_is_the_discounted_gamma(counts: list[int]) -> None:
 def test_mean_of_the_predictive_is_that_of_the_gamma() -> None:
     s = fresh(1)
     s[poisson.SUM], s[poisson.WINDOWS] = 40.0, 10.0
-    b = poisson.believe(s, np.array([4.0]), START, P)
+    b = poisson.predict(s, np.array([4.0]), START, P)
     assert b.mean[0] == pytest.approx((40 + poisson.PRIOR_SUM) / (10 + poisson.PRIOR_WINDOWS))
 
 
@@ -101,7 +101,7 @@ def test_scoring_changes_no_state() -> None:
     s = fresh(2)
     feed(s, np.random.default_rng(4).poisson(2, (30, 2)).astype(float), P)
     before = s.copy()
-    poisson.believe(s, np.array([0.0, 50.0]), START + 900_000, P)
+    poisson.predict(s, np.array([0.0, 50.0]), START + 900_000, P)
     assert np.array_equal(s, before)
 
 

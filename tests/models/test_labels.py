@@ -117,7 +117,7 @@ def test_an_expected_change_is_adopted_at_once() -> None:
     assert turns(CPU, found) == [("open", "anomaly"), ("close", "change")]
     assert ("update", "change") in of(CPU, found)
     assert found.said[-1].window_end == START + (at + 2) * WINDOW
-    assert found.detector.believes(CPU)["typical"] > 55
+    assert found.detector.describe_state(CPU)["typical"] > 55
 
 
 def test_an_expected_rate_is_adopted_at_once() -> None:

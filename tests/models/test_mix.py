@@ -93,7 +93,7 @@ def clean(seed: int, *, strength: float, lines: float, kinds: tuple[int, int], s
         x = rng.poisson(rng.poisson(load + template_mixture.LEAST_LINES)[place] * theta).astype(float)
         none = np.zeros(len(place), dtype=bool)
         blocks = template_mixture.Blocks(size, place, x, none, none | (k > 20), np.full(size, 10.0))
-        belief = template_mixture.believe(s, blocks, P)
+        belief = template_mixture.predict(s, blocks, P)
         weight = 1 / (1 + P.outlier_share * np.exp(np.minimum(np.nan_to_num(belief.score), 50.0)))
         template_mixture.learn(s, blocks, belief, weight[place], P)
         if k >= 120:
@@ -122,7 +122,7 @@ def test_what_was_told_is_left_out_and_the_rest_is_as_it_was() -> None:
     now = [np.array([100.0, 19.0, 400.0])]
     told, settled = np.array([False, False, True]), np.ones(3, dtype=bool)
     blocks = template_mixture.Blocks(1, np.zeros(3, dtype=np.int64), now[0], told, settled, np.array([10.0]))
-    belief = template_mixture.believe(s, blocks, P)
+    belief = template_mixture.predict(s, blocks, P)
     assert belief.counted.tolist() == [True, True, False]
     assert belief.share[:2] == pytest.approx([800 / 950, 150 / 950], rel=1e-2)
     assert belief.score[0] < 1
@@ -231,7 +231,7 @@ def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(teller: Te
 
 def test_an_anomalous_mix_is_not_learnt(teller: Teller, service: Service) -> None:
     teller.tell(service.windows(20, FAILING, load=20), service.windows(60))
-    row = teller.detector.believes(next(n for n in teller.scores[-1].series if "error" in n))
+    row = teller.detector.describe_state(next(n for n in teller.scores[-1].series if "error" in n))
     assert row["mix_sum"] / row["mix_lines"] == pytest.approx(0.01, abs=0.005)
 
 

@@ -100,11 +100,11 @@ def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics
     from models.stats import reference_distribution
 
     rng, p = np.random.default_rng(6), host_score.HostParameters()
-    scores = reference_distribution.joined(
+    scores = reference_distribution.joined_score(
         rng.exponential(size=(20_000, metrics))
     )  # nats of normal series are exponential
     joined = np.sum(scores**p.norm, axis=1) ** (1 / p.norm)
-    said = host_score.nats(joined, np.full(len(joined), metrics), p)
+    said = host_score.surprisal(joined, np.full(len(joined), metrics), p)
     for level in (3.0, 6.0):
         assert np.exp(-level) / 2 < np.mean(said >= level) < np.exp(-level) * 2
     order = np.argsort(joined)

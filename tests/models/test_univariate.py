@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.univariate_twin import Twin
+from support.reference_model import ReferenceModel
 
 from models.univariate.model import BODY, Univariate, UnivariateAnswers
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import MEMBERS, UnivariateState
+from models.univariate.univariate_state import FEATURES, UnivariateState
 
 P = UnivariateParameters()
 START = 1_767_571_200_000
@@ -64,11 +64,11 @@ def stories(seed: int, days: float = 6) -> dict[str, Floats]:
 
 @pytest.mark.parametrize("name", list(stories(0)))
 def test_it_agrees_with_its_plain_twin(name: str) -> None:
-    x, twin = stories(1, days=4)[name], Twin(P)
+    x, twin = stories(1, days=4)[name], ReferenceModel(P)
     said = tell(model(1), x[:, None])
     for k, a in enumerate(said):
         surprise, rare, joined = twin.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
-        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.1, rel=0.01), (k, MEMBERS)
+        assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.1, rel=0.01), (k, FEATURES)
         assert a.rare[:6, 0] == pytest.approx(rare, abs=0.12), (k, surprise)
         body = (sum(s**P.norm for s in surprise) / 4) ** (1 / P.norm)
         assert a.joined[0] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
@@ -100,7 +100,7 @@ def test_members_of_a_series_depend_on_its_own_rows_alone(seed: int) -> None:
         rows = np.flatnonzero(np.isfinite(x[:, j]))
         for k in rows.tolist():
             at = int(np.isfinite(x[k, :j]).sum())
-            for name in ("joined", "base", "well_joined", "health", "typical"):
+            for name in ("joined", "base", "robust_joined", "health", "typical"):
                 assert getattr(together[k], name)[at] == pytest.approx(getattr(alone[k], name)[0], nan_ok=True), name
 
 
@@ -148,7 +148,7 @@ def test_what_lasts_is_found_by_the_member_that_looks_for_it(change: Callable[[F
     said = tell(model(1), x[:, None])[-36:]
     rare = np.stack([a.rare[:, 0] for a in said])
     assert column(said, "base").max() > 6
-    assert np.nanmax(rare[:, MEMBERS.index(member)]) > 2.5
+    assert np.nanmax(rare[:, FEATURES.index(member)]) > 2.5
 
 
 def test_a_value_that_is_usual_at_another_hour_is_rare_at_this_one() -> None:
@@ -157,7 +157,7 @@ def test_a_value_that_is_usual_at_another_hour_is_rare_at_this_one() -> None:
     x[-quarter:] = np.random.default_rng(0).normal(120, 1, quarter)  # the evening's trough did not come
     said = tell(model(1), x[:, None])
     rare = np.stack([a.rare[:, 0] for a in said])
-    at = MEMBERS.index("rhythm")
+    at = FEATURES.index("rhythm")
     assert rare[-quarter:, at].max() > 3
     assert np.quantile(rare[-4 * ROWS_A_DAY : -ROWS_A_DAY, at], 0.99) < 3
 
@@ -169,7 +169,7 @@ def test_spread_within_windows_is_evidence() -> None:
         wide = 400.0 if k == 3 * ROWS_A_DAY - 1 else 1.0
         m2 = np.array([wide * 9 * rng.chisquare(9) / 9])
         a = u.step(START + 60_000 * MINUTES * k, one, np.array([10]), np.array([5 + rng.normal()]), m2)
-    assert MEMBERS[a.speaker[0]] == "spread within"
+    assert FEATURES[a.dominant_feature[0]] == "spread within"
     assert a.base[0] > 6
 
 
@@ -178,7 +178,7 @@ def test_a_repeat_is_less_news_ever_but_not_healthy() -> None:
     for day in (8, 11, 14, 17):
         x[day * ROWS_A_DAY : day * ROWS_A_DAY + 24] += 30
     said = tell(model(1), x[:, None])
-    ever, well = column(said, "joined")[:, 0], column(said, "well_joined")[:, 0]
+    ever, well = column(said, "joined")[:, 0], column(said, "robust_joined")[:, 0]
     peaks = [ever[day * ROWS_A_DAY : day * ROWS_A_DAY + 24].max() for day in (8, 17)]
     assert peaks[1] < peaks[0] - 1
     assert column(said, "typical")[-1, 0] == pytest.approx(50, abs=0.5)
@@ -198,7 +198,7 @@ def test_an_outage_is_unhealthy_for_as_long_as_it_lasts_and_no_precedent_for_its
     x = stories(10, days=14)["noise"]
     began = len(x) - 3 * ROWS_A_DAY // 4
     x[began:] = 0.0
-    well = column(tell(model(1), x[:, None]), "well_joined")[:, 0]
+    well = column(tell(model(1), x[:, None]), "robust_joined")[:, 0]
     assert well[began + 1] > 5
     assert well[-12:].min() > 0.8 * well[began + 1]
     assert np.quantile(well[ROWS_A_DAY:began], 0.999) < well[-12:].min()
@@ -307,7 +307,7 @@ def test_a_level_that_nobody_has_called_healthy_is_usual_at_once_and_healthy_aft
     u.adopt(0, 80.0, healthy=False)
     u.adopt(1, 80.0, healthy=True)
     said = tell(u, y, first=len(x))
-    base, well = column(said, "base"), column(said, "well_joined")
+    base, well = column(said, "base"), column(said, "robust_joined")
     assert base[:12, 0] == pytest.approx(base[:12, 1], abs=0.5)
     assert u.expects(0)["typical"] == pytest.approx(80, abs=1)
     assert well[: ROWS_A_DAY // 4, 0].min() > 4 > well[: ROWS_A_DAY // 4, 1].mean()
@@ -320,10 +320,10 @@ def test_an_old_series_keeps_how_it_spreads_when_a_level_is_adopted() -> None:
     for days, level, kept in ((10, 24.0, True), (10, 600.0, False), (0.7, 24.0, False)):
         u = model(1)
         tell(u, rng.normal(6, 0.2, (int(days * ROWS_A_DAY), 1)))
-        weight, spread = u.state.hot["weight"][0, 0], u.state.believes(0)["ever"]["step"]["spread"]
+        weight, spread = u.state.hot["weight"][0, 0], u.state.describe_state(0)["ever"]["step"]["spread"]
         u.adopt(0, level)
         assert (u.state.hot["weight"][0, 0] == weight) == kept
-        assert (u.state.believes(0)["ever"]["step"]["spread"] < 2.2 * spread) == kept
+        assert (u.state.describe_state(0)["ever"]["step"]["spread"] < 2.2 * spread) == kept
 
 
 def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None:
@@ -333,7 +333,7 @@ def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None
         tell(u, rng.normal(20, 1, (int(days * ROWS_A_DAY), 1)))
 
         def level_at(hour: int, u: Univariate = u) -> float:
-            return float(u.state.cold["origin"][0, 0] + u.state.cold["rhythm"][hour, 0])
+            return float(u.state.cold["first_value"][0, 0] + u.state.cold["rhythm"][hour, 0])
 
         before = level_at(9)
         u.adopt(0, 80.0)
@@ -360,7 +360,7 @@ def test_whole_numbers_that_hardly_move_any_more_are_calm() -> None:
     x = np.round(stories(22)["noise"])
     x[-24:] = 50.0
     said = tell(model(1), x[:, None])
-    rare = np.stack([a.rare[MEMBERS.index("roughness"), 0] for a in said])
+    rare = np.stack([a.rare[FEATURES.index("roughness"), 0] for a in said])
     assert rare[-1] > 5
     assert rare[ROWS_A_DAY:-24].max() < rare[-1]
 
@@ -396,7 +396,7 @@ def test_a_mean_of_values_that_jump_to_and_fro_is_known_early() -> None:
     x = np.stack([*rng.normal(50, 5, (8, 720)), *(50 + 5 * red(rng, 720, 0.995) for _ in range(8))], axis=1)
     x[540:] += 7.5
     said = tell(model(16), x, minutes=1 / 6)[600:660]
-    surprise = np.stack([a.surprise[MEMBERS.index("fast mean")] for a in said]).mean(axis=0)
+    surprise = np.stack([a.surprise[FEATURES.index("fast mean")] for a in said]).mean(axis=0)
     assert np.median(surprise[:8]) > 2 * np.median(surprise[8:])
 
 

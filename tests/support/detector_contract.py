@@ -221,7 +221,7 @@ def test_memory_is_bounded_series_that_do_not_come_back_are_forgotten() -> None:
         teller.tell([names | {f"template/h-{day}/web/info/{day}": (1, f"text {day}")}] * 3)
     assert sum(map(len, teller.detector.dump().values())) < 2 * size
     with pytest.raises(KeyError):
-        teller.detector.believes("gauge/h-1/web/load.1")
+        teller.detector.describe_state("gauge/h-1/web/load.1")
 
 
 def test_an_ordinary_window_rewrites_less_than_a_third_of_a_gauge() -> None:
@@ -246,7 +246,7 @@ def test_the_cold_part_is_dumped_when_an_hour_has_ended_and_not_again() -> None:
 def test_queryable_state_names_what_is_believed() -> None:
     teller = Teller(ShardDetector(QUICK))
     teller.tell(fleet(8)[:60])
-    found = teller.detector.believes("gauge/h-2/web/load.1")
+    found = teller.detector.describe_state("gauge/h-2/web/load.1")
     assert found["typical"] == pytest.approx(21, abs=1)
     assert found["ever"]["fast mean"]["mean"] == pytest.approx(21, abs=1)
     assert found["healthy"]["value"]["spread"] == pytest.approx(1, rel=0.3)

@@ -96,7 +96,7 @@ def copy(original: Path, tmp_path: Path) -> Path:
 def test_a_loaded_shard_goes_on_to_the_bit(original: Path, states: list[ShardParts], shard: int) -> None:
     begin = CUT + shard
     there = ShardDetector.load(states[shard].parts, QUICK)
-    about = json.loads(json.dumps([there.believes(f"gauge/h{shard}/web/load.0"), len(there._state.trials)]))
+    about = json.loads(json.dumps([there.describe_state(f"gauge/h{shard}/web/load.0"), len(there._state.trials)]))
     assert about[0]["episode"] is not None
     assert about[1] == 1
     loaded = savepoint_format.load_shard(str(original), shard)
@@ -137,14 +137,14 @@ def test_rows_keep_their_order(original: Path, states: list[ShardParts]) -> None
 
 def test_tables_say_what_the_model_believes(original: Path, states: list[ShardParts]) -> None:
     rows = {row["series"]: row for row in pq.read_table(original / "gauges.parquet").to_pylist()}
-    believed = ShardDetector.load(states[1].parts, QUICK).believes("gauge/h1/web/load.1")
+    believed = ShardDetector.load(states[1].parts, QUICK).describe_state("gauge/h1/web/load.1")
     believed.pop("episode")
     hot = {row["series"]: row for row in pq.read_table(original / "hot.parquet").to_pylist()}
     shown = {**rows["gauge/h1/web/load.1"], **hot["gauge/h1/web/load.1"]}
     same = shown.keys() & believed.keys()
     assert same >= {"seen", "total", "rows", "fast", "interval"}
     assert all(repr(float(shown[key])) == repr(float(believed[key])) for key in same)  # NaN is not equal to itself
-    assert shown["well_mean"][-1] == believed["typical"]
+    assert shown["robust_mean"][-1] == believed["typical"]
 
 
 def test_the_correlator_is_loaded_as_it_was_written(original: Path) -> None:

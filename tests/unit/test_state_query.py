@@ -84,7 +84,7 @@ def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: Sto
 
 @pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
 def test_numbers_are_those_of_the_detector_and_the_time_is_that_of_the_shard(story: Story, series: str) -> None:
-    answer, believed = story.answer(series), story.detector.believes(series)
+    answer, believed = story.answer(series), story.detector.describe_state(series)
     assert answer["numbers"] | {"episode": answer["episode"]} == state_query.known(believed)
     assert sum(value is None for value in answer["numbers"].values()) == (1 if series == GAUGE else 0)
     assert answer["as_of_ms"] == START + 60 * WINDOW

@@ -14,26 +14,28 @@ BEGIN, ROW_SECONDS = 1_767_571_200_000, 300
 
 
 def test_nats_are_those_of_the_law_and_rise_beyond_it() -> None:
-    assert reference_distribution.nats(np.array(reference_distribution.LAW)) == pytest.approx(
-        reference_distribution.NATS
+    assert reference_distribution.surprisal(np.array(reference_distribution.QUANTILES)) == pytest.approx(
+        reference_distribution.SURPRISALS
     )
-    beyond = reference_distribution.nats(np.linspace(0, 20, 500))
+    beyond = reference_distribution.surprisal(np.linspace(0, 20, 500))
     assert (np.diff(beyond) > 0).all()
 
 
 def test_what_is_not_known_stays_so() -> None:
-    assert np.isnan(reference_distribution.nats(np.array([np.nan, 1.0]))).tolist() == [True, False]
+    assert np.isnan(reference_distribution.surprisal(np.array([np.nan, 1.0]))).tolist() == [True, False]
 
 
 def test_the_same_score_is_less_rare_in_a_young_series() -> None:
-    nats = reference_distribution.nats(np.array([2.0, 2.0, 2.0]), np.array([5.0, 20.0, 60.0]))
+    nats = reference_distribution.surprisal(np.array([2.0, 2.0, 2.0]), np.array([5.0, 20.0, 60.0]))
     assert (np.diff(nats) > 0).all()
-    assert nats[-1] == pytest.approx(float(reference_distribution.nats(np.array(2.0))), rel=2e-3)
+    assert nats[-1] == pytest.approx(float(reference_distribution.surprisal(np.array(2.0))), rel=2e-3)
 
 
 def test_a_few_blocks_of_many_rows_are_precedent_enough() -> None:
-    of_rows, of_windows = (float(reference_distribution.nats(np.array(2.0), 5.0, seconds)) for seconds in (300.0, 10.0))
-    assert of_windows == pytest.approx(float(reference_distribution.nats(np.array(2.0))), rel=0.02)
+    of_rows, of_windows = (
+        float(reference_distribution.surprisal(np.array(2.0), 5.0, seconds)) for seconds in (300.0, 10.0)
+    )
+    assert of_windows == pytest.approx(float(reference_distribution.surprisal(np.array(2.0))), rel=0.02)
     assert of_rows < of_windows / 1.3
 
 

@@ -13,20 +13,20 @@ from models.stats.rarity import DAYS
 from models.univariate.model import BODY
 from models.univariate.parameters import UnivariateParameters
 
-MEMBERS = 6
+FEATURES = 6
 DIRECTED = (0, 2, 4)
 FAST, ROUGH, RHYTHM = 2, 3, 4
 SMOOTHED = (FAST, ROUGH, RHYTHM)
 
 
-class Twin:
+class ReferenceModel:
     """Scores rows of one point each; `step` answers surprise and rarity of the six members, and their norm."""
 
     def __init__(self, p: UnivariateParameters) -> None:
         self.p, self.rows = p, 0
         self.ew: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self.mean, self.sums, self.weight = [0.0] * MEMBERS, [0.0] * MEMBERS, 0.0
-        self.well, self.least = [0.0, 0.0, 0.0], [0.0] * MEMBERS  # the healthy state's value: mean, sum, weight
+        self.mean, self.sums, self.weight = [0.0] * FEATURES, [0.0] * FEATURES, 0.0
+        self.well, self.least = [0.0, 0.0, 0.0], [0.0] * FEATURES  # the healthy state's value: mean, sum, weight
         self.blocks: list[dict[tuple[int, bool], int]] = []
         self.days: dict[int, list[dict[tuple[int, bool], int]]] = defaultdict(list)
         self.hours: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -59,8 +59,10 @@ class Twin:
     def _end_block(self, joined: float, surprises: list[float]) -> None:
         """After a row at the turn of an hour: the block ends, unless the series is loud and it has not lasted for long."""
         body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
-        nats = reference_distribution.nats(np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval)
-        loud = float(nats) >= self.p.calm_nats
+        nats = reference_distribution.surprisal(
+            np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval
+        )
+        loud = float(nats) >= self.p.block_alert_nats
         long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
         young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days
         if self.turned and self.block_rows >= self.p.block_rows and (long or not (loud and young)):
@@ -128,7 +130,7 @@ class Twin:
 
     def _learn_well(self, x: float, seconds: float) -> None:
         p, rows = self.p, self.rows
-        kept = 2 ** -min(seconds / (86400 * p.well_half_life_days), 1 / p.level_rows)
+        kept = 2 ** -min(seconds / (86400 * p.robust_half_life_days), 1 / p.level_rows)
         w = 1.0 if rows < 20 else p.least_weight + (1 - p.least_weight) * self._regular(x, self.least[1])
         mean, sums, weight = self.well if rows else [x, 0.0, 0.0]
         before, deviation = weight * kept, x - mean
@@ -151,7 +153,7 @@ class Twin:
         variance = self.well[1] / self.well[2]
         related = max(1 - math.pi / 4 * self.ew["long_step"][0] ** 2 / variance, 0.0) if variance else 0.0
         width = math.sqrt(variance / a_look * (1 + related * (1 - gain)) / (1 - related * (1 - gain)))
-        worth = p.prior_rows + left * (p.mean_prior_looks - p.prior_rows)
+        worth = p.prior_rows + left * (p.mean_prior_observations - p.prior_rows)
         return max(floor, left * width), worth, a_look**left
 
     def _surprise(self, member: int, deviation: float) -> float:

@@ -20,7 +20,7 @@ def tell(answers: Floats, *, an_hour: int = 12) -> tuple[Floats, Floats]:
     for row, base in enumerate(answers):
         if row % an_hour == 0:
             counted //= 2
-        said.append(per_series_calibration.nats(base, levels.astype(float), tail.astype(float)))
+        said.append(per_series_calibration.surprisal(base, levels.astype(float), tail.astype(float)))
         levels, tail, counted = per_series_calibration.learn(levels, tail, counted, base, np.full(n, float(row)), least)
     return np.array(said), tail.astype(float)
 
@@ -48,10 +48,12 @@ def test_answers_that_depend_on_their_neighbours_are_uniform_as_well() -> None:
 def test_a_law_that_has_learnt_nothing_is_nearly_that_of_normal_data_at_large() -> None:
     base = np.array([0.0, 0.1, 1.0, 3.0])
     levels, tail = per_series_calibration.begin(len(base))
-    assert per_series_calibration.nats(base, levels.astype(float), tail.astype(float)) == pytest.approx(base, rel=1e-6)
+    assert per_series_calibration.surprisal(base, levels.astype(float), tail.astype(float)) == pytest.approx(
+        base, rel=1e-6
+    )
     (levels, tail), far = per_series_calibration.begin(1), np.array([17.0])
     assert (
-        10 < per_series_calibration.nats(far, levels.astype(float), tail.astype(float))[0] < 14
+        10 < per_series_calibration.surprisal(far, levels.astype(float), tail.astype(float))[0] < 14
     )  # it is not sure of the tail
 
 
@@ -61,7 +63,7 @@ def test_the_tail_is_the_predictive_of_its_prior(number: float, total: float) ->
     law = stats.gamma(a + number, scale=1 / (a / per_series_calibration.PRIOR_RATE + total))
     wanted = integrate.quad(lambda rate: math.exp(-rate * excess) * law.pdf(rate), 0, 10)[0]
     levels = per_series_calibration.begin(1)[0].astype(float)
-    found = per_series_calibration.nats(levels[-1] + excess, levels, np.array([[number], [total]]))
+    found = per_series_calibration.surprisal(levels[-1] + excess, levels, np.array([[number], [total]]))
     assert math.exp(-found[0]) == pytest.approx(per_series_calibration.CHANCES[-1] * wanted, rel=1e-6)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from models.univariate import smoothed_features
+from models.univariate import effective_sample
 
 
 def means_of_noise(memory: float, gain: float, rows: int = 400_000) -> tuple[np.ndarray, np.ndarray]:
@@ -18,7 +18,7 @@ def means_of_noise(memory: float, gain: float, rows: int = 400_000) -> tuple[np.
 @pytest.mark.parametrize("gain", [0.3, 0.05, 0.01])
 def test_the_width_is_that_of_a_mean_of_autoregressive_noise(memory: float, gain: float) -> None:
     x, mean = means_of_noise(memory, gain)
-    found = smoothed_features.width(np.array([x.var()]), np.array([np.abs(np.diff(x)).mean()]), np.array([gain]))
+    found = effective_sample.width(np.array([x.var()]), np.array([np.abs(np.diff(x)).mean()]), np.array([gain]))
     assert found[0] == pytest.approx(mean[5000:].std(), rel=0.12)
 
 
@@ -27,16 +27,16 @@ def test_so_many_looks_know_a_mean_as_well_as_independent_ones(gain: float) -> N
     _, mean = means_of_noise(0.0, gain)
     rows = 20_000
     averages = mean[5000 : 5000 + rows * 19].reshape(19, rows).mean(axis=1)
-    looks = rows / smoothed_features.rows_a_look(np.array([gain]))[0]
+    looks = rows / effective_sample.rows_per_observation(np.array([gain]))[0]
     assert averages.std() == pytest.approx(mean.std() / np.sqrt(looks), rel=0.45)
 
 
 def test_a_gain_goes_by_time_and_never_beyond_a_number_of_rows() -> None:
     seconds = np.array([10.0, 300.0, 1e6])
-    assert smoothed_features.gain(seconds, 1200.0, 4.0) == pytest.approx(
+    assert effective_sample.gain(seconds, 1200.0, 4.0) == pytest.approx(
         [1 - 2 ** (-1 / 120), 1 - 2**-0.25, 1 - 2**-0.25]
     )
 
 
 def test_a_constant_series_has_no_width() -> None:
-    assert smoothed_features.width(np.zeros(1), np.zeros(1), np.array([0.01]))[0] == 0.0
+    assert effective_sample.width(np.zeros(1), np.zeros(1), np.array([0.01]))[0] == 0.0

@@ -15,11 +15,11 @@ VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=40)
 def test_surprise_is_the_two_sided_tail_of_students_t_to_four_percent(df: float) -> None:
     tau = np.linspace(0.05, 12, 60)
     exact = -np.log(2 * stats.t.sf(tau, df))
-    assert normal_gamma.nats(tau, np.full(60, df)) == pytest.approx(exact, rel=0.04, abs=0.02)
+    assert normal_gamma.surprisal(tau, np.full(60, df)) == pytest.approx(exact, rel=0.04, abs=0.02)
 
 
 def test_surprise_never_underflows_and_is_bounded() -> None:
-    found = normal_gamma.nats(np.array([0.0, 1e3, 1e9, 1e150]), np.full(4, 1e5))
+    found = normal_gamma.surprisal(np.array([0.0, 1e3, 1e9, 1e150]), np.full(4, 1e5))
     assert found[0] == 0
     assert (np.diff(found) >= 0).all()
     assert found[-1] == normal_gamma.MOST_NATS
@@ -64,4 +64,10 @@ def test_tails_of_data_from_the_model_are_uniform() -> None:
         weight = normal_gamma.learn(mean, sums, weight, np.ones(n), row - mean, 1.0)
     tau, nu = normal_gamma.distances(x[-1] - mean, weight - 1, sums, (np.zeros((1, n)), np.zeros((1, n))), 1e-9)
     tau *= np.sqrt(1 + 1 / (weight - 1)) / np.sqrt(1 + 1 / weight)
-    assert stats.kstest(np.exp(-normal_gamma.nats(tau, nu))[0], "uniform").pvalue > 0.01
+    assert stats.kstest(np.exp(-normal_gamma.surprisal(tau, nu))[0], "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("df", [4, 8, 20])
+def test_quantile_of_students_t_is_the_inverse_of_the_tail(df: int) -> None:
+    t = normal_gamma.t_quantile(df, 1e-4)
+    assert 2 * stats.t.sf(t, df) == pytest.approx(1e-4)

@@ -17,10 +17,10 @@ def blocks(means: Floats, state: Halves | None = None, first: int = 0) -> tuple[
     return at.tolist(), state
 
 
-@pytest.mark.parametrize("looks", [1, 3, 12])
-def test_a_model_that_is_right_is_not_off_however_much_its_rows_depend_on_one_another(looks: int) -> None:
+@pytest.mark.parametrize("observations", [1, 3, 12])
+def test_a_model_that_is_right_is_not_off_however_much_its_rows_depend_on_one_another(observations: int) -> None:
     rng = np.random.default_rng(0)
-    at, _ = blocks(rng.random((2_000, 200, looks)).mean(axis=2))
+    at, _ = blocks(rng.random((2_000, 200, observations)).mean(axis=2))
     assert sum(a > 0 for a in at) <= 2  # in 46 years of hours
 
 

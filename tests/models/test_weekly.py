@@ -1,4 +1,4 @@
-"""The weekly rhythm: what it believes, what is news with it, and what it does not take for a rhythm."""
+"""The weekly rhythm: what it describe_state, what is news with it, and what it does not take for a rhythm."""
 
 import math
 
