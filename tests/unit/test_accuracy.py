@@ -1,4 +1,4 @@
-"""`make accuracy` without data says so; with figures there is one table with everybody in it."""
+"""`make accuracy` without data says so; with figures there is one table with all of them, and the page has the same published ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.core.settings import PROJECT
+from benchmarks.published import PUBLISHED
+
+PAGE = PROJECT / "docs" / "accuracy.md"
+LONGEST_PAGE = 120
 
 TABLE = """
 import json, sys
@@ -41,3 +47,28 @@ def test_there_is_one_table_with_ours_and_what_others_published() -> None:
     for others in json.loads(published).values():
         assert others
         assert all(who in text for who in others)
+
+
+def as_on_the_page(collection: str, who: str) -> str:
+    """How docs/accuracy.md writes what others published."""
+    figures = PUBLISHED[collection][who]
+    if collection == "nab":
+        scores = (figures[key] for key in ("standard", "reward_low_FP_rate", "reward_low_FN_rate"))
+        return " | ".join([f"| {who}", *(f"{score:.1f}" for score in scores)]) + " |"
+    if collection in ("smd", "asd"):
+        return f"| {who} | {figures['auc_pr']:.3f} | {figures['best_f1']:.3f} |"
+    first, second = ("f1", "covering") if collection == "tcpd" else ("ga", "fga")
+    return f"{who} {figures[first]:.3f} / {figures[second]:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("collection", "who"), [(collection, who) for collection, others in PUBLISHED.items() for who in others]
+)
+def test_page_has_the_published_figures_of_the_benchmark(collection: str, who: str) -> None:
+    assert as_on_the_page(collection, who) in PAGE.read_text()
+
+
+def test_page_is_short_and_begins_with_what_is_worse_than_a_baseline() -> None:
+    text = PAGE.read_text()
+    assert len(text.splitlines()) <= LONGEST_PAGE
+    assert text.index("## Where simple baselines win") < text.index("## Shared and held-out")
