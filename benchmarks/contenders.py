@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.collections import Host, Series
 from models.core.arrays import Floats
-from models.detection.detector import Parameters
+from models.core.parameters import DetectorParameters
 from models.detection.host_score import HostParameters
 from models.detection.table_score import TableScorer, rising
 
@@ -23,7 +23,7 @@ class Contender:
     """
 
     name: str
-    parameters: Parameters = field(default_factory=Parameters)
+    parameters: DetectorParameters = field(default_factory=DetectorParameters)
     most_rows: int | None = None
 
     def given(self, series: Sequence[Series]) -> list[Series]:
@@ -36,7 +36,7 @@ class Contender:
 
     def threshold(self, period: float) -> float:
         """From which score on a row of a series is an alarm, nats; rows are `period` seconds apart."""
-        return replace(self.parameters, window_seconds=period).loud_nats
+        return replace(self.parameters, window_seconds=period).alert_nats
 
     @property
     def host_threshold(self) -> float:
@@ -49,7 +49,7 @@ class Contender:
         p = self._parameters(times)
         scorer = TableScorer(["value"], p, host=False)
         scores = [scorer.step(int(at), np.array([x])).anomaly_score for at, x in zip(times, series.values, strict=True)]
-        return np.array(scores) / p.loud_nats
+        return np.array(scores) / p.alert_nats
 
     def score_host(self, host: Host) -> Floats:
         """A score for each row of the test part, nats."""
@@ -68,7 +68,7 @@ class Contender:
                 found.add(int(np.searchsorted(times, answer.since, side="right")))
         return sorted(row for row in found if 0 < row < len(times))
 
-    def _parameters(self, times: Floats) -> Parameters:
+    def _parameters(self, times: Floats) -> DetectorParameters:
         return replace(self.parameters, window_seconds=float(np.median(np.diff(times))) / 1000)
 
 
@@ -76,11 +76,11 @@ class Contender:
 SOME_ROWS = 72_000
 DETECTOR = Contender("kappa")
 CHALLENGERS = (
-    Contender("challenger HalfSpaceTrees", Parameters(challenger="river.anomaly.HalfSpaceTrees")),
+    Contender("challenger HalfSpaceTrees", DetectorParameters(challenger="river.anomaly.HalfSpaceTrees")),
     Contender("kappa, on few rows", most_rows=SOME_ROWS),
     Contender(
         "challenger IsolationForest, on few rows",
-        Parameters(challenger="sklearn.ensemble.IsolationForest"),
+        DetectorParameters(challenger="sklearn.ensemble.IsolationForest"),
         most_rows=SOME_ROWS,
     ),
 )

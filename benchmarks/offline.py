@@ -29,9 +29,10 @@ import pandas as pd
 from app.cli.demonstration import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
 from app.simulator import Planned, Simulation, SimulatorSettings, Table, match, simulate
 from app.simulator.settings import DEFAULT_START
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
 from models.core.windows import Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement
 from models.records.watched import together
 from pipelines.errors import InputError
@@ -187,7 +188,7 @@ class Run:
     series: int
 
 
-def run(settings: SimulatorSettings, parameters: Parameters, folder: Path | None) -> Run:
+def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Path | None) -> Run:
     """Detect and judge one simulation."""
     truth, rows = cached(settings, folder)
     detectors = {shard: ShardDetector(parameters) for shard in range(SHARDS)}
@@ -262,7 +263,7 @@ def main() -> None:
             settings = settings_of(seed, start, arguments.schedule, arguments.hours)
             settings = dataclasses.replace(settings, fault_strength=arguments.strength)
             try:
-                result = run(settings, Parameters(), arguments.cache)
+                result = run(settings, DetectorParameters(), arguments.cache)
             except InputError as error:
                 print(f"seed {seed}: {error}")
                 continue

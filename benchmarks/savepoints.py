@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from pipelines.state.savepoint_format import load_shard, verify
 from pipelines.state.savepoint_tables import ShardParts
 from replay.savepoints.savepoint_writer import Provenance, write
@@ -30,7 +31,7 @@ def shard_of(shard: int, gauges: int) -> ShardParts:
     names = sorted(f"gauge/host-{shard}-{i // PER_HOST}/service/metric.{i % PER_HOST}" for i in range(gauges))
     series, none = np.array(names, dtype=object), np.full(gauges, None, dtype=object)
     levels, ones, zeros = rng.uniform(1, 100, gauges), np.ones(gauges, dtype=np.int64), np.zeros(gauges)
-    detector, now = ShardDetector(Parameters()), START
+    detector, now = ShardDetector(DetectorParameters()), START
     for _ in range(WINDOWS):
         now += WINDOW
         values = levels * (1 + 0.05 * rng.normal(size=gauges))
@@ -76,7 +77,7 @@ def loads(folder: Path, states: list[ShardParts]) -> Iterator[tuple[float, float
             msg = f"shard {state.shard} was not loaded as it was written"
             raise ValueError(msg)
         compared = time.perf_counter()
-        ShardDetector.load(state.parts, Parameters())
+        ShardDetector.load(state.parts, DetectorParameters())
         yield read - began, time.perf_counter() - compared
 
 

@@ -17,8 +17,9 @@ from app.kafka.connection import kafka_connection
 from app.kafka.topics import create, topic_names
 from app.runtime import jobs
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from pipelines.jobs import extract
 from pipelines.runner import Input, Job, Kafka, Runner
 from pipelines.state.state_packing import joined
@@ -160,7 +161,7 @@ def state_bytes(series: int = 2_000, days: int = 9) -> float:
     names = np.array(
         sorted(f"gauge/host-{i % 160}/app/metric.{i // 160:04d}.with.a.name" for i in range(series)), dtype=object
     )
-    detector = ShardDetector(Parameters(window_seconds=seconds))
+    detector = ShardDetector(DetectorParameters(window_seconds=seconds))
     level, spread = 10 ** rng.uniform(0, 6, series), 10 ** rng.uniform(-2, 3, series)
     nothing = np.full(series, None, dtype=object)
     for w in range(days * 86_400 // seconds):

@@ -25,7 +25,7 @@ from app.cli.table_files import OrderedTables, TableColumns, load
 from app.core.atomic_files import atomic_text
 from app.core.report import Report
 from app.core.timestamps import iso
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.detection.host_score import HostParameters
 from models.detection.table_score import RowAnswer, TableScorer
 
@@ -45,7 +45,9 @@ class ScoreCounts:
     first: list[dict[str, Any]] = field(default_factory=list)
 
 
-def answers(source: OrderedTables, parameters: Parameters, *, host: bool) -> Iterator[tuple[int, int, RowAnswer]]:
+def answers(
+    source: OrderedTables, parameters: DetectorParameters, *, host: bool
+) -> Iterator[tuple[int, int, RowAnswer]]:
     """File, row and answer of each row, in order. Rows of files that the detector only learns from have no score."""
     own = dataclasses.replace(parameters, window_seconds=source.period)
     metrics = source.tables[0].metrics
@@ -58,7 +60,7 @@ def answers(source: OrderedTables, parameters: Parameters, *, host: bool) -> Ite
             yield number, row, RowAnswer(kind="teaching", said=answer.said) if teaches else answer
 
 
-def score(source: OrderedTables, parameters: Parameters, out: TextIO, *, host: bool) -> ScoreCounts:
+def score(source: OrderedTables, parameters: DetectorParameters, out: TextIO, *, host: bool) -> ScoreCounts:
     """Write a row for each row of the files as CSV."""
     counts = ScoreCounts()
     writer = csv.writer(out, lineterminator="\n")
@@ -142,7 +144,7 @@ def run(
     files: Sequence[Path],
     columns: TableColumns,
     period: float | None,
-    parameters: Parameters,
+    parameters: DetectorParameters,
     target: Path | None,
     report: Report,
     *,
@@ -158,7 +160,7 @@ def run(
         "files": [{"file": str(table.file), "rows": len(table)} for table in source.tables],
         "metrics": list(source.tables[0].metrics),
         "period_seconds": source.period,
-        "threshold": math.floor(1000 * (HostParameters().alarm_nats if host else own.loud_nats)) / 1000,
+        "threshold": math.floor(1000 * (HostParameters().alarm_nats if host else own.alert_nats)) / 1000,
         "rows": source.rows,
         "scored": counts.scored,
         "missing": counts.missing,

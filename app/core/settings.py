@@ -19,8 +19,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from app.core.errors import SettingsError
-from models.detection.control import Controlled
-from models.detection.detector import Parameters
+from models.core.parameters import DetectorParameters
+from models.detection.control import ControlledParameters
 from models.incidents.correlator import CorrelationParameters
 from models.rules.rule import Rule
 from pipelines.windowing import WindowingConfig
@@ -289,7 +289,7 @@ class Settings(BaseSettings):
         ),
     )
     windowing: WindowingConfig = WindowingConfig()
-    detection: Parameters = Parameters()
+    detection: DetectorParameters = DetectorParameters()
     correlation: CorrelationParameters = CorrelationParameters()
     control: ControlSettings = ControlSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -315,10 +315,10 @@ class Settings(BaseSettings):
         return init_settings, env_settings, file
 
     @property
-    def detector(self) -> Controlled:
+    def detector(self) -> ControlledParameters:
         """The models' parameters, with the window length of `windowing`, and the rules."""
         own = dataclasses.asdict(self.detection) | {"window_seconds": float(self.windowing.window_seconds)}
-        return Controlled(**own, rules=self.control.rules)
+        return ControlledParameters(**own, rules=self.control.rules)
 
     @property
     def input_partitions(self) -> dict[str, int]:

@@ -31,8 +31,9 @@ from app.core.settings import Settings
 from app.core.timestamps import iso_millis
 from app.kafka.checkpoints import newest_batch
 from models.core import series as names
+from models.core.parameters import DetectorParameters
 from models.core.store import read_part
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from models.detection.shard_state import TABLES, host_of
 from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
@@ -60,7 +61,7 @@ class Shard:
         """The end of the last window that it has learnt, epoch milliseconds."""
         return WindowBuffer.load(self.parts[BUFFER]).done
 
-    def detector(self, parameters: Parameters) -> ShardDetector:
+    def detector(self, parameters: DetectorParameters) -> ShardDetector:
         """The model itself."""
         return ShardDetector.load({name: data for name, data in self.parts.items() if name != BUFFER}, parameters)
 
@@ -110,7 +111,7 @@ def known(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def summary(series: str, numbers: Mapping[str, Any], p: Parameters) -> dict[str, Any]:
+def summary(series: str, numbers: Mapping[str, Any], p: DetectorParameters) -> dict[str, Any]:
     """Numbers for people: what the next window is expected to be, as the detector would say it."""
     kind = names.parse(series).kind
     expected = numbers if kind in ("gauge", "counter") else of_count(numbers, p)
@@ -129,7 +130,7 @@ def summary(series: str, numbers: Mapping[str, Any], p: Parameters) -> dict[str,
     }
 
 
-def of_count(numbers: Mapping[str, float], p: Parameters) -> dict[str, Any]:
+def of_count(numbers: Mapping[str, float], p: DetectorParameters) -> dict[str, Any]:
     """What is expected of a number of lines; the spread is the standard deviation of the negative binomial."""
     columns = np.array([[value] for value in numbers.values()])
     belief = poisson.predict(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)

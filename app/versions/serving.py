@@ -18,7 +18,7 @@ from typing import Any
 from app.core.atomic_files import write_json_durably
 from app.core.file_lock import file_lock
 from app.core.settings import ControlSettings, Settings, load
-from models.detection.detector import Parameters
+from models.core.parameters import DetectorParameters
 from models.incidents.correlator import CorrelationParameters
 from models.rules.rule import rules_of
 from pipelines.errors import InputError
@@ -214,7 +214,7 @@ def models_of(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the models that a version began with, from what it kept."""
     rules = rules_of(kept.get("control", {}).get("rules", ()))
     return {
-        "detection": Parameters(**kept["detection"]),
+        "detection": DetectorParameters(**kept["detection"]),
         "control": ControlSettings(rules=rules),
         "correlation": CorrelationParameters(**kept["correlation"]),
     }

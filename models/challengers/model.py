@@ -17,7 +17,7 @@ import numpy as np
 from models.challengers.adapters import resolve
 from models.challengers.memory import ADOPTED_ROWS, ChallengerMemories, ChallengerMemory
 from models.core.arrays import Array, Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.stats import reference_distribution
 from models.univariate.model import LARGEST, Univariate, UnivariateAnswers
 from models.univariate.parameters import UnivariateParameters
@@ -29,7 +29,7 @@ class ChallengedUnivariate(Univariate):
 
     def __init__(
         self,
-        parameters: Parameters,
+        parameters: DetectorParameters,
         settings: UnivariateParameters,
         state: UnivariateState,
         memories: ChallengerMemories,

@@ -1,4 +1,4 @@
-"""The settings of the detector: one default for all series, units in the names, checked on construction."""
+"""Parameters of the detector: one default for all series, units in the names, checked on construction."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-LONGEST_SECONDS = 300.0
-LEAST_ROWS = 32  # that a challenger begins with
-OTHERS = ("quiet_changes", "challenger", "challenger_options")  # are no numbers
+LONGEST_SECONDS = 300.0  # windows longer than this have the alarm chance of one of this length
+LEAST_ROWS = 32  # that a challenger is trained on
+NOT_NUMBERS = ("changes_below_alert", "challenger", "challenger_options")
 
 
 @dataclass(frozen=True)
-class Parameters:
+class DetectorParameters:
     """How fast the models forget, how long they warm up, and how improbable a thing must be to be reported.
 
     Thresholds (`..._nats`) are surprise in nats, -ln of a probability: 14 is one in 1.2 million, 20.7 one in 10^9.
@@ -52,11 +52,11 @@ class Parameters:
     confirm_nats
         Two windows in a row open an episode without waiting for `confirm_seconds` where together they exceed the
         alert threshold by this much and the value is not on its way back.
-    calm_hours
+    metric_clear_hours
         An episode of a metric closes after this long without a window above the alert threshold, or after
-        `calm_windows`, whichever comes first.
-    calm_windows
-        See `calm_hours`.
+        `metric_clear_windows`, whichever comes first.
+    metric_clear_windows
+        See `metric_clear_hours`.
     spike_nats
         Surprise at which a single window of a count series opens an episode.
     count_nats
@@ -74,11 +74,12 @@ class Parameters:
         back more often.
     new_series_nats
         Surprise at which a new metric of a known service is reported.
-    quiet_nats
-        A window of a count series with less surprise than this counts as normal again. Raising it ends episodes
-        sooner.
-    quiet_windows
-        Number of normal windows in a row that close an episode of a count series.
+    clear_nats
+        A window with less surprise than this counts as normal again, in episodes of counts, mixes and stuck values.
+        Raising it ends episodes sooner.
+    clear_windows
+        Number of normal windows in a row (of a mix: blocks of lines) that close such an episode. Raising it ends
+        episodes later.
     persistence_minutes
         Time for which a new level must last and stand still to be adopted as normal. At most `patience_minutes`.
     patience_minutes
@@ -88,7 +89,7 @@ class Parameters:
         windows are too few to be a level.
     silence_patience_hours
         A host or series that is silent for this long is given up: the silence becomes a change.
-    quiet_changes
+    changes_below_alert
         Whether changes that never exceed the alert threshold are reported too. `kappa score` does so for a single
         metric; in a fleet metrics that wander cause too many.
     forget_days
@@ -122,8 +123,8 @@ class Parameters:
     alarm_chance: float = 0.01
     confirm_seconds: float = 40.0
     confirm_nats: float = 6.0
-    calm_hours: float = 4.0
-    calm_windows: int = 48
+    metric_clear_hours: float = 4.0
+    metric_clear_windows: int = 48
     spike_nats: float = 20.7
     count_nats: float = 18.0
     allowance_nats: float = 3.0
@@ -132,13 +133,13 @@ class Parameters:
     silence_nats: float = 14.0
     new_template_nats: float = 14.0
     new_series_nats: float = 4.6
-    quiet_nats: float = 4.0
-    quiet_windows: int = 6
+    clear_nats: float = 4.0
+    clear_windows: int = 6
     persistence_minutes: float = 10.0
     patience_minutes: float = 60.0
     usual_window_seconds: float = 10.0
     silence_patience_hours: float = 24.0
-    quiet_changes: bool = False
+    changes_below_alert: bool = False
     forget_days: float = 14.0
     label_nats: float = 2.3
     label_half_life_days: float = 30.0
@@ -149,10 +150,10 @@ class Parameters:
     challenger_retrain_hours: float = 24.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a number that is out of range."""
-        for one in fields(Parameters):
+        """Check the numbers. Raises ValueError for one that is out of range."""
+        for one in fields(DetectorParameters):
             value = getattr(self, one.name)
-            if one.name not in OTHERS and not value > 0:
+            if one.name not in NOT_NUMBERS and not value > 0:
                 msg = f"{one.name} is {value}; wanted a number above 0"
                 raise ValueError(msg)
         for name in ("outlier_share", "interval_probability", "alarm_chance"):
@@ -167,24 +168,19 @@ class Parameters:
             raise ValueError(msg + f"{self.patience_minutes}")
 
     @property
-    def loud_nats(self) -> float:
-        """Surprise of a metric's window from which on it is loud."""
+    def alert_nats(self) -> float:
+        """The alert threshold of metrics: surprise of one window, nats."""
         return -math.log(self.alarm_chance * min(self.window_seconds, LONGEST_SECONDS) / 3600.0)
 
     @property
-    def calm_rows(self) -> float:
-        """Calm windows in a row that end an episode of a metric."""
-        return min(self.calm_windows, self.windows(hours=self.calm_hours))
-
-    @property
-    def usual_seconds(self) -> float:
-        """What a window counts in the time that a new normal takes."""
-        return min(self.window_seconds, self.usual_window_seconds)
+    def metric_clear_rows(self) -> float:
+        """Number of windows in a row below the alert threshold that close an episode of a metric."""
+        return min(self.metric_clear_windows, self.windows(hours=self.metric_clear_hours))
 
     def lasting(self, minutes: float) -> float:
-        """Seconds that a new normal must last."""
-        return 60.0 * minutes * self.window_seconds / self.usual_seconds
+        """Seconds that a new level must last where `minutes` are asked of windows of usual length; longer windows stretch it."""
+        return 60.0 * minutes * self.window_seconds / min(self.window_seconds, self.usual_window_seconds)
 
     def windows(self, *, minutes: float = 0.0, hours: float = 0.0) -> float:
-        """How many windows a time holds."""
+        """Number of windows in `minutes` and `hours`, not rounded."""
         return (60.0 * minutes + 3600.0 * hours) / self.window_seconds

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 7
+FORMAT = 8
 
 
-class Columns:
+class SeriesTable:
     """A growing matrix of float64, `(n_columns, n_rows)`, whose rows have names and integers beside them.
 
     `kinds` are the types that columns are dumped as; what does not fit into them must not be put there.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.core.arrays import Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, quote
 from models.core.windows import Windows
 from models.detection import reasons
@@ -28,7 +28,7 @@ FADING = slice(CONTEXT_COLUMNS.index("lines"), CONTEXT_COLUMNS.index("metrics") 
 class Appearance:
     """Registers what a window shows for the first time."""
 
-    def __init__(self, state: ShardState, p: Parameters) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
         self._grace = 60_000 * p.grace_minutes
 

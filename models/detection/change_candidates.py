@@ -15,7 +15,7 @@ from models.core.arrays import Array, Bools, Floats, Ints
 from models.core.store import numbers_of, numbers_part
 from models.stats import regression
 
-PART = "doubts"
+PART = "change_candidates"
 TREND = tuple(f"trend_{name}" for name in regression.COLUMNS)
 # Values are in units of `unit` from `anchor`, level and spread of the series when the doubt began. Times are epoch ms.
 KINDS: dict[str, str] = {
@@ -44,7 +44,7 @@ KINDS: dict[str, str] = {
 Table = dict[str, Floats]
 
 
-class Doubts:
+class ChangeCandidates:
     """`rows` are the places of the series in `gauges`, rising; `columns` the arrays of `KINDS`, `(n,)`."""
 
     def __init__(self) -> None:
@@ -100,13 +100,13 @@ class Doubts:
         return numbers_part({"row": self.rows.astype(np.int32), **self.columns})
 
     @classmethod
-    def load(cls, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> Doubts:
+    def load(cls, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> ChangeCandidates:
         """The inverse of `dump`, of what `read_part` answers. Raises ValueError for other columns."""
         wanted = ["row", *KINDS]
         if about.get("columns") != wanted:
-            msg = f"detector state has doubts of {about.get('columns')}; wanted {wanted}"
+            msg = f"detector state has change_candidates of {about.get('columns')}; wanted {wanted}"
             raise ValueError(msg)
-        found, doubts = numbers_of(arrays, about), cls()
-        doubts.rows = found["row"].astype(np.int64)
-        doubts.columns = {name: found[name].astype(kind) for name, kind in KINDS.items()}
-        return doubts
+        found, change_candidates = numbers_of(arrays, about), cls()
+        change_candidates.rows = found["row"].astype(np.int64)
+        change_candidates.columns = {name: found[name].astype(kind) for name, kind in KINDS.items()}
+        return change_candidates

@@ -85,7 +85,7 @@ class ChangeParameters:
 
 
 @dataclass(frozen=True)
-class Look:
+class CandidateRows:
     """A row of each series in doubt, `(n,)`: the value, level and spread that the series has had, whether it is loud (an
     episode is open) and has been for long (`settled`).
 
@@ -133,7 +133,7 @@ class Densities:
     back: Floats
 
 
-def step(s: Table, look: Look, p: ChangeParameters) -> Verdict:
+def step(s: Table, look: CandidateRows, p: ChangeParameters) -> Verdict:
     """Weigh a row of every series in doubt, then learn it in place; `s` are the columns of `doubts`."""
     strays = (np.abs(look.x - look.place) >= p.open_scales * look.scale) | look.loud
     y = _anchor(s, look, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~look.loud), p)
@@ -150,7 +150,7 @@ def step(s: Table, look: Look, p: ChangeParameters) -> Verdict:
     return _decide(s, look, reg.predict(trend)[0], p)
 
 
-def _anchor(s: Table, look: Look, fresh: Bools, p: ChangeParameters) -> Floats:
+def _anchor(s: Table, look: CandidateRows, fresh: Bools, p: ChangeParameters) -> Floats:
     """The values in units of the spread that the series has had, from its level, as they were when the doubt began: `fresh` if nothing goes on.
 
     What it has been is held fast meanwhile: in a young series, the model would learn what is in doubt.
@@ -166,7 +166,7 @@ def _anchor(s: Table, look: Look, fresh: Bools, p: ChangeParameters) -> Floats:
     return out
 
 
-def _begin(s: Table, strays: Bools, look: Look) -> None:
+def _begin(s: Table, strays: Bools, look: CandidateRows) -> None:
     """Explanations that begin with this row, which they do not have to explain, and those that go on."""
     for name in ("level", "spread"):
         begins = strays & (s[f"{name}_nats"] == 0)
@@ -175,7 +175,7 @@ def _begin(s: Table, strays: Bools, look: Look) -> None:
         s[f"{name}_rows"] = np.where(begins | (s[f"{name}_rows"] > 0), s[f"{name}_rows"] + 1, 0.0)
 
 
-def _densities(s: Table, y: Floats, trend: Floats, look: Look, p: ChangeParameters) -> Densities:
+def _densities(s: Table, y: Floats, trend: Floats, look: CandidateRows, p: ChangeParameters) -> Densities:
     """What is said beforehand of `y`, which is in units of the doubt."""
     nothing = np.full(len(y), -np.inf)
     old = np.logaddexp(
@@ -231,7 +231,7 @@ def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParamete
         s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
 
 
-def _return(s: Table, gain: Floats, strays: Bools, look: Look, p: ChangeParameters) -> None:
+def _return(s: Table, gain: Floats, strays: Bools, look: CandidateRows, p: ChangeParameters) -> None:
     """Evidence for the regime before."""
     known, going = look.now <= s["back_until"], s["back_rows"] > 0
     begins = known & ~going & strays
@@ -256,7 +256,7 @@ def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
         s[name] = column
 
 
-def _decide(s: Table, look: Look, line: Floats, p: ChangeParameters) -> Verdict:
+def _decide(s: Table, look: CandidateRows, line: Floats, p: ChangeParameters) -> Verdict:
     """Which explanation leads, and whether it has won."""
     lasted = {name: look.now - s[f"{name}_start"] >= look.lasting for name in ("level", "spread")}
     lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection import reasons
 from models.detection.labels import Labels
@@ -28,7 +28,7 @@ PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"
 
 
 @dataclass(frozen=True)
-class Controlled(Parameters):
+class ControlledParameters(DetectorParameters):
     """The parameters of the detector, and the rules that it follows."""
 
     rules: tuple[Rule, ...] = ()
@@ -42,10 +42,10 @@ class Controlled(Parameters):
 class Control:
     """Follows the rules for the series of a shard."""
 
-    def __init__(self, state: ShardState, p: Parameters) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
         self.labels = Labels(state, p)
-        self._rules: Sequence[Rule] = p.rules if isinstance(p, Controlled) else ()
+        self._rules: Sequence[Rule] = p.rules if isinstance(p, ControlledParameters) else ()
         self._tables = {name: RuleTable(self._rules) for name in PREFIXES}
         self._holding = (False,) * len(self._rules)
         self._by_name: dict[str, dict[str, bool]] = {MUTED: {}, PLANNED: {}}

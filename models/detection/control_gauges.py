@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Array, Bools, Floats, Ints
-from models.core.parameters import LONGEST_SECONDS, Parameters
+from models.core.parameters import LONGEST_SECONDS, DetectorParameters
 from models.detection import metric_rows as of
 from models.detection.control import Control
 from models.rules.table import Applied, deviates
@@ -34,7 +34,9 @@ class Lesson:
 class GaugeRules:
     """Follows the rules for the metrics of a shard."""
 
-    def __init__(self, control: Control, model: Univariate, settings: UnivariateParameters, p: Parameters) -> None:
+    def __init__(
+        self, control: Control, model: Univariate, settings: UnivariateParameters, p: DetectorParameters
+    ) -> None:
         self._control, self._model, self._settings, self._p = control, model, settings, p
         self._followed: Applied | None = None
 
@@ -82,7 +84,7 @@ class GaugeRules:
         if applied is None:
             return asked
         seconds = min(self._p.window_seconds, LONGEST_SECONDS)
-        asked = asked + np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.loud_nats)
+        asked = asked + np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.alert_nats)
         return np.where(deviates(way, typical, 1.0, applied, rows), asked, np.inf)
 
 

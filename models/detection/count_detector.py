@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import parse
 from models.core.windows import Windows
 from models.detection import reasons
@@ -27,7 +27,7 @@ INFORMATIVE_LINES, INFORMATIVE_NATS = 1.0, 3.0  # zeros that are worth a row of 
 
 
 @dataclass(frozen=True)
-class CountAnswers:
+class CountScores:
     """What is said of every count series of a host that is present, `(n,)`; `rows` are their rows in the table."""
 
     rows: Ints
@@ -44,15 +44,15 @@ class CountAnswers:
         return np.flatnonzero((self.value == 0) & said & ~self.belief.warming)
 
 
-class CountWatch:
+class CountDetector:
     """Steps the count series of a shard."""
 
-    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
     def step(
         self, now: int, rows: Windows, metrics: int, index: Ints, present: Bools
-    ) -> tuple[CountAnswers, list[Novelty]]:
+    ) -> tuple[CountScores, list[Novelty]]:
         """Score all count series of hosts that are present, then learn them.
 
         Rows from `metrics` on are the lines there were; `index` are their rows in the table.
@@ -73,7 +73,7 @@ class CountWatch:
         lower, upper = b.bounds(p.interval_probability)
         for column in (lower, upper):
             column[b.warming] = np.nan
-        answers = CountAnswers(chosen, b, b.score(), x, lower, upper)
+        answers = CountScores(chosen, b, b.score(), x, lower, upper)
         loud = self._loud(b, x, chosen) & ~b.warming
         if applied is not None:
             loud &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
@@ -176,9 +176,9 @@ class CountWatch:
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
         if episode.cause == HIGH:
             episode.take_in(float(row.answers.value[j]), float(b.seconds[j]))
-        calm = b.zero[j] < p.quiet_nats if episode.cause == ZERO else b.high_nats[j] < p.quiet_nats
+        calm = b.zero[j] < p.clear_nats if episode.cause == ZERO else b.high_nats[j] < p.clear_nats
         episode.quiet = episode.quiet + 1 if calm else 0
-        if episode.quiet >= p.quiet_windows:
+        if episode.quiet >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
             poisson.end_of_high(self._state.counts.matrix, row.row)
             return [self._state.episodes.close(episode.series, row.now)]
@@ -206,10 +206,10 @@ class CountWatch:
         return episode.say("update", row.now)
 
 
-def _nothing() -> CountAnswers:
+def _nothing() -> CountScores:
     none = np.zeros(0)
     belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none)
-    return CountAnswers(np.zeros(0, dtype=np.int64), belief, none, none, none, none)
+    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none)
 
 
 NO_ANSWERS = _nothing()
@@ -222,7 +222,7 @@ class _Row:
     name: str
     row: int
     at: int
-    answers: CountAnswers
+    answers: CountScores
     now: int
     template: str | None
     sample: str | None

@@ -14,20 +14,18 @@ from typing import Any
 import numpy as np
 
 from models.core.arrays import Bools, Ints, Texts
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.core.windows import Scores, Windows
 from models.detection.appearance import Appearance
 from models.detection.control import MUTED, Control, with_planned
-from models.detection.count_detector import CountAnswers, CountWatch
-from models.detection.gauge_detector import Answers, GaugeWatch
-from models.detection.mixture_detector import MixWatch
+from models.detection.count_detector import CountDetector, CountScores
+from models.detection.gauge_detector import GaugeDetector, GaugeScores
+from models.detection.mixture_detector import MixtureDetector
 from models.detection.shard_state import ShardState
 from models.detection.silence import Silence
 from models.records.novelty import Novelty
 from models.records.watched import Watched
-
-__all__ = ["Parameters", "ShardDetector"]
 
 HOUR_MS = 3_600_000
 UNNAMED: tuple[list[str] | None, Ints, Ints] = (None, np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -40,15 +38,15 @@ class ShardDetector:
     known to be silent then. Windows that are left out altogether are a gap: forgetting goes on, silence does not.
     """
 
-    def __init__(self, parameters: Parameters, state: ShardState | None = None) -> None:
+    def __init__(self, parameters: DetectorParameters, state: ShardState | None = None) -> None:
         self._p = parameters
         self._state = state if state is not None else ShardState()
         self._control = Control(self._state, parameters)
         self._appearance = Appearance(self._state, parameters)
         self._silence = Silence(self._state, parameters, self._control)
-        self._gauges = GaugeWatch(self._state, parameters, self._silence, self._control)
-        self._counts = CountWatch(self._state, parameters, self._control)
-        self._mix = MixWatch(self._state, parameters, self._control)
+        self._gauges = GaugeDetector(self._state, parameters, self._silence, self._control)
+        self._counts = CountDetector(self._state, parameters, self._control)
+        self._mix = MixtureDetector(self._state, parameters, self._control)
         self._named = UNNAMED  # the last window's names, and their rows
         self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
         self._contexts_counted = -1
@@ -152,7 +150,7 @@ class ShardDetector:
         self._appearance.count(of_counts[first:], rows.n[metrics + first :].astype(np.float64), "lines")
         return said
 
-    def _scores(self, rows: Windows, values: Answers, lines: CountAnswers, count_rows: Ints) -> Scores:
+    def _scores(self, rows: Windows, values: GaugeScores, lines: CountScores, count_rows: Ints) -> Scores:
         """Answers in the order of the rows, then informative zeros."""
         zeros = lines.informative_zeros
         if not len(lines.rows):
@@ -177,7 +175,7 @@ class ShardDetector:
             health=np.concatenate([values.health, lines.score[at]]),
         )
 
-    def _only_metrics(self, rows: Windows, values: Answers) -> Scores:
+    def _only_metrics(self, rows: Windows, values: GaugeScores) -> Scores:
         kind = np.full(len(rows), "normal", dtype=object)
         kind[np.isnan(values.score)] = "warming"
         self._mark(rows.series, len(rows), kind)
@@ -211,7 +209,7 @@ class ShardDetector:
         return self._state.dump(only_changed)
 
     @classmethod
-    def load(cls, parts: Mapping[str, bytes], parameters: Parameters) -> ShardDetector:
+    def load(cls, parts: Mapping[str, bytes], parameters: DetectorParameters) -> ShardDetector:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
         return cls(parameters, ShardState.load(parts))
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import Series
 from models.detection import change_point, reasons
-from models.detection.change_point import EXPLANATIONS, ChangeParameters, Look
+from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters
 from models.detection.control import Control
 from models.detection.control_gauges import GaugeRules
 from models.detection.shard_state import ShardState
@@ -55,13 +55,13 @@ class Change:
 
 
 class GaugeChanges:
-    """Doubts the metrics of a shard."""
+    """The change candidates among the metrics of a shard."""
 
     def __init__(
         self,
         state: ShardState,
         parts: tuple[Univariate, GaugeRules, Control],
-        p: Parameters,
+        p: DetectorParameters,
         settings: UnivariateParameters,
     ) -> None:
         self._state, self._p, self._settings = state, p, settings
@@ -75,36 +75,36 @@ class GaugeChanges:
         `index` are the rows of this window. `seen` has of each the value, what is typical, the upper bound, nats of surprise, all NaN
         where they are not known, and the end of the last window with a row (ms). `loud` are rows with an open episode, and when it began.
         """
-        doubts, (x, typical, upper, nats, before) = self._state.doubts, seen
+        change_candidates, (x, typical, upper, nats, before) = self._state.change_candidates, seen
         scale = (upper - typical) / self._reach
         known = np.isfinite(x) & (scale > 0) & ~self._held(index)
-        is_loud, in_doubt = self._marked(list(loud))[index], self._marked(doubts.rows)[index]
-        strays = nats >= self._p.loud_nats  # false for NaN
-        if self._p.quiet_changes:
+        is_loud, in_doubt = self._marked(list(loud))[index], self._marked(change_candidates.rows)[index]
+        strays = nats >= self._p.alert_nats  # false for NaN
+        if self._p.changes_below_alert:
             strays |= np.abs(x - typical) >= self._change.open_scales * scale
-        doubts.open(index[known & ~in_doubt & (strays | is_loud)])
-        at = np.flatnonzero(known & self._marked(doubts.rows)[index])
+        change_candidates.open(index[known & ~in_doubt & (strays | is_loud)])
+        at = np.flatnonzero(known & self._marked(change_candidates.rows)[index])
         if not len(at):
             return {}
         at = at[np.argsort(index[at])]
         rows, lasting = index[at], 1000 * self._p.lasting(self._p.persistence_minutes)
         settled = np.array([row in loud and now - loud[row] >= lasting for row in rows.tolist()])
-        asked = self._p.loud_nats + self._rules.asked(x[at] - typical[at], typical[at], rows)
-        look = Look(
+        asked = self._p.alert_nats + self._rules.asked(x[at] - typical[at], typical[at], rows)
+        look = CandidateRows(
             x[at], typical[at], scale[at], is_loud[at], settled, before[at], float(now),
             weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, asked,
         )  # fmt: skip
         return self._weigh(rows, look)
 
-    def _weigh(self, rows: Ints, look: Look) -> dict[int, Change]:
-        doubts = self._state.doubts
-        places = np.searchsorted(doubts.rows, rows)
-        table = doubts.take(places)
+    def _weigh(self, rows: Ints, look: CandidateRows) -> dict[int, Change]:
+        change_candidates = self._state.change_candidates
+        places = np.searchsorted(change_candidates.rows, rows)
+        table = change_candidates.take(places)
         verdict = change_point.step(table, look, self._change)
-        doubts.put(places, table)
-        over = np.zeros(len(doubts), dtype=bool)
+        change_candidates.put(places, table)
+        over = np.zeros(len(change_candidates), dtype=bool)
         over[places] = verdict.over
-        doubts.drop(over)
+        change_candidates.drop(over)
         told = np.flatnonzero(look.loud | verdict.announced).tolist()
         return {
             int(rows[j]): Change(
@@ -124,13 +124,13 @@ class GaugeChanges:
 
     def settle(self, row: int, level: float, spread: float, now: int) -> None:
         """Nothing is in doubt, but that the series may return to `level` with `spread`."""
-        doubts = self._state.doubts
-        if doubts.place(row) is None:
-            doubts.open(np.array([row]))
-        place = np.array([doubts.place(row)])
-        table = doubts.take(place)
+        change_candidates = self._state.change_candidates
+        if change_candidates.place(row) is None:
+            change_candidates.open(np.array([row]))
+        place = np.array([change_candidates.place(row)])
+        table = change_candidates.take(place)
         change_point.settle(table, level, spread, now, self._change)
-        doubts.put(place, table)
+        change_candidates.put(place, table)
 
     def _marked(self, rows: Ints | list[int]) -> Bools:
         marked = np.zeros(len(self._state.gauges), dtype=bool)

@@ -2,7 +2,7 @@
 
 An episode opens when a series has been loud for long enough, or stuck on one value. It closes when the series has been
 calm for a while, and when an explanation of its values as a change has won (`gauge_changes`), which is announced and is the normal
-then. With `quiet_changes`, those that are never loud are announced as well.
+then. With `changes_below_alert`, those that are never loud are announced as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from models.challengers.memory import ChallengerMemories
 from models.challengers.model import ChallengedUnivariate
 from models.core.arrays import Bools, Floats, Ints, Texts
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import parse
 from models.core.windows import Windows
 from models.detection import counter_rate, reasons, repeats
@@ -40,7 +40,7 @@ LARGEST = 1e150  # squares of larger values would overflow
 
 
 @dataclass(frozen=True)
-class Answers:
+class GaugeScores:
     """What is said of each row, `(n,)`: see `Scores`.
 
     `base` is what the model says by the law of normal data at large, `stuck` what the run of repeated values says: episodes
@@ -62,10 +62,10 @@ class Answers:
     stays: Floats
 
 
-class GaugeWatch:
+class GaugeDetector:
     """Steps the metric series of a shard."""
 
-    def __init__(self, state: ShardState, p: Parameters, silence: Silence, control: Control) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters, silence: Silence, control: Control) -> None:
         self._state, self._p, self._silence, self._control = state, p, silence, control
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
         self._model = model_of(p, settings, state)
@@ -73,7 +73,7 @@ class GaugeWatch:
         self._changes = GaugeChanges(state, (self._model, self._rules, control), p, settings)
         self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
-    def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[Answers, list[Novelty]]:
+    def step(self, now: int, rows: Windows, metrics: int, index: Ints) -> tuple[GaugeScores, list[Novelty]]:
         """Score the first `metrics` rows, whose rows in the table are `index`, then learn them."""
         gauges = self._state.gauges
         self._model.state.grow(len(gauges))
@@ -92,7 +92,7 @@ class GaugeWatch:
         s[of.SEEN] = now
         of.round_off(s)
         gauges.matrix[:, index] = s
-        quiet = [row for row, change in changes.items() if change.announced and self._p.quiet_changes]
+        quiet = [row for row, change in changes.items() if change.announced and self._p.changes_below_alert]
         changed = np.isin(index, quiet)
         chosen = np.flatnonzero(lasts | changed | (answers.stuck >= self._p.stuck_nats)).tolist()
         for j in sorted({*chosen, *self._open_rows(rows.series, metrics)}):
@@ -105,16 +105,16 @@ class GaugeWatch:
             answers.score[j] = np.maximum(answers.score[j], answers.base[j])  # what the episode goes by
         return answers, said
 
-    def _lasts(self, s: Floats, answers: Answers, now: int) -> Bools:
+    def _lasts(self, s: Floats, answers: GaugeScores, now: int) -> Bools:
         """Which series are loud and have been for long, or so much that two windows are enough; learns it in place.
 
         A harmless burst can be as loud, but falls back at once.
         """
-        p, lasted, gathered = self._p, s[of.LOUD_SECONDS], s[of.LOUD_NATS]
-        loud = answers.base >= p.loud_nats
+        p, lasted, gathered = self._p, s[of.ALERT_SECONDS], s[of.ALERT_EXCESS_NATS]
+        loud = answers.base >= p.alert_nats
         since = np.where(lasted > 0, (now - s[of.SEEN]) / 1000, p.window_seconds)
         lasted[:] = np.where(loud, lasted + since, 0.0)
-        gathered[:] = np.where(loud, gathered + answers.base - p.loud_nats, 0.0)
+        gathered[:] = np.where(loud, gathered + answers.base - p.alert_nats, 0.0)
         strong = (gathered >= p.confirm_nats) & (lasted >= 2 * p.window_seconds) & (answers.stays >= STAYS)
         out: Bools = loud & ((lasted >= p.confirm_seconds) | strong)
         return out
@@ -149,7 +149,7 @@ class GaugeWatch:
             s[of.TOTAL, :counters] = last
         return x
 
-    def _look(self, s: Floats, x: Floats, now: int, rows: Windows, index: Ints, known: Ints) -> Answers:
+    def _look(self, s: Floats, x: Floats, now: int, rows: Windows, index: Ints, known: Ints) -> GaugeScores:
         """Score the rows at `known`, then learn them; what is said of the others is that nothing is known."""
         values, at, part = x[known], index[known], s[:, known]
         counters = bisect_left(rows.series, "gauge/", 0, len(x))
@@ -184,10 +184,10 @@ class GaugeWatch:
             said.health,
             stays,
         )
-        full = {field.name: np.full(len(x), np.nan) for field in fields(Answers)}
+        full = {field.name: np.full(len(x), np.nan) for field in fields(GaugeScores)}
         for name, column in zip(full, found, strict=True):
             full[name][known] = column
-        return Answers(**full)
+        return GaugeScores(**full)
 
     def _loud_rows(self) -> dict[int, int]:
         """Rows in the table of series that have an open episode about their values, and when it began (ms)."""
@@ -206,7 +206,7 @@ class GaugeWatch:
 
     def _open(self, row: _Row) -> Novelty:
         stuck = row.answers.stuck[row.at] >= self._p.stuck_nats
-        cause, lasted = (STUCK, of.REPEAT_SECONDS) if stuck else (STRANGE, of.LOUD_SECONDS)
+        cause, lasted = (STUCK, of.REPEAT_SECONDS) if stuck else (STRANGE, of.ALERT_SECONDS)
         start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.row])
         value, lower, upper, reason = self._words(row, cause, start)
         episode = Episode(
@@ -258,17 +258,17 @@ class GaugeWatch:
         """
         p = self._p
         if episode.cause == STUCK:
-            calm, wanted = not row.answers.stuck[row.at] >= p.quiet_nats, float(p.quiet_windows)
+            calm, wanted = not row.answers.stuck[row.at] >= p.clear_nats, float(p.clear_windows)
         else:
             back = episode.strayed and not row.strays
-            calm, wanted = back or not row.answers.base[row.at] >= p.loud_nats, p.calm_rows
+            calm, wanted = back or not row.answers.base[row.at] >= p.alert_nats, p.metric_clear_rows
         episode.quiet = episode.quiet + 1 if calm else 0
         return bool(episode.quiet >= wanted)
 
     def _close(self, episode: Episode, row: _Row) -> Novelty:
         if episode.strayed:
             self._model.settle(row.row)
-        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
+        self._state.gauges.matrix[of.ALERT_SECONDS, row.row] = 0.0
         return self._state.episodes.close(episode.series, row.now)
 
     def _stands(self, episode: Episode, row: _Row) -> bool:
@@ -315,7 +315,7 @@ class GaugeWatch:
         found = self._seen(row, episode.start)
         self._tell(episode, row, found)
         self._changes.learn(row.row, found, row.now, healthy=episode.expected)
-        self._state.gauges.matrix[of.LOUD_SECONDS, row.row] = 0.0
+        self._state.gauges.matrix[of.ALERT_SECONDS, row.row] = 0.0
 
     def _tell(self, episode: Episode, row: _Row, found: Change) -> None:
         """What has changed, in words and in fields."""
@@ -324,7 +324,7 @@ class GaugeWatch:
         episode.part, (episode.before, episode.after) = found.what, found.told
 
 
-def model_of(p: Parameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
+def model_of(p: DetectorParameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
     """The model of the metrics of a shard, or its challenger."""
     if not p.challenger:
         state.challengers = None  # of a version that had one
@@ -340,7 +340,7 @@ class _Row:
     name: str
     row: int
     at: int
-    answers: Answers
+    answers: GaugeScores
     now: int
     change: Change | None
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState
@@ -69,7 +69,7 @@ def named(part: str, way: str) -> str:
 class Labels:
     """Takes in labels, and says what more they demand of a pattern."""
 
-    def __init__(self, state: ShardState, p: Parameters) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
         self._dense: dict[tuple[str, str], tuple[Sequence[str], tuple[int, ...], Floats, Floats]] = {}
         self._changes = 0

@@ -4,7 +4,7 @@ seen, host_window           the last window with a row, ms, and the windows that
 present_*                   how often and for how long it is absent: see `habits`, `silence`
 total                       the last total of a counter
 negative                    1 if there has been a value below 0
-loud_seconds, loud_nats     length of the run of loud windows, 0 outside of one; what it is above the threshold in all
+alert_seconds, alert_excess_nats     length of the run of loud windows, 0 outside of one; what it is above the threshold in all
 repeat_seconds              length of the run of windows with one exact value
 repeat_evidence, repeat_*   what the run has gathered, and how long such runs are: see `repeats`, `habits`
 
@@ -27,8 +27,8 @@ KINDS = {
     "present_stayed": "f4",
     "total": "f8",
     "negative": "f4",
-    "loud_seconds": "f4",
-    "loud_nats": "f4",
+    "alert_seconds": "f4",
+    "alert_excess_nats": "f4",
     "repeat_seconds": "f4",
     "repeat_evidence": "f4",
     "repeat_trials": "f4",
@@ -39,7 +39,7 @@ KINDS = {
 COLUMNS = tuple(KINDS)
 SEEN, HOST_WINDOW = 0, 1
 PRESENT = slice(2, 6)
-TOTAL, NEGATIVE, LOUD_SECONDS, LOUD_NATS, REPEAT_SECONDS, REPEAT_EVIDENCE = range(6, 12)
+TOTAL, NEGATIVE, ALERT_SECONDS, ALERT_EXCESS_NATS, REPEAT_SECONDS, REPEAT_EVIDENCE = range(6, 12)
 REPEAT = slice(12, 16)
 SINGLE = [column for column, kind in enumerate(KINDS.values()) if kind == "f4"]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import parse
 from models.detection import reasons
 from models.detection.control import Control
-from models.detection.count_detector import CountAnswers
+from models.detection.count_detector import CountScores
 from models.detection.episodes import Episode
 from models.detection.shard_state import COUNT_COLUMNS, ShardState
 from models.records.novelty import Novelty
@@ -49,13 +49,13 @@ class Judged:
         return found[np.argsort(-self.belief.nats[found], kind="stable")]
 
 
-class MixWatch:
+class MixtureDetector:
     """Steps the services of a shard."""
 
-    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
-    def step(self, now: int, lines: CountAnswers) -> list[Novelty]:
+    def step(self, now: int, lines: CountScores) -> list[Novelty]:
         """Take in the lines of a window; score, then learn, the services whose block is full with them."""
         said = self._give_up(now)
         of_template = self._state.counts.owner[2, lines.rows] == 1
@@ -185,8 +185,8 @@ class MixWatch:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
         if episode.gather(score, p.allowance_nats):
             self._describe(episode, judged, at)
-        episode.quiet = episode.quiet + 1 if score < p.quiet_nats else 0
-        if episode.quiet >= p.quiet_windows or not self._state.context_column("mix_page")[context]:
+        episode.quiet = episode.quiet + 1 if score < p.clear_nats else 0
+        if episode.quiet >= p.clear_windows or not self._state.context_column("mix_page")[context]:
             self._begin_anew([context])
             return [self._state.episodes.close(episode.series, judged.now)]
         if self._lasted(episode, judged.now, context) and not self._control.held("contexts", context):
@@ -196,7 +196,7 @@ class MixWatch:
     def _lasted(self, episode: Episode, now: int, context: int) -> bool:
         """Whether an episode has become the normal: after a while and several blocks, as long as it goes on."""
         blocks = self._state.context_column("mix_blocks")[context]
-        enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.quiet_windows
+        enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.clear_windows
         return episode.expected or bool(enough and not episode.quiet)
 
     def _adopt(self, episode: Episode, judged: Judged, at: int) -> Novelty:
@@ -218,7 +218,7 @@ class MixWatch:
         seen = 100 * fresh / max(float(fresh.sum()), 1.0)
         blocks = max(float(state.context_column("mix_blocks")[judged.contexts[at]]), 1.0)
         lower, upper = b.bounds(found, float(fresh.sum()) / blocks, blocks, self._p.interval_probability)
-        named = max(int(np.sum(b.nats[found[:MOST_NAMED]] >= self._p.quiet_nats)), 1)
+        named = max(int(np.sum(b.nats[found[:MOST_NAMED]] >= self._p.clear_nats)), 1)
         parts = [
             (self._title(int(judged.rows[found[i]])), float(seen[i]), 100 * float(lower[i]), 100 * float(upper[i]))
             for i in range(named)

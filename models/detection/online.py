@@ -11,7 +11,7 @@ from datetime import datetime
 import numpy as np
 
 from models.core.arrays import Floats
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.detection.table_score import RowAnswer, TableScorer
 
 Time = datetime | float
@@ -101,13 +101,13 @@ class Detector:
         metrics: Sequence[str] | None = None,
         *,
         window_seconds: float = 60.0,
-        parameters: Parameters | None = None,
+        parameters: DetectorParameters | None = None,
     ) -> None:
         if metrics is not None and len(set(metrics)) < len(metrics):
             msg = f"metrics are {list(metrics)}; wanted each name once"
             raise ValueError(msg)
         self._metrics = tuple(metrics) if metrics is not None else None
-        chosen = replace(parameters or Parameters(), window_seconds=window_seconds)
+        chosen = replace(parameters or DetectorParameters(), window_seconds=window_seconds)
         self._scorer = TableScorer(self._metrics or ("value",), chosen, host=self._metrics is not None)
         self._last_ms: int | None = None
         # The row that was scored last, what was found, and the scorer that has learnt it: `learn_one` of the same row takes it.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.core.arrays import Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.detection import metric_rows as of
 from models.detection.shard_state import HOST_COLUMNS, ShardState
 from models.records.novelty import Novelty
@@ -18,7 +18,7 @@ HABIT = slice(HOST_COLUMNS.index("trials"), None)
 COUNTED = ("lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
 
 
-def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Parameters) -> list[Novelty]:
+def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: DetectorParameters) -> list[Novelty]:
     """Forget what is known of the chosen rows of each table; answers the closing of episodes that were open on them.
 
     A host or a service that begins anew has its period of grace again.
@@ -31,7 +31,7 @@ def begin_anew(state: ShardState, chosen: Mapping[str, Ints], now: int, p: Param
     state.gauges.matrix[of.HOST_WINDOW, rows] = state.host_column("windows")[state.gauges.owner[0, rows]]
     state.gauges.matrix[of.TOTAL, rows] = np.nan
     state.univariate.forget(rows)
-    state.doubts.forget(rows)
+    state.change_candidates.forget(rows)
     if state.challengers is not None:
         state.challengers.forget(rows)
     state.counts.matrix[:, chosen["counts"]] = 0.0

@@ -13,12 +13,12 @@ import pyarrow as pa
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories
 from models.core.arrays import Floats
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, parse, quote
-from models.core.store import Columns, part, read_part
+from models.core.store import SeriesTable, part, read_part
 from models.detection import metric_rows as of
-from models.detection.change_candidates import PART as DOUBTS
-from models.detection.change_candidates import Doubts
+from models.detection.change_candidates import PART as CHANGE_CANDIDATES
+from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
 from models.records.novelty import Novelty
 from models.rules.control_state import ControlState
@@ -32,7 +32,7 @@ CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *te
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
-PARTS = ("names", "texts", "episodes", DOUBTS, *TABLES, *UNIVARIATE)
+PARTS = ("names", "texts", "episodes", CHANGE_CANDIDATES, *TABLES, *UNIVARIATE)
 
 
 @dataclass
@@ -56,19 +56,21 @@ class ShardState:
 
     `univariate` has the rows of `gauges`, and so has `challengers` where there is one; those that were added since the last
     window are still missing there.
-    `doubts` has those metrics alone that may be changing.
+    `change_candidates` has those metrics alone that may be changing.
     `texts` holds the beginnings of templates by their ids, for reasons.
     `control` is what is remembered of mutes and labels.
     `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
     come or gone since the last dump.
     """
 
-    gauges: Columns = field(default_factory=lambda: Columns(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values())))
+    gauges: SeriesTable = field(
+        default_factory=lambda: SeriesTable(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values()))
+    )
     univariate: UnivariateState = field(default_factory=UnivariateState)
-    doubts: Doubts = field(default_factory=Doubts)
-    counts: Columns = field(default_factory=lambda: Columns(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
-    hosts: Columns = field(default_factory=lambda: Columns(HOST_COLUMNS))
-    contexts: Columns = field(default_factory=lambda: Columns(CONTEXT_COLUMNS, owners=1))
+    change_candidates: ChangeCandidates = field(default_factory=ChangeCandidates)
+    counts: SeriesTable = field(default_factory=lambda: SeriesTable(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
+    hosts: SeriesTable = field(default_factory=lambda: SeriesTable(HOST_COLUMNS))
+    contexts: SeriesTable = field(default_factory=lambda: SeriesTable(CONTEXT_COLUMNS, owners=1))
     challengers: ChallengerMemories | None = None
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
@@ -93,11 +95,11 @@ class ShardState:
         found: Floats = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]
         return found
 
-    def table_of(self, series: Series) -> Columns:
+    def table_of(self, series: Series) -> SeriesTable:
         """Where a series has its row."""
         return self.gauges if series.kind in ("gauge", "counter") else self.counts
 
-    def forget(self, now: int, p: Parameters) -> list[Novelty]:
+    def forget(self, now: int, p: DetectorParameters) -> list[Novelty]:
         """Let go of series that were not seen for so long, and of hosts and services that have none left.
 
         Answers the closing of episodes that were open on them.
@@ -110,7 +112,7 @@ class ShardState:
             return []
         self.gauges.keep(~gone_gauges)
         self.univariate.keep(np.flatnonzero(~gone_gauges))
-        self.doubts.keep(~gone_gauges)
+        self.change_candidates.keep(~gone_gauges)
         if self.challengers is not None:
             self.challengers.grow(len(gone_gauges))
             self.challengers.keep(np.flatnonzero(~gone_gauges))
@@ -143,7 +145,7 @@ class ShardState:
         """Parts by name; with `only_changed` without `names`, `texts` and `cold`, unless names or that have changed."""
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
-        parts |= self.univariate.dump(only_changed=only_changed) | {DOUBTS: self.doubts.dump()}
+        parts |= self.univariate.dump(only_changed=only_changed) | {CHANGE_CANDIDATES: self.change_candidates.dump()}
         if self.challengers is not None:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
@@ -182,7 +184,7 @@ class ShardState:
         if state.univariate.series != len(state.gauges):
             msg = f"detector state has {state.univariate.series} series for {len(state.gauges)} names: not one dump"
             raise ValueError(msg)
-        state.doubts = Doubts.load(*read_part(parts[DOUBTS]))
+        state.change_candidates = ChangeCandidates.load(*read_part(parts[CHANGE_CANDIDATES]))
         if CHALLENGERS in parts:
             state.challengers = ChallengerMemories.load(parts[CHALLENGERS])
         state._link()

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints, Texts
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, unquote
 from models.detection import metric_rows as of
 from models.detection import reasons
@@ -31,7 +31,7 @@ TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
 class Silence:
     """Watches who does not report."""
 
-    def __init__(self, state: ShardState, p: Parameters, control: Control) -> None:
+    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
     def hosts(self, now: int, present: Bools) -> list[Novelty]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.core.arrays import Floats, Ints, Texts
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.core.windows import Scores, Windows
 from models.detection import host_score
@@ -61,13 +61,18 @@ class TableScorer:
     """Steps the metrics of a table. `parameters.window_seconds` is how far rows are apart."""
 
     def __init__(
-        self, metrics: Sequence[str], parameters: Parameters, *, host: bool, joined: HostParameters | None = None
+        self,
+        metrics: Sequence[str],
+        parameters: DetectorParameters,
+        *,
+        host: bool,
+        joined: HostParameters | None = None,
     ) -> None:
         names = [build(Series("gauge", HOST, metric=metric)) for metric in metrics]
         self._order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
         self._names = np.array([names[i] for i in self._order], dtype=object)
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
-        self._p, self._detector = parameters, ShardDetector(replace(parameters, quiet_changes=not host))
+        self._p, self._detector = parameters, ShardDetector(replace(parameters, changes_below_alert=not host))
         self._since: dict[str, int] = {}
         self._host = _Host(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
 
@@ -93,7 +98,7 @@ class TableScorer:
         if opens or np.isnan(score):
             alarm = score
         else:
-            alarm = 0.0 if goes_on else min(score, UNCONFIRMED * self._p.loud_nats)
+            alarm = 0.0 if goes_on else min(score, UNCONFIRMED * self._p.alert_nats)
         since = self._since.get(scores.series[0], 0) if goes_on else 0
         value, typical, lower, upper = (float(getattr(scores, name)[0]) for name in SEEN)
         return RowAnswer(alarm, opens or changes, kind, since, score, value, typical, lower, upper, said=own)

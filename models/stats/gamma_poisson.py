@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special
 
 from models.core.arrays import Bools, Floats
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.stats import run_length
 
 COLUMNS = (
@@ -97,7 +97,7 @@ class CountMemory:
     taught: Bools
 
 
-def predict(s: Floats, x: Floats, now: int, p: Parameters, own: CountMemory | None = None) -> CountPrediction:
+def predict(s: Floats, x: Floats, now: int, p: DetectorParameters, own: CountMemory | None = None) -> CountPrediction:
     """Score counts `x`, `(n,)`, against states `s`, `(columns, n)`, which stay as they are."""
     seconds = (now - s[SEEN]) / 1000.0
     minutes = p.warm_up_minutes if own is None else own.warm_up_minutes
@@ -125,7 +125,7 @@ def predict(s: Floats, x: Floats, now: int, p: Parameters, own: CountMemory | No
     return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 
 
-def _decay(seconds: Floats, p: Parameters, own: CountMemory | None) -> Floats:
+def _decay(seconds: Floats, p: DetectorParameters, own: CountMemory | None) -> Floats:
     """What is left of a rate after so long."""
     hours = p.count_half_life_hours if own is None else own.half_life_hours
     found: Floats = np.exp2(-seconds / (3600.0 * hours))
@@ -147,7 +147,9 @@ def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
     return out
 
 
-def learn(s: Floats, x: Floats, now: int, b: CountPrediction, p: Parameters, own: CountMemory | None = None) -> None:
+def learn(
+    s: Floats, x: Floats, now: int, b: CountPrediction, p: DetectorParameters, own: CountMemory | None = None
+) -> None:
     """Learn the windows in place. Series that are not taught gather evidence, and forget, but learn nothing."""
     taught = np.ones(len(x), dtype=bool) if own is None else own.taught
     w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught

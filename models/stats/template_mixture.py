@@ -28,7 +28,7 @@ import numpy as np
 from scipy import special
 
 from models.core.arrays import Bools, Floats, Ints
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 
 # of a template: A and B, the two sums of rho, lines of this block, lines since the evidence began
 COLUMNS = ("mix_sum", "mix_lines", "mix_excess", "mix_square", "mix_pending", "mix_fresh")
@@ -92,7 +92,7 @@ class MixturePrediction:
         return special.betaincinv(a, b, outside / 2), special.betaincinv(a, b, 1 - outside / 2)
 
 
-def predict(s: Floats, blocks: Blocks, p: Parameters) -> MixturePrediction:
+def predict(s: Floats, blocks: Blocks, p: DetectorParameters) -> MixturePrediction:
     """Score blocks against the states of their templates, `(columns, m)`, which stay as they are."""
     decay = fade(blocks.seconds, p.mix_half_life_hours)[blocks.place]
     own, lines = s[SUM] * decay, s[LINES] * decay
@@ -114,7 +114,7 @@ def predict(s: Floats, blocks: Blocks, p: Parameters) -> MixturePrediction:
     return MixturePrediction(own, lines, counted, share, strength, nats, total, judged, score)
 
 
-def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Floats, p: Parameters) -> Floats:
+def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Floats, p: DetectorParameters) -> Floats:
     """C of each template, `(m,)`; `total` is 0 where it does not count."""
     decay = fade(blocks.seconds, p.spread_half_life_hours)[blocks.place]
     excess, square = s[EXCESS] * decay, s[SQUARE] * decay
@@ -155,7 +155,7 @@ def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
     return np.maximum(np.log(closing) - log_pmf(x, n, a, b), 0.0)
 
 
-def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: Parameters) -> None:
+def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: DetectorParameters) -> None:
     """Learn blocks in place, each template with a `weight`, `(m,)`. One that was told is not learnt."""
     weight = weight * ~blocks.told
     left_out = blocks.sums(np.where(blocks.told, b.sum / np.maximum(b.lines, 1.0), 0.0))
@@ -169,7 +169,7 @@ def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: Pa
     s[SQUARE] = s[SQUARE] * decay + weight * n * (n - 1) * q
 
 
-def most_of_a_block(p: Parameters) -> float:
+def most_of_a_block(p: DetectorParameters) -> float:
     """Nats that a block counts for at most: two in a row are a shift."""
     return p.count_nats / 2 + p.allowance_nats
 

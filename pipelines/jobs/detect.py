@@ -24,8 +24,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from models.core import series as names
+from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from models.records.novelty import Novelty
 from pipelines.jvm import own_workers, packed_by_shard
 from pipelines.state.state_packing import BUFFER, joined, parted
@@ -69,7 +70,7 @@ class DetectProcessor(StatefulProcessor):
     # same run that stands at the window which the state names is the model that the state holds.
     _warm: ClassVar[dict[tuple[str, int], tuple[int, ShardDetector]]] = {}
 
-    def __init__(self, parameters: Parameters, version: str, shards: int, begin: Begin | None = None) -> None:
+    def __init__(self, parameters: DetectorParameters, version: str, shards: int, begin: Begin | None = None) -> None:
         self._parameters = parameters
         self._version = version
         self._shards = shards

@@ -16,7 +16,8 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from models.detection.detector import Parameters, ShardDetector
+from models.core.parameters import DetectorParameters
+from models.detection.detector import ShardDetector
 from pipelines.jobs import detect
 from pipelines.jobs.detect import ANSWER, Begin
 from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
@@ -31,7 +32,7 @@ ANSWERS_AT_ONCE = 20_000  # a table for each window would cost more than the mod
 def detect_bounded(
     rows: DataFrame,
     windows: Sequence[int],
-    parameters: Parameters,
+    parameters: DetectorParameters,
     version: str,
     shards: int,
     partitions: int,
@@ -58,7 +59,7 @@ def detect_bounded(
 
 
 def shard_by_shard(
-    windows: tuple[int, ...], parameters: Parameters, version: str, shards: int, begin: Begin | None
+    windows: tuple[int, ...], parameters: DetectorParameters, version: str, shards: int, begin: Begin | None
 ) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
     """The function of one partition: chunks of sorted rows in, answers out."""
 
@@ -84,7 +85,7 @@ class ShardRun:
         self,
         shard: int,
         windows: Sequence[int],
-        parameters: Parameters,
+        parameters: DetectorParameters,
         version: str,
         shards: int,
         begin: Begin | None,

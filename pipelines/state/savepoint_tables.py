@@ -19,7 +19,7 @@ from models.challengers.memory import ChallengerMemories, ChallengerMemory
 from models.core import store
 from models.detection import shard_state
 from models.detection.change_candidates import KINDS as DOUBTED
-from models.detection.change_candidates import PART as DOUBTS
+from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.rules import control_state
 from models.univariate import univariate_state
 from pipelines.errors import InputError
@@ -35,7 +35,7 @@ TRIAL = {
 }
 REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in control_state.COLUMNS.items()}
 LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
-TABLES = (*LABELS, *univariate_state.PARTS, DOUBTS, "episodes", *LISTED, "texts")
+TABLES = (*LABELS, *univariate_state.PARTS, CHANGE_CANDIDATES, "episodes", *LISTED, "texts")
 
 Tables = dict[str, pa.Table]
 
@@ -68,7 +68,7 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         at += lengths[name]
     for name in univariate_state.PARTS:
         tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
-    tables[DOUBTS] = doubts_table(column(tables["gauges"], "series"), *read[DOUBTS])
+    tables[CHANGE_CANDIDATES] = doubts_table(column(tables["gauges"], "series"), *read[CHANGE_CANDIDATES])
     episodes, about = read["episodes"]
     if CHALLENGERS in shard.parts:
         memories, own = store.read_part(shard.parts[CHALLENGERS])
@@ -138,7 +138,7 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     for name, columns_of in univariate_state.PARTS.items():
         arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
         parts[name] = univariate_state.part_of(name, arrays)
-    parts[DOUBTS] = doubts_part(tables[DOUBTS], column(tables["gauges"], "series"))
+    parts[CHANGE_CANDIDATES] = doubts_part(tables[CHANGE_CANDIDATES], column(tables["gauges"], "series"))
     if CHALLENGERS in tables:
         parts[CHALLENGERS] = challengers_of(tables[CHALLENGERS]).dump()
     lengths = {name: len(tables[name]) for name in LABELS}

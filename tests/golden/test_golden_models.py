@@ -33,7 +33,7 @@ from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.settings import DEFAULT_START
 from models.core.series import Series, build, parse, quote
 from models.core.windows import Scores, Windows
-from models.detection.control import Controlled
+from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement
 from models.records.novelty import Novelty
@@ -65,7 +65,7 @@ def moment(second: int) -> str:
     return f"2026-01-05T00:{second // 60:02}:{second % 60:02}Z"
 
 
-PARAMETERS = Controlled(
+PARAMETERS = ControlledParameters(
     warm_up_minutes=10,
     grace_minutes=10,
     persistence_minutes=5,

@@ -62,7 +62,7 @@ shards = 2
 [detection]
 warm_up_minutes = 0.1
 grace_minutes = 0.1
-quiet_windows = 2
+clear_windows = 2
 {detection}
 [correlation]
 join_seconds = 2

@@ -21,7 +21,8 @@ from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs, state_query, state_server
 from app.runtime.supervise import run_until_stopped
-from models.detection.detector import Parameters, ShardDetector
+from models.core.parameters import DetectorParameters
+from models.detection.detector import ShardDetector
 from pipelines.errors import InputError
 from pipelines.jobs.detect import take_in
 from pipelines.runner import Runner
@@ -42,7 +43,7 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
         home=folder,
         jar_folder=PROJECT / ".kappa" / "jars",
         windowing=WindowingConfig(shards=SHARDS),
-        detection=Parameters(warm_up_minutes=2, grace_minutes=2),
+        detection=DetectorParameters(warm_up_minutes=2, grace_minutes=2),
     )
     own = {
         "prefix": f"{unique}-",

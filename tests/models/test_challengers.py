@@ -15,7 +15,8 @@ from support.fleet_story import START, Teller
 from models.challengers import memory
 from models.challengers.adapters import check, resolve
 from models.challengers.memory import ChallengerMemories
-from models.detection.detector import Parameters, ShardDetector
+from models.core.parameters import DetectorParameters
+from models.detection.detector import ShardDetector
 from models.stats import reference_distribution
 
 RIVER = dataclasses.replace(
@@ -54,13 +55,13 @@ def laws() -> Iterator[Any]:
 
 @BOTH
 @pytest.mark.parametrize(("law", "argument"), list(laws()))
-def test_the_contract_holds(law: Any, argument: Any, p: Parameters, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_contract_holds(law: Any, argument: Any, p: DetectorParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "QUICK", p)
     law() if argument is None else law(argument)
 
 
 @BOTH
-def test_dump_and_load_go_on_to_the_bit_and_hosts_do_not_touch(p: Parameters) -> None:
+def test_dump_and_load_go_on_to_the_bit_and_hosts_do_not_touch(p: DetectorParameters) -> None:
     """One example of the two laws of the contract that hypothesis looks into, which take long."""
     story = contract.fleet(3)[:90]
     whole, first = Teller(ShardDetector(p)), Teller(ShardDetector(p))
@@ -77,7 +78,7 @@ def test_dump_and_load_go_on_to_the_bit_and_hosts_do_not_touch(p: Parameters) ->
 
 
 @BOTH
-def test_a_spike_is_the_strangest_of_late(p: Parameters) -> None:
+def test_a_spike_is_the_strangest_of_late(p: DetectorParameters) -> None:
     better = {"n_estimators": 50} if p is SKLEARN else {"window_size": 50}
     p = dataclasses.replace(p, challenger_options=better, challenger_rows=200)
     values = np.random.default_rng(8).normal(20, 1, 260)
@@ -91,7 +92,7 @@ def test_a_spike_is_the_strangest_of_late(p: Parameters) -> None:
 
 
 @BOTH
-def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: Parameters) -> None:
+def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: DetectorParameters) -> None:
     story = contract.fleet(1)[:95]  # no change has been adopted, which goes by what is strange
     own, other = Teller(ShardDetector(contract.QUICK)), Teller(ShardDetector(p))
     own.tell(story)
@@ -106,7 +107,7 @@ def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: Paramet
 
 
 @BOTH
-def test_retraining_goes_by_event_time_and_memory_stays_bounded(p: Parameters) -> None:
+def test_retraining_goes_by_event_time_and_memory_stays_bounded(p: DetectorParameters) -> None:
     p = dataclasses.replace(p, challenger_retrain_hours=0.25)
     teller, rng = Teller(ShardDetector(p)), np.random.default_rng(1)
     began = set()
@@ -122,7 +123,7 @@ def test_retraining_goes_by_event_time_and_memory_stays_bounded(p: Parameters) -
 
 
 @BOTH
-def test_another_detector_begins_with_the_values_and_without_the_scores(p: Parameters) -> None:
+def test_another_detector_begins_with_the_values_and_without_the_scores(p: DetectorParameters) -> None:
     first = Teller(ShardDetector(p))
     first.tell({"gauge/h//x": float(v)} for v in np.random.default_rng(2).normal(20, 1, 100))
     parts = first.detector.dump()

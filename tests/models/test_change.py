@@ -10,8 +10,8 @@ from scipy import stats
 
 from models.core.store import read_part
 from models.detection import change_point
-from models.detection.change_candidates import KINDS, Doubts, Table
-from models.detection.change_point import EXPLANATIONS, ChangeParameters, Look, Verdict
+from models.detection.change_candidates import KINDS, ChangeCandidates, Table
+from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters, Verdict
 from models.stats import regression as reg
 from models.univariate.effective_sample import weight_of_a_row
 from models.univariate.model import Univariate
@@ -30,10 +30,10 @@ class Watch:
         self.level, self.spread = np.full(series, level), np.full(series, spread)
         self.loud, self.row = np.full(series, loud), 0
 
-    def look(self, x: np.ndarray) -> Look:
+    def look(self, x: np.ndarray) -> CandidateRows:
         now, n = START + STEP * self.row * 1.0, len(x)
         ones = np.ones(n)
-        return Look(
+        return CandidateRows(
             x, self.level, self.spread, self.loud, self.loud, (now - STEP) * ones, now, ones, 600_000.0, ASKED * ones
         )
 
@@ -215,13 +215,13 @@ def test_unit_and_offset_are_not_seen(seed: int, scale: float, offset: float) ->
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     rng = np.random.default_rng(seed)
     x = np.concatenate([rng.normal(10, 1, (60, 3)), rng.normal(14, 1, (80, 3))])
-    whole, parts, watch = Doubts(), Doubts(), Watch(3)
+    whole, parts, watch = ChangeCandidates(), ChangeCandidates(), Watch(3)
     for doubts in (whole, parts):
         doubts.open(np.array([7, 2, 5]))
     for k, row in enumerate(x):
         watch.row = k
         if k == cut:
-            parts = Doubts.load(*read_part(parts.dump()))
+            parts = ChangeCandidates.load(*read_part(parts.dump()))
         for doubts in (whole, parts):
             table = doubts.take(np.arange(3))
             change_point.step(table, watch.look(row), P)
@@ -240,7 +240,7 @@ def test_series_do_not_touch() -> None:
 
 
 def test_doubts_follow_their_series_when_others_go() -> None:
-    doubts = Doubts()
+    doubts = ChangeCandidates()
     doubts.open(np.array([1, 4, 6]))
     doubts.columns["anchor"][:] = [1.0, 4.0, 6.0]
     doubts.open(np.array([5]))

@@ -7,8 +7,9 @@ import pytest
 from support.fleet_story import WINDOW, Row, Teller, words
 from support.machine_stories import CPU, LEVEL, Machine
 
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from models.detection.table_score import window
 from models.records.novelty import Novelty
 
@@ -28,7 +29,7 @@ def machine() -> Machine:
 @pytest.fixture
 def teller(machine: Machine) -> Teller:
     """A detector that has known the machine for an hour, without a word."""
-    found = Teller(ShardDetector(Parameters()))
+    found = Teller(ShardDetector(DetectorParameters()))
     assert found.tell(machine.windows(360)) == []
     return found
 
@@ -99,12 +100,12 @@ def test_a_stuck_metric_is_an_anomaly_until_it_moves(teller: Teller, machine: Ma
 
 
 def test_a_constant_is_not_stuck(machine: Machine) -> None:
-    teller = Teller(ShardDetector(Parameters()))
+    teller = Teller(ShardDetector(DetectorParameters()))
     assert teller.tell(machine.windows(900, cpu=16.0)) == []
 
 
 def test_a_constant_that_changes_for_good_is_a_change(machine: Machine) -> None:
-    teller = Teller(ShardDetector(Parameters()))
+    teller = Teller(ShardDetector(DetectorParameters()))
     said = teller.tell(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
     assert words(said)[0] == (CPU, "open", "anomaly")
     assert words(said)[-2:] == [(CPU, "update", "change"), (CPU, "close", "change")]
@@ -129,7 +130,7 @@ def test_many_lines_for_minutes_are_an_anomaly(teller: Teller, machine: Machine)
 
 def test_a_silent_host_is_one_novelty_and_not_one_for_each_series(teller: Teller, machine: Machine) -> None:
     other = Machine(9, "vm-2")
-    teller = Teller(ShardDetector(Parameters()))
+    teller = Teller(ShardDetector(DetectorParameters()))
     teller.tell(a | b for a, b in zip(machine.windows(700), other.windows(700), strict=True))
     said = teller.tell(other.windows(12))
     assert ends(said) == [("host/vm-1", "open", "silence")]
@@ -145,7 +146,7 @@ def test_a_metric_that_stops_alone_is_a_silence(teller: Teller, machine: Machine
 
 
 def test_one_that_reports_each_minute_is_not_silent_in_between(machine: Machine) -> None:
-    teller = Teller(ShardDetector(Parameters()))
+    teller = Teller(ShardDetector(DetectorParameters()))
     story = list(machine.windows(900))
     assert (
         teller.tell(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in enumerate(story))
@@ -154,7 +155,7 @@ def test_one_that_reports_each_minute_is_not_silent_in_between(machine: Machine)
 
 
 def test_a_silent_host_is_given_up_as_a_change_in_the_end(machine: Machine) -> None:
-    teller = Teller(ShardDetector(Parameters(silence_patience_hours=0.2)))
+    teller = Teller(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
     other = Machine(9, "vm-2")
     teller.tell(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
     said = teller.tell(other.windows(200))
@@ -219,7 +220,7 @@ def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_said(teller: 
 
 
 def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news(machine: Machine) -> None:
-    teller = Teller(ShardDetector(Parameters()))
+    teller = Teller(ShardDetector(DetectorParameters()))
     story = (
         rows | {f"template/vm-1/web/info/t{k // 3}": (1, f"text {k // 3}")}
         for k, rows in enumerate(machine.windows(700))
@@ -241,8 +242,8 @@ def test_a_metric_that_stops_in_an_anomaly_is_silent_then(teller: Teller, machin
 
 
 def test_a_line_of_errors_now_and_then_is_not_said() -> None:
-    hosts, hours, promised = 120, 12, Parameters().alarm_chance
-    rng, detector, opened = np.random.default_rng(3), ShardDetector(Parameters()), 0
+    hosts, hours, promised = 120, 12, DetectorParameters().alarm_chance
+    rng, detector, opened = np.random.default_rng(3), ShardDetector(DetectorParameters()), 0
     names = np.array([build(Series("gauge", f"h{i:03d}", metric="errors")) for i in range(hosts)], dtype=object)
     for t in range(hours * 360):
         lines = rng.poisson(1 / 2_880, hosts).astype(np.float64)

@@ -7,7 +7,8 @@ import pytest
 from support.fleet_story import Row, Teller
 from support.machine_stories import CPU, LEVEL, Machine
 
-from models.detection.detector import Parameters, ShardDetector
+from models.core.parameters import DetectorParameters
+from models.detection.detector import ShardDetector
 from models.detection.episodes import Episode
 from models.records.novelty import Novelty
 from models.stats.certainty import certainty
@@ -20,7 +21,7 @@ def machine() -> Machine:
 
 @pytest.fixture
 def teller(machine: Machine) -> Teller:
-    found = Teller(ShardDetector(Parameters()))
+    found = Teller(ShardDetector(DetectorParameters()))
     found.tell(machine.windows(360))
     return found
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.stats import gamma_poisson as poisson
 
-P = Parameters()
+P = DetectorParameters()
 START = 1_767_571_200_000
 
 
@@ -21,7 +21,7 @@ def fresh(n: int) -> np.ndarray:
     return s
 
 
-def feed(s: np.ndarray, rows: np.ndarray, p: Parameters, begin: int = 0) -> list[poisson.CountPrediction]:
+def feed(s: np.ndarray, rows: np.ndarray, p: DetectorParameters, begin: int = 0) -> list[poisson.CountPrediction]:
     beliefs = []
     for k, x in enumerate(rows, begin + 1):
         beliefs.append(poisson.predict(s, x, START + 10_000 * k, p))
@@ -56,7 +56,7 @@ def test_surprise_of_no_lines_is_that_of_zero() -> None:
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40))
 def test_the_posterior_is_the_discounted_gamma(counts: list[int]) -> None:
-    p = Parameters(warm_up_minutes=1e9, count_half_life_hours=100 / 3600)
+    p = DetectorParameters(warm_up_minutes=1e9, count_half_life_hours=100 / 3600)
     s, x = fresh(1), np.array(counts, dtype=float)
     feed(s, x[:, None], p)
     weights = 0.5 ** (np.arange(len(x))[::-1] / 10)

@@ -10,7 +10,7 @@ import pytest
 from support.control_stories import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns, when
 from support.fleet_story import START, WINDOW, Teller, windows, words
 
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.detection.labels import EXPECTED, FALSE_ALARM, TRUE
@@ -99,7 +99,7 @@ def test_too_many_lines_need_more_after_a_label_unless_they_are_many_more() -> N
 
 
 def test_false_alarms_add_up_to_a_bound_and_fade() -> None:
-    each = Parameters().label_nats
+    each = DetectorParameters().label_nats
     once, often = ({70: [(FALSE_ALARM, CPU)] * n} for n in (1, 50))
     nats = [tell(ROWS[:80], labels).detector._state.control.demands[CPU]["strange up"][0] for labels in (once, often)]
     assert nats == [pytest.approx(each), pytest.approx(3 * each)]

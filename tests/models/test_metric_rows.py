@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from models.core.store import Columns
+from models.core.store import SeriesTable
 from models.detection import metric_rows as of
 
 
 def test_what_is_rounded_off_is_dumped_to_the_bit() -> None:
-    table = Columns(of.COLUMNS, kinds=tuple(of.KINDS.values()))
+    table = SeriesTable(of.COLUMNS, kinds=tuple(of.KINDS.values()))
     rng = np.random.default_rng(0)
     for name in "abc":
         table.add(name)
@@ -15,7 +15,7 @@ def test_what_is_rounded_off_is_dumped_to_the_bit() -> None:
     table.matrix[of.HOST_WINDOW] = [0, 7, 2**31]
     table.matrix[of.SEEN] = 1_767_571_200_000 + np.arange(3)
     of.round_off(table.matrix)
-    loaded = Columns(of.COLUMNS, kinds=tuple(of.KINDS.values()))
+    loaded = SeriesTable(of.COLUMNS, kinds=tuple(of.KINDS.values()))
     loaded.load(table.names, table.dump())
     assert (loaded.matrix == table.matrix).all()
     assert loaded.dump() == table.dump()

@@ -12,15 +12,16 @@ from scipy import special, stats
 from support.fleet_story import Row, Teller, words
 
 from models.core.arrays import Floats
+from models.core.parameters import DetectorParameters
 from models.core.series import parse
-from models.detection.control import Controlled
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.control import ControlledParameters
+from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement
 from models.records.novelty import Novelty
 from models.rules.rule import Rule
 from models.stats import template_mixture
 
-P = Parameters()
+P = DetectorParameters()
 SERVICE = "service/vm-1/nginx"
 
 
@@ -274,7 +275,7 @@ def test_hosts_of_a_service_that_share_a_shard_are_judged_apart() -> None:
 
 def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], int, Service]) -> None:
     rule = Rule(kind="service", service="nginx", mute=True)
-    teller = Teller(ShardDetector.load(known[0], Controlled(rules=(rule,))), known[1])
+    teller = Teller(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
     assert of_mix(teller.tell(deepcopy(known[2]).windows(30, OTHERS))) == []
     assert "mix" in teller.detector.dump()["episodes"].decode(errors="ignore")
 
@@ -282,7 +283,7 @@ def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], i
 def muted(known: tuple[dict[str, bytes], int, Service], template: str) -> Teller:
     """The detector that has known a service, with one of its templates muted from then on."""
     rule = Rule(kind="template", template=template, mute=True)
-    return Teller(ShardDetector.load(known[0], Controlled(rules=(rule,))), known[1])
+    return Teller(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
 
 
 def test_a_muted_template_is_not_named_by_the_mix_of_its_service(known: tuple[dict[str, bytes], int, Service]) -> None:

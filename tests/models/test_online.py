@@ -12,7 +12,7 @@ import pytest
 
 import models
 from models import Detection, Detector
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.detection import online
 from models.detection.table_score import TableScorer
 
@@ -59,7 +59,7 @@ def test_one_row_at_a_time_a_batch_and_scoring_before_learning_come_to_the_same(
 
 def test_it_finds_what_the_scorer_of_files_finds() -> None:
     stream = rows(200, spike_at=150)
-    scorer = TableScorer(("value",), Parameters(window_seconds=60.0), host=False)
+    scorer = TableScorer(("value",), DetectorParameters(window_seconds=60.0), host=False)
     for (time, value), found in zip(stream, Detector().detect_many(stream), strict=True):
         expected = scorer.step(int(1000 * time.timestamp()), np.array([value]))
         np.testing.assert_array_equal([found.score, found.upper], [expected.anomaly_score, expected.upper])

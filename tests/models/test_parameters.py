@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 
 
 @pytest.mark.parametrize(
@@ -15,27 +15,29 @@ from models.core.parameters import Parameters
         ("spread_half_life_hours", -1),
         ("outlier_share", 1.0),
         ("alarm_chance", 1.0),
-        ("quiet_windows", 0),
+        ("clear_windows", 0),
         ("spike_nats", float("nan")),
         ("patience_minutes", 5),
     ],
 )
 def test_a_number_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
-        Parameters(**{name: value})
+        DetectorParameters(**{name: value})
 
 
 def test_a_time_holds_so_many_windows() -> None:
-    assert Parameters(window_seconds=20).windows(minutes=1, hours=1) == 183
+    assert DetectorParameters(window_seconds=20).windows(minutes=1, hours=1) == 183
 
 
 def test_the_threshold_of_metrics_is_a_probability_of_an_hour() -> None:
-    assert Parameters(alarm_chance=0.36).loud_nats == pytest.approx(-math.log(1e-3))
-    assert Parameters(window_seconds=60).loud_nats == pytest.approx(Parameters().loud_nats - math.log(6))
-    assert Parameters(window_seconds=3600).loud_nats == Parameters(window_seconds=300).loud_nats
+    assert DetectorParameters(alarm_chance=0.36).alert_nats == pytest.approx(-math.log(1e-3))
+    assert DetectorParameters(window_seconds=60).alert_nats == pytest.approx(
+        DetectorParameters().alert_nats - math.log(6)
+    )
+    assert DetectorParameters(window_seconds=3600).alert_nats == DetectorParameters(window_seconds=300).alert_nats
 
 
 def test_a_new_normal_takes_as_many_windows_where_they_are_long() -> None:
-    assert Parameters().lasting(10) == 600
-    assert Parameters(window_seconds=5).lasting(10) == 600
-    assert Parameters(window_seconds=300).lasting(10) == 60 * 300
+    assert DetectorParameters().lasting(10) == 600
+    assert DetectorParameters(window_seconds=5).lasting(10) == 600
+    assert DetectorParameters(window_seconds=300).lasting(10) == 60 * 300

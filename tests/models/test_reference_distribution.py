@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.core.arrays import Floats
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement
@@ -39,7 +39,7 @@ def test_a_few_blocks_of_many_rows_are_precedent_enough() -> None:
     assert of_rows < of_windows / 1.3
 
 
-def fleet(values: Floats, p: Parameters, budget: float) -> tuple[int, int]:
+def fleet(values: Floats, p: DetectorParameters, budget: float) -> tuple[int, int]:
     """Episodes opened, and incidents told, of normal series `(rows, n)`."""
     n = values.shape[1]
     names = np.array([f"gauge/h{i % 20:02}//m{i // 20:02}" for i in range(n)], dtype=object)
@@ -58,7 +58,7 @@ def fleet(values: Floats, p: Parameters, budget: float) -> tuple[int, int]:
 
 def test_a_young_fleet_of_noise_is_loud_as_often_as_promised() -> None:
     rows, n = 300, 400
-    p = Parameters(window_seconds=ROW_SECONDS)
+    p = DetectorParameters(window_seconds=ROW_SECONDS)
     opened, _ = fleet(np.random.default_rng(5).normal(20, 1, (rows, n)), p, 1.0)
     promised = n * rows * ROW_SECONDS / 3600 * p.alarm_chance
     assert promised / 3 < opened < 2 * promised
@@ -76,7 +76,7 @@ def waves(seed: int, rows: int, n: int) -> Floats:
 
 def test_incidents_of_a_normal_fleet_keep_to_the_budget_however_many_episodes_open() -> None:
     rows, budget = 864, 12.0
-    opened, told = fleet(waves(6, rows, 200), Parameters(window_seconds=ROW_SECONDS, alarm_chance=0.5), budget)
+    opened, told = fleet(waves(6, rows, 200), DetectorParameters(window_seconds=ROW_SECONDS, alarm_chance=0.5), budget)
     assert opened > 300
     # half of the budget is kept for what is said of whole hosts
     assert told < 2 * budget / 2 * rows * ROW_SECONDS / 86_400

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.detection.detector import Parameters
+from models.core.parameters import DetectorParameters
 from models.detection.table_score import RowAnswer, TableScorer, rising
 
 BEGIN, STEP = 1_700_006_400_000, 300_000
@@ -19,7 +19,7 @@ def told(scorer: TableScorer, values: np.ndarray) -> list[RowAnswer]:
 
 def test_the_order_of_columns_is_not_seen() -> None:
     values = np.random.default_rng(1).normal(5, 1, (80, 3))
-    p = Parameters(window_seconds=300)
+    p = DetectorParameters(window_seconds=300)
     one = told(TableScorer(["a", "b", "c"], p, host=True), values)
     two = told(TableScorer(["c", "a", "b"], p, host=True), values[:, [2, 0, 1]])
     for first, second in zip(one, two, strict=True):
@@ -30,9 +30,9 @@ def test_the_order_of_columns_is_not_seen() -> None:
 def test_an_episode_that_lasts_raises_one_alarm() -> None:
     values = np.random.default_rng(2).normal(20, 1, 150)
     values[120:140] += 60
-    p = Parameters(window_seconds=300)
+    p = DetectorParameters(window_seconds=300)
     found = told(TableScorer(["v"], p, host=False), values[:, None])
-    alarms = [k for k, row in enumerate(found) if row.anomaly_score >= p.loud_nats]
+    alarms = [k for k, row in enumerate(found) if row.anomaly_score >= p.alert_nats]
     assert alarms == [120]
     assert found[125].kind == "anomaly"
     assert found[125].anomaly_score == 0
@@ -42,18 +42,18 @@ def test_an_episode_that_lasts_raises_one_alarm() -> None:
 def test_a_short_row_that_is_loud_but_not_confirmed_stays_below_the_threshold() -> None:
     values = np.random.default_rng(3).normal(20, 1, 1500)
     values[1490:] += 60
-    p = Parameters(window_seconds=10)
+    p = DetectorParameters(window_seconds=10)
     scorer = TableScorer(["v"], p, host=False)
     found = [scorer.step(BEGIN + 10_000 * (k + 1), np.array([value])) for k, value in enumerate(values)]
     opened = [k for k, row in enumerate(found) if row.novelty]
     assert len(opened) == 1
     assert 1490 < opened[0] < 1496
-    assert found[1490].score >= p.loud_nats > found[1490].anomaly_score > 0
+    assert found[1490].score >= p.alert_nats > found[1490].anomaly_score > 0
 
 
 def test_a_host_without_any_value_says_nothing_and_learns_nothing() -> None:
     values = np.random.default_rng(4).normal(5, 1, (60, 2))
-    p = Parameters(window_seconds=300)
+    p = DetectorParameters(window_seconds=300)
     scorer, twin = (TableScorer(["a", "b"], p, host=True) for _ in range(2))
     told(scorer, values)
     told(twin, values)
@@ -64,7 +64,7 @@ def test_a_host_without_any_value_says_nothing_and_learns_nothing() -> None:
 
 def test_metrics_that_are_strange_one_after_the_other_are_strange_together() -> None:
     values = np.random.default_rng(7).normal(20, 1, (700, 3))
-    p = Parameters(window_seconds=300)
+    p = DetectorParameters(window_seconds=300)
     apart, alone = values.copy(), values.copy()
     for metric, row in enumerate((690, 692, 694)):
         apart[row, metric] += 12
@@ -78,7 +78,7 @@ def test_metrics_that_are_strange_one_after_the_other_are_strange_together() -> 
 def test_what_a_host_is_about_is_what_its_metric_showed_when_it_was_loudest() -> None:
     values = np.random.default_rng(8).normal(20, 1, (700, 2))
     values[690, 1] += 30
-    later = told(TableScorer(["a", "b"], Parameters(window_seconds=300), host=True), values)[692]
+    later = told(TableScorer(["a", "b"], DetectorParameters(window_seconds=300), host=True), values)[692]
     assert later.top[0] == "b"
     assert later.value == pytest.approx(values[690, 1], abs=1e-3)
     assert later.lower < later.typical < later.upper < later.value
@@ -113,6 +113,6 @@ def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics
 
 def test_a_young_series_of_long_windows_is_not_taken_to_be_strange() -> None:
     """Thirty rows of five minutes are blocks of history already: had they counted as calm, noise would be news."""
-    values, p = np.random.default_rng(5).normal(20, 1, (90, 60)), Parameters(window_seconds=300)
+    values, p = np.random.default_rng(5).normal(20, 1, (90, 60)), DetectorParameters(window_seconds=300)
     alarms = sum(row.novelty for one in values.T for row in told(TableScorer(["v"], p, host=False), one[:, None]))
     assert alarms <= 12

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from support.fleet_story import START, WINDOW, Row, Teller, words
 
-from models.detection.control import Controlled
+from models.detection.control import ControlledParameters
 
-QUICK = Controlled(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10, calm_windows=6)
+QUICK = ControlledParameters(
+    warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10, metric_clear_windows=6
+)
 
 
 CPU, SIZE, BYTES = "gauge/h-1/web/cpu", "gauge/h-1/db/size", "counter/h-1//bytes"

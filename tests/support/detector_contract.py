@@ -10,11 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.fleet_story import START, WINDOW, Row, Teller, windows, words
 
+from models.core.parameters import DetectorParameters
 from models.core.store import FORMAT
 from models.core.windows import Scores
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 
-QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
+QUICK = DetectorParameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
 HOSTS = ("h-1", "h-2", "h-3")
 Fleet = list[dict[str, Row]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.detector import Parameters
 
-QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=5, patience_minutes=10)
+QUICK = DetectorParameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=5, patience_minutes=10)
 
 
 START, WINDOW = 1_767_571_200_000, 10_000

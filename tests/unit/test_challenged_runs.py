@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from support.savepoint_stories import QUICK, START, WINDOW, story
 
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from pipelines.jobs import detect
 from pipelines.jobs.detect import Begin
 from pipelines.jobs.detect_bounded import shard_by_shard
@@ -33,7 +34,7 @@ def frame(window_end: int, rows: Windows) -> pd.DataFrame:
     return pd.DataFrame({"shard": 0, "window_end": window_end, **columns})
 
 
-def live(p: Parameters) -> tuple[list[Any], Mapping[str, bytes]]:
+def live(p: DetectorParameters) -> tuple[list[Any], Mapping[str, bytes]]:
     """Scores and statements, the state being stored and loaded after every 30 windows."""
     stored: dict[str, bytes] = {}
     answers: list[Any] = []
@@ -50,7 +51,7 @@ def standing(state: tuple[int, Mapping[str, bytes]]) -> Begin:
     return lambda shard: state
 
 
-def bounded(p: Parameters, cut: int) -> tuple[list[pd.DataFrame], Mapping[str, bytes]]:
+def bounded(p: DetectorParameters, cut: int) -> tuple[list[pd.DataFrame], Mapping[str, bytes]]:
     """The same in two runs, the second from the state that the first left."""
     said: list[pd.DataFrame] = []
     state: tuple[int, Mapping[str, bytes]] | None = None
@@ -67,7 +68,7 @@ def bounded(p: Parameters, cut: int) -> tuple[list[pd.DataFrame], Mapping[str, b
 
 
 @pytest.mark.parametrize("p", [RIVER, SKLEARN], ids=["river", "sklearn"])
-def test_live_and_bounded_come_to_the_same_scores_and_state(p: Parameters) -> None:
+def test_live_and_bounded_come_to_the_same_scores_and_state(p: DetectorParameters) -> None:
     answers, state = live(p)
     said, other = bounded(p, 47)
     assert dict(state) == dict(other)

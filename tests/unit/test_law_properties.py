@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from models.core.windows import Windows
-from models.detection.control import Controlled
+from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement
 from models.records.watched import Watched, together
@@ -53,17 +53,17 @@ RULES = (
     Rule(kind="logs", reset=at(50)),
     Rule(host="h-3", direction="up", half_life_days=1, warm_up_minutes=2),
 )
-QUICK = Controlled(
+QUICK = ControlledParameters(
     rules=RULES,
     warm_up_minutes=1.5,
     grace_minutes=2,
     persistence_minutes=1,
     patience_minutes=3,
-    quiet_windows=3,
+    clear_windows=3,
     spike_nats=10,
     alarm_chance=0.3,
     confirm_seconds=10,
-    calm_windows=3,
+    metric_clear_windows=3,
     silence_nats=8,
     zero_nats=10,
     count_nats=8,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from pipelines.state.state_packing import NOW, joined, parted
 
 PARTS = {"names": b"n", "texts": b"", "cold": b"c", "gauges": b"\x00\xff", "counts": b"c" * 100_000, "hosts": b""}
@@ -45,7 +46,7 @@ def test_an_ordinary_window_writes_at_most_300_bytes_of_a_gauge() -> None:
         rng.integers(0, 60, series),
     )
     nothing = np.full(series, None, dtype=object)
-    detector = ShardDetector(Parameters())
+    detector = ShardDetector(DetectorParameters())
     for window in range(200):
         x = level + spread * rng.standard_normal(series)
         x[::4], x[1::10] = np.round(x[::4]), level[1::10]

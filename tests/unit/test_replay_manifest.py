@@ -10,7 +10,7 @@ import pytest
 
 from app.core.settings import ControlSettings, Settings
 from app.runtime.run import depended_on
-from models.core.parameters import Parameters
+from models.core.parameters import DetectorParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
 from pipelines.errors import InputError
@@ -35,7 +35,7 @@ def test_a_run_by_a_manifest_depends_on_what_the_earlier_one_did(tmp_path: Path)
         home=tmp_path,
         windowing=WindowingConfig(window_seconds=20, shards=3),
         control=MUTED,
-        detection=Parameters(warm_up_minutes=7),
+        detection=DetectorParameters(warm_up_minutes=7),
         correlation=CorrelationParameters(join_seconds=5),
     )
     made = settings_by(Settings(home=tmp_path, version="again"), tmp_path / "m", manifest_of(earlier))

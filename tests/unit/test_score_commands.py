@@ -17,8 +17,9 @@ from typer.testing import CliRunner, Result
 from app.cli.main import app
 from app.cli.score_files import COLUMNS, OF_HOST
 from app.cli.table_files import FIRST_ROW_MS
+from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from models.detection.table_score import HOST, window
 from pipelines.errors import InputError, KappaError
 
@@ -66,7 +67,10 @@ def refused(*arguments: Any) -> str:
 
 def test_what_is_said_of_a_row_is_what_the_detector_says_of_its_window(tmp_path: Path) -> None:
     found = scored(tmp_path, written(tmp_path, {"v": STEP}), "--value", "v", "--period", "300")
-    detector, name = ShardDetector(Parameters(window_seconds=300)), np.array([build(Series("gauge", HOST, metric="v"))])
+    detector, name = (
+        ShardDetector(DetectorParameters(window_seconds=300)),
+        np.array([build(Series("gauge", HOST, metric="v"))]),
+    )
     opened = []
     for k, (row, value) in enumerate(zip(found, STEP, strict=True)):
         scores, novelties = detector.step(

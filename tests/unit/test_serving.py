@@ -19,7 +19,7 @@ from app.search import aliases
 from app.search.mappings import KINDS, template
 from app.versions import locks, serving
 from app.versions.serving import Serving, Span, Term
-from models.detection.detector import Parameters
+from models.core.parameters import DetectorParameters
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay import promote, run, versions
@@ -211,7 +211,7 @@ def tuned(settings: Settings, version: str, **windowing: Any) -> Settings:
     return settings.model_copy(
         update={
             "version": version,
-            "detection": Parameters(spike_nats=9.0),
+            "detection": DetectorParameters(spike_nats=9.0),
             "windowing": dataclasses.replace(settings.windowing, **windowing),
         }
     )
@@ -237,7 +237,7 @@ def test_the_configuration_of_its_replay_counts_while_that_of_its_jobs_is_made_a
 
 
 def test_before_a_promotion_the_settings_decide_and_after_it_the_version(home: Settings) -> None:
-    other = home.model_copy(update={"detection": Parameters(spike_nats=8.0)})
+    other = home.model_copy(update={"detection": DetectorParameters(spike_nats=8.0)})
     assert serving.to_run(other) is other
     serving.write(home.home, Serving().then("v2", 20_000))
     assert serving.to_run(other).detector.spike_nats == 9.0

@@ -17,14 +17,15 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import ProcessId
 from app.runtime import state_query, state_server
 from app.runtime.health import Health, HealthServer
+from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
-from models.detection.detector import Parameters, ShardDetector
+from models.detection.detector import ShardDetector
 from pipelines.errors import InputError
 from pipelines.state.window_buffer import WindowBuffer
 
 START, WINDOW = 1_767_614_400_000, 10_000
 GAUGE, COUNTER, LINES = "gauge/web-1/web/load", "counter/web-1//bytes", "logs/web-1/web/info"
-QUICK = Parameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
+QUICK = DetectorParameters(warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10)
 
 
 def windows(values: Mapping[str, float]) -> Windows:
