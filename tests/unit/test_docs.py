@@ -27,6 +27,8 @@ REPLAY = PROJECT / "docs" / "replay.md"
 ARCHITECTURE = PROJECT / "docs" / "architecture.md"
 CHANGES = PROJECT / "CHANGELOG.md"
 DOCUMENTS = [README, CHANGES, *sorted((PROJECT / "docs").rglob("*.md"))]
+DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
+LONGEST_DECISION = 60
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 OF_SPARK = {"spark.archives", "spark.jars"}  # settings of Spark itself
@@ -117,10 +119,17 @@ def test_every_topic_is_documented() -> None:
 
 def test_every_decision_is_linked_from_the_readme_or_the_architecture() -> None:
     text = README.read_text() + ARCHITECTURE.read_text()
-    decisions = list((PROJECT / "docs" / "decisions").glob("*.md"))
-    assert decisions
-    for decision in decisions:
+    assert DECISIONS
+    for decision in DECISIONS:
         assert f"decisions/{decision.name}" in text
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.name)
+def test_every_decision_is_short_and_says_what_was_asked_decided_and_not_chosen(decision: Path) -> None:
+    text = decision.read_text()
+    assert len(text.splitlines()) <= LONGEST_DECISION
+    parts = [re.search(rf"\*\*{part}", text) for part in ("Question", "Decision", "[^*]*[Ff]igures", "Not chosen")]
+    assert all(parts), parts
 
 
 @pytest.mark.parametrize(("state", "version"), FORMATS.items())
