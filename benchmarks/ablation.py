@@ -93,7 +93,7 @@ def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[
         index = np.flatnonzero(lengths > row)
         now, x = (np.array([getattr(series[j], name)[row] for j in index.tolist()]) for name in ("times", "values"))
         a = model.step(now, index, np.ones(len(index), np.int64), x, np.zeros(len(index)))
-        rare, surprise = np.nan_to_num(a.rare), np.nan_to_num(a.surprise)
+        rare, surprise = np.nan_to_num(a.rarity), np.nan_to_num(a.surprise)
         for at, j in enumerate(index.tolist()):
             if np.isfinite(a.base[at]):
                 out[j][0][:, row], out[j][1][:, row] = rare[:, at], surprise[:, at]

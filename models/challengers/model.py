@@ -19,7 +19,7 @@ from models.challengers.memory import ADOPTED_ROWS, ChallengerMemories, Challeng
 from models.core.arrays import Array, Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.stats import reference_distribution
-from models.univariate.model import LARGEST, Univariate, UnivariateAnswers
+from models.univariate.model import LARGEST, Univariate, UnivariateScores
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import UnivariateState
 
@@ -42,7 +42,7 @@ class ChallengedUnivariate(Univariate):
         self._aside: dict[int, ChallengerMemory] = {}
         memories.belong_to(self._kind, parameters.challenger_options)
 
-    def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateAnswers:
+    def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateScores:
         """As the model's, with the challenger's surprise."""
         answers = super().step(t_ms, index, n, mean, m2)
         self._memories.grow(self.state.series)

@@ -17,8 +17,9 @@ from models.detection.control_gauges import GaugeRules
 from models.detection.shard_state import ShardState
 from models.stats import normal_gamma
 from models.univariate.effective_sample import weight_of_a_row
-from models.univariate.model import DEGREES, Univariate
+from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
+from models.univariate.predictive import DEGREES
 
 OLD, SPREAD, LEVEL, TREND, BACK = EXPLANATIONS
 

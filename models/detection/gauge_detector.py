@@ -29,8 +29,9 @@ from models.detection.shard_state import ShardState
 from models.detection.silence import Silence
 from models.records.novelty import Novelty
 from models.stats import normal_gamma
-from models.univariate.model import DEGREES, Univariate
+from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
+from models.univariate.predictive import DEGREES
 from models.univariate.univariate_state import FAST, FEATURES, ROUGH
 
 STUCK, STRANGE = "stuck", "strange"

@@ -122,17 +122,21 @@ class RarityTables:
         none = np.full((N_ROBUST, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
         return rarity.lookup(self._state.cold["robust_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
 
-    def rare(self, surprise: Floats, down: Bools, index: Ints) -> tuple[Floats, Floats]:
+    def rarity_ever(self, surprise: Floats, down: Bools, index: Ints) -> tuple[Floats, Floats]:
         """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
         which = np.where(down, self._flip, np.arange(N_FEATURES)[:, None])
         chosen = list(DIRECTED)
         opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
         return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
 
-    def rare_robust(self, surprise: Floats, index: Ints) -> Floats:
+    def rarity_robust(self, surprise: Floats, index: Ints) -> Floats:
         """The same of the healthy state, in either direction."""
         at = np.arange(N_ROBUST)[:, None], index
         return rarity.rarity(self._robust, self._robust_prior, surprise, at, ([], index), self._weighing)[0]
+
+    def note_robust(self, s: Hot, surprise: Floats) -> None:
+        """Keep the greatest surprises of the block under the robust memory, `(robust features, n)`, in place in `s`."""
+        s["robust_most"] = np.maximum(s["robust_most"], rarity.bins(surprise))
 
     def note(self, s: Hot, surprise: Floats, down: Bools) -> None:
         """The greatest surprises of the block and of the hour."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.univariate.model import Univariate, UnivariateAnswers
+from models.univariate.model import Univariate, UnivariateScores
 from models.univariate.parameters import UnivariateParameters
 
 START, WINDOW = 1_767_571_200_000, 10_000
 POINTS = 3
 
 
-def tell(u: Univariate, values: list[float], spread: float = 0.0, first: int = 0) -> list[UnivariateAnswers]:
+def tell(u: Univariate, values: list[float], spread: float = 0.0, first: int = 0) -> list[UnivariateScores]:
     """Windows of one series with `POINTS` points around a value."""
     index, n, m2 = np.zeros(1, np.int64), np.full(1, POINTS), np.full(1, POINTS * spread**2)
     return [u.step(START + WINDOW * k, index, n, np.array([x]), m2) for k, x in enumerate(values, first)]

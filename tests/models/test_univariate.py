@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.reference_model import ReferenceModel
 
-from models.univariate.model import BODY, Univariate, UnivariateAnswers
+from models.univariate.model import BODY, Univariate, UnivariateScores
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import FEATURES, UnivariateState
 
@@ -28,7 +28,7 @@ def model(series: int) -> Univariate:
 
 def tell(
     u: Univariate, x: Floats, *, first: int = 0, minutes: float = MINUTES, times: Floats | None = None
-) -> list[UnivariateAnswers]:
+) -> list[UnivariateScores]:
     """Rows of all series, `(rows, series)`; NaN: the series is left out."""
     said = []
     for k, row in enumerate(x, first):
@@ -39,11 +39,11 @@ def tell(
     return said
 
 
-def column(said: list[UnivariateAnswers], name: str) -> Floats:
+def column(said: list[UnivariateScores], name: str) -> Floats:
     return np.array([getattr(a, name) for a in said])
 
 
-def same(a: UnivariateAnswers, b: UnivariateAnswers) -> bool:
+def same(a: UnivariateScores, b: UnivariateScores) -> bool:
     return all(np.array_equal(v, w, equal_nan=True) for v, w in zip(vars(a).values(), vars(b).values(), strict=True))
 
 
@@ -69,7 +69,7 @@ def test_it_agrees_with_its_plain_twin(name: str) -> None:
     for k, a in enumerate(said):
         surprise, rare, joined = twin.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
         assert a.surprise[:6, 0] == pytest.approx(surprise, abs=0.1, rel=0.01), (k, FEATURES)
-        assert a.rare[:6, 0] == pytest.approx(rare, abs=0.12), (k, surprise)
+        assert a.rarity[:6, 0] == pytest.approx(rare, abs=0.12), (k, surprise)
         body = (sum(s**P.norm for s in surprise) / 4) ** (1 / P.norm)
         assert a.joined[0] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
 
@@ -146,7 +146,7 @@ def test_what_lasts_is_found_by_the_member_that_looks_for_it(change: Callable[[F
     x = stories(6)["noise"]
     change(x)
     said = tell(model(1), x[:, None])[-36:]
-    rare = np.stack([a.rare[:, 0] for a in said])
+    rare = np.stack([a.rarity[:, 0] for a in said])
     assert column(said, "base").max() > 6
     assert np.nanmax(rare[:, FEATURES.index(member)]) > 2.5
 
@@ -156,7 +156,7 @@ def test_a_value_that_is_usual_at_another_hour_is_rare_at_this_one() -> None:
     quarter = ROWS_A_DAY // 4
     x[-quarter:] = np.random.default_rng(0).normal(120, 1, quarter)  # the evening's trough did not come
     said = tell(model(1), x[:, None])
-    rare = np.stack([a.rare[:, 0] for a in said])
+    rare = np.stack([a.rarity[:, 0] for a in said])
     at = FEATURES.index("rhythm")
     assert rare[-quarter:, at].max() > 3
     assert np.quantile(rare[-4 * ROWS_A_DAY : -ROWS_A_DAY, at], 0.99) < 3
@@ -345,7 +345,7 @@ def test_means_that_remember_an_outlier_are_settled() -> None:
     x[-3] += 300
     tell(u, x[:-2])
     u.settle(0)
-    settled, left = tell(u, x[-2:-1], first=len(x) - 2)[0].rare[2]
+    settled, left = tell(u, x[-2:-1], first=len(x) - 2)[0].rarity[2]
     assert settled < left - 1
 
 
@@ -360,7 +360,7 @@ def test_whole_numbers_that_hardly_move_any_more_are_calm() -> None:
     x = np.round(stories(22)["noise"])
     x[-24:] = 50.0
     said = tell(model(1), x[:, None])
-    rare = np.stack([a.rare[FEATURES.index("roughness"), 0] for a in said])
+    rare = np.stack([a.rarity[FEATURES.index("roughness"), 0] for a in said])
     assert rare[-1] > 5
     assert rare[ROWS_A_DAY:-24].max() < rare[-1]
 
@@ -413,7 +413,7 @@ def test_what_the_first_rows_were_surprised_by_is_no_precedent() -> None:
     x = rng.normal(50, 1, (720, 2))
     x[5, 1] += 40
     x[600:] += 15
-    assert column(tell(model(2), x, minutes=1 / 6), "rare")[600, 0].min() > 4
+    assert column(tell(model(2), x, minutes=1 / 6), "rarity")[600, 0].min() > 4
 
 
 def test_a_fault_in_a_short_history_stays_strange() -> None:
