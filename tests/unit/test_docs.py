@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,13 @@ import typer.main
 from app.cli import main, settings_page
 from app.core.settings import PROJECT
 from app.kafka import topics
+from app.kafka.heartbeats import Heartbeats
 from app.runtime.health import Health
 from app.simulator.settings import GENERATOR_VERSION
 from models.core import store
+from models.core.parameters import DetectorParameters
 from models.incidents import correlator
+from models.univariate.parameters import UnivariateParameters
 from pipelines import errors
 from pipelines.jobs import correlate
 from pipelines.state import window_buffer
@@ -25,6 +29,7 @@ README = PROJECT / "README.md"
 RUNNING = PROJECT / "docs" / "running.md"
 REPLAY = PROJECT / "docs" / "replay.md"
 ARCHITECTURE = PROJECT / "docs" / "architecture.md"
+GLOSSARY = PROJECT / "docs" / "glossary.md"
 CHANGES = PROJECT / "CHANGELOG.md"
 DOCUMENTS = [README, CHANGES, *sorted((PROJECT / "docs").rglob("*.md"))]
 DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
@@ -39,6 +44,20 @@ FORMATS = {
     "statements that wait for their ticks": correlate.FORMAT,
     "simulated fleet (same seed, same bytes)": GENERATOR_VERSION,
 }
+FIGURE_AND_SETTING = re.compile(r"(?<![\w.])(\d[\d,.]*)(?: [a-z]+)? \(`([a-z]+\.[a-z_]+)`\)")
+SETTING_AND_FIGURE = re.compile(r"`([a-z]+\.[a-z_]+)` \((\d[\d,.]*)(?: [a-z]+)?\)")
+UNIVARIATE, DEFAULTS = UnivariateParameters(), DetectorParameters()
+BEATS = 1 / inspect.signature(Heartbeats).parameters["interval"].default
+FACTS = [
+    (GLOSSARY, f"half-life of {UNIVARIATE.fast_half_life_minutes:g} minutes, or {UNIVARIATE.fast_rows:g} rows if"),
+    (GLOSSARY, f"half-life of {UNIVARIATE.level_half_life_days:g} days, or {UNIVARIATE.level_rows:g} rows if"),
+    (GLOSSARY, f"half-life of {UNIVARIATE.robust_half_life_days:g} days, which learns outliers little"),
+    (GLOSSARY, f"at least {UNIVARIATE.warm_up_rows} windows of a metric"),
+    (GLOSSARY, f"{DEFAULTS.alert_nats:.1f} nats for windows of {DEFAULTS.window_seconds:g} s"),
+    (GLOSSARY, f"appends {BEATS:g} a second"),
+    (README, f"its fast mean (half-life {UNIVARIATE.fast_half_life_minutes:g} minutes)"),
+    (PROJECT / "docs" / "control.md", f"({UNIVARIATE.level_half_life_days:g} days without it"),
+]
 
 
 def commands(group: Any, path: str = "kappa") -> Iterator[str]:
@@ -122,6 +141,20 @@ def test_every_decision_is_linked_from_the_readme_or_the_architecture() -> None:
     assert DECISIONS
     for decision in DECISIONS:
         assert f"decisions/{decision.name}" in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_figures_beside_a_setting_are_its_default(document: Path) -> None:
+    """`15 s (`windowing.lateness_seconds`)`, or `windowing.lateness_seconds` (15 s)."""
+    text = " ".join(document.read_text().split())
+    beside = [(name, figure) for figure, name in FIGURE_AND_SETTING.findall(text)] + SETTING_AND_FIGURE.findall(text)
+    for name, figure in beside:
+        assert (name, figure.rstrip(".,")) == (name, SETTINGS[name].default)
+
+
+@pytest.mark.parametrize(("document", "fact"), FACTS)
+def test_figures_of_the_models_are_those_of_the_code(document: Path, fact: str) -> None:
+    assert fact in " ".join(document.read_text().split())
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.name)
