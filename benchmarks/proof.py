@@ -213,7 +213,7 @@ class Middle:
             made = kappa(file, "savepoint", "create", "middle")
             self._report["savepoint"] = {name: made[name] for name in ("tick", "correlated", "series", "hash")}
             keep(file, self._report)
-            say(f"savepoint of the running jobs at {made['watermark']}: {made['series']:,} series")
+            say(f"savepoint of the running jobs at {made['tick']}: {made['series']:,} series")
 
 
 def committed(settings: Settings) -> int:

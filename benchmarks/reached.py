@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from kafka import TopicPartition
 
 from app.core.settings import Settings
-from app.kafka.checkpoints import Partition, consumed_offsets
+from app.kafka.checkpoints import consumed_offsets
 from app.kafka.connection import open_consumer
+from app.kafka.partitions import Partition
 from replay.indexed import least_watermark_before
 
 

@@ -18,7 +18,7 @@ from benchmarks.reached import announced, share_read
 from benchmarks.throughput import RUNS, apart, plain
 from pipelines.runner import Runner
 from replay import run
-from replay.slices import Asked
+from replay.slices import RequestedRange
 
 MOST_SECONDS = 1_200.0
 
@@ -35,11 +35,11 @@ def replayed(spark: SparkSession, settings: Settings) -> float:
     times = [time.monotonic()]
     phases = ["planning"]
 
-    def watching(step: run.Step) -> None:
+    def on_progress(at: run.ReplayProgress) -> None:
         times.append(time.monotonic())
-        phases.append(step.doing)
+        phases.append(at.doing)
 
-    run.replay(spark, run.plan(settings, Asked(), None), watching=watching)
+    run.replay(spark, run.plan(settings, RequestedRange(), None), on_progress=on_progress)
     spent = zip(phases, itertools.pairwise(times), strict=False)
     say("replay: " + ", ".join(f"{phase} {end - begin:.1f} s" for phase, (begin, end) in spent))
     return times[-1] - times[0]

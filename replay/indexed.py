@@ -16,10 +16,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
 from app.kafka import data_loss
-from app.kafka.checkpoints import Partition, committed_watermark, consumed_offsets
+from app.kafka.checkpoints import committed_watermark, consumed_offsets
 from app.kafka.connection import unavailable
-from app.versions import serving
-from replay.slices import down
+from app.kafka.partitions import Partition
+from app.versions.pinned_configuration import pinned_or_replayed
+from replay.slices import last_window_end
 
 FIRST_LOOK = 500  # records before an offset; four times as many each time that a tick is missing
 SILENT_POLLS = 10
@@ -76,12 +77,12 @@ def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
     if settings.index.scores:
         marks.append(least_watermark(settings, consumer, "statistics", "detect"))
     found = [mark for mark in marks if mark is not None]
-    return down(settings.windowing, min(found)) if len(found) == len(marks) else None
+    return last_window_end(settings.windowing, min(found)) if len(found) == len(marks) else None
 
 
 def extract_checkpoints(settings: Settings) -> list[Path]:
     """Where the version's extract jobs keep how far they are."""
-    kept = serving.pinned(settings, settings.version) or {}
+    kept = pinned_or_replayed(settings) or {}
     instances = int(kept.get("extract", {}).get("instances", 1))
     return [
         path

@@ -7,14 +7,14 @@ from pyspark.sql import functions as F
 
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
+from app.versions.replay_manifest import Slice
 from pipelines.inputs import log_lines, telemetry_points
 from pipelines.windowing import MILLIS
 from replay.slice_run import read_bounded
-from replay.slices import Slice
 
 
 def largest(spark: SparkSession, settings: Settings, whole: Slice) -> int:
-    """Seconds by which the latest record of a range is late, at least those of the settings' law.
+    """Seconds by which the latest record of a range is late, at least `windowing.lateness_seconds`.
 
     Records of event times before the range belong to windows that are not made, and do not count: a clock that is years
     behind would make every window wait for years.

@@ -1,11 +1,11 @@
-"""Lets another version serve: the candidate catches up, a tick is agreed on, aliases and live jobs go over.
+"""Lets another version serve: the candidate catches up, a watermark is agreed on, aliases and live jobs change over.
 
     1. the candidate's jobs run here, from where they ended, unless another process runs them
-    2. the tick: everything up to it is indexed of the version that serves, and of the candidate as well
-    3. the term is written (`app.versions.serving`): from here on the promotion has happened, and live jobs go over
-    4. the aliases follow; whoever finds that they do not yet, does it: this again, or the live jobs' `index`
+    2. the watermark: everything up to it is indexed, of the version that serves and of the candidate
+    3. the interval is written (`app.versions.serving`): from here on the candidate serves, and live jobs change over
+    4. the aliases are set; if this process ends before, the next promotion or the live jobs' `index` sets them
 
-Up to 3 nothing has changed for anybody, so a promotion that was broken off is simply begun again, and goes on from the
+Up to 3 nothing has changed for anybody, so a promotion that was interrupted is simply started again, and goes on from the
 candidate's checkpoints. A rollback is the same with a version that has served before.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from app.core.file_lock import file_lock
 from app.core.report import Report, silent
-from app.core.settings import Settings
+from app.core.settings import Settings, dotted_names
 from app.core.timestamps import iso_or
 from app.kafka import data_loss
 from app.kafka.connection import open_consumer
@@ -30,41 +30,52 @@ from app.runtime.health import Health
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
-from app.versions import locks, serving, start_position
+from app.versions import locks, replay_manifest, serving, start_position
+from app.versions.pinned_configuration import (
+    pin_configuration,
+    pinned_or_replayed,
+    started_versions,
+    with_pinned_models,
+)
+from app.versions.replay_manifest import ReplayManifest
 from app.versions.serving import Serving
 from pipelines.errors import InputError
-from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
-from replay import run as replays
 from replay.indexed import Indexed, extract_checkpoints
 
-CLOSE_SECONDS = 60  # of event time: as near as this, the candidate goes for the tick where the other one is now
+CLOSE_SECONDS = 60  # of event time: from this near, the watermark that the serving version has reached is agreed on
 POLL_SECONDS = 1.0
 TAKEN_OVER_SECONDS = 60.0
-LOOK_SECONDS = 20.0
+INDEXED_SECONDS = 20.0
 SAME = ("windowing", "topics", "extract")  # of the configuration: what both versions must have in common
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to be done. `covers_from` is the tick after which the candidate has results; None: from the beginning."""
+class PromotionPlan:
+    """What is to be done: version `new` is to serve in the place of `old`.
+
+    `served` are the intervals so far. `covers_from` is the watermark after which the candidate has results; None: from the
+    beginning.
+    """
 
     old: Settings
     new: Settings
-    terms: Serving
+    served: Serving
     covers_from: int | None
     first: bool  # nothing has served yet: version `live` never ran
 
     @property
     def least(self) -> int | None:
-        """The tick before which no term may begin; None where any will do."""
-        known = [watermark for watermark in (self.covers_from, self.terms.terms[-1].after) if watermark is not None]
+        """The watermark before which the new interval must not begin; None where any will do."""
+        known = [
+            watermark for watermark in (self.covers_from, self.served.intervals[-1].after) if watermark is not None
+        ]
         return max(known, default=None)
 
 
 @dataclass(frozen=True)
-class Step:
-    """How far the candidate is: the last ticks (epoch ms) that are indexed of both, and the one that is agreed on."""
+class PromotionProgress:
+    """How far the candidate is: the watermarks (epoch ms) up to which both are indexed, and the one that is agreed on."""
 
     old: int | None
     new: int | None
@@ -76,81 +87,96 @@ class Step:
         return None if self.old is None or self.new is None else max(0, self.old - self.new) / MILLIS
 
 
-Watching = Callable[[Step], None]
-
-
-def nothing(*_: object) -> None:
-    """Says nothing."""
+OnProgress = Callable[[PromotionProgress], None]
 
 
 # --- what may be promoted
 
 
-def plan(settings: Settings, version: str, report: Report = silent) -> Plan:
-    """Look whether a version can take over. Changes nothing.
+def plan(settings: Settings, version: str, report: Report = silent) -> PromotionPlan:
+    """Check that a version can take over. Changes nothing.
 
-    Raises InputError for one that is not known, has an unfinished replay, or has another law, other topics or shards;
-    DeterminismViolation where the log no longer reaches back to where it ended.
+    Parameters
+    ----------
+    settings
+        Those of the deployment.
+    version
+        The version that is to serve.
+    report
+        Gets a line where the candidate began with other parameters than the settings have.
+
+    Returns
+    -------
+    PromotionPlan
+        For `take_over`.
+
+    Raises
+    ------
+    InputError
+        The version is not known, has an unfinished replay, or has another windowing, other topics or shards.
+    DeterminismViolation
+        The log no longer reaches back to where the version ended.
     """
-    terms = serving.read(settings.home)
-    old = serving.as_pinned(settings, terms.version)
-    new = serving.as_pinned(settings, version, report)
+    served = serving.read(settings.home)
+    old = with_pinned_models(settings, served.version)
+    new = with_pinned_models(settings, version, report)
     if version == old.version:
-        return Plan(old, new, terms, None, first=False)
-    check_known(new)
+        return PromotionPlan(old, new, served, None, first=False)
+    replayed = replay_manifest.read(new)
+    check_known(new, replayed)
     check_same(old, new)
-    check_reach(new)
-    return Plan(old, new, terms, covers_from(new), first=is_first(old, terms))
+    check_reach(new, replayed)
+    return PromotionPlan(old, new, served, covers_from(new, replayed), first=is_first(old, served))
 
 
-def plan_back(settings: Settings, to: str | None, report: Report = silent) -> Plan:
+def plan_back(settings: Settings, to: str | None, report: Report = silent) -> PromotionPlan:
     """As `plan`, for a version that has served before: without `to` the one before.
 
     Raises InputError where there is none, or its checkpoints are gone.
     """
-    terms = serving.read(settings.home)
-    if to is None and not terms.aliased:
-        return plan(settings, terms.version, report)  # a promotion or rollback was broken off: to its end first
-    version = to if to is not None else terms.previous
+    served = serving.read(settings.home)
+    if to is None and not served.aliased:
+        return plan(settings, served.version, report)  # a promotion or rollback was interrupted: to its end first
+    version = to if to is not None else served.previous
     if version is None:
-        msg = f"version {terms.version} serves from the beginning: there is none to go back to; see `kappa replay promote`"
+        msg = f"version {served.version} serves from the beginning: there is none to go back to; see `kappa replay promote`"
         raise InputError(msg)
-    if version == terms.version and terms.aliased:
-        msg = f"version {version} serves now; wanted one that served before: {others(terms)}"
+    if version == served.version and served.aliased:
+        msg = f"version {version} serves now; wanted one that served before: {others(served)}"
         raise InputError(msg)
-    if version not in terms.versions:
-        msg = f"version {version} has never served; wanted {others(terms)}, or `kappa replay promote {version}`"
+    if version not in served.versions:
+        msg = f"version {version} has never served; wanted {others(served)}, or `kappa replay promote {version}`"
         raise InputError(msg)
-    if not start_position.kept_jobs(settings.model_copy(update={"version": version})):
+    if not start_position.jobs_with_checkpoint(settings.model_copy(update={"version": version})):
         msg = f"the checkpoints of version {version} are gone; replay under another name, and promote that"
         raise InputError(msg)
     return plan(settings, version, report)
 
 
-def others(terms: Serving) -> str:
+def others(served: Serving) -> str:
     """The versions that served before, for people."""
-    return ", ".join(name for name in terms.versions if name != terms.version) or "none has"
+    return ", ".join(name for name in served.versions if name != served.version) or "none has"
 
 
-def check_known(new: Settings) -> None:
+def check_known(new: Settings, replayed: ReplayManifest | None) -> None:
     """Raise InputError for a version that was neither replayed to the end nor ever run."""
-    if replays.read_manifest(replays.folder_of(new)) is not None:
-        replays.end_of(new)
-    elif not start_position.kept_jobs(new) or serving.pinned(new, new.version) is None:
-        known = sorted({p.parent.name for p in (new.home / "replays").glob("*/manifest.json")} | {*serving.begun(new)})
+    if replayed is not None:
+        replayed.check_complete()
+    elif not start_position.jobs_with_checkpoint(new) or pinned_or_replayed(new) is None:
+        known = sorted({*replay_manifest.replayed_versions(new.home), *started_versions(new)})
         msg = f"no version {new.version!r}: it was neither replayed nor run; there are {', '.join(known) or 'none'}"
         raise InputError(msg)
 
 
 def check_same(old: Settings, new: Settings) -> None:
     """Raise InputError where a version cannot go on in the place of the other one, or under these settings."""
-    own = serving.pinned(new, new.version)
+    own = pinned_or_replayed(new)
     if own is not None:
-        live.pin_configuration(new, int(own.get("extract", {}).get("instances", 1)))
-    other = serving.pinned(old, old.version)
+        pin_configuration(new, int(own.get("extract", {}).get("instances", 1)))
+    other = pinned_or_replayed(old)
     if own is None or other is None:
         return
-    mine, theirs = (dict(live.flat({name: kept.get(name) for name in SAME})) for kept in (own, other))
+    mine, theirs = (dict(dotted_names({name: kept.get(name) for name in SAME})) for kept in (own, other))
     differing = sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
     if differing:
         key = differing[0]
@@ -161,33 +187,31 @@ def check_same(old: Settings, new: Settings) -> None:
         raise InputError(msg)
 
 
-def check_reach(new: Settings) -> None:
+def check_reach(new: Settings, replayed: ReplayManifest | None) -> None:
     """Raise InputError or DeterminismViolation where the log no longer reaches back to where a version ended."""
-    if start_position.kept_jobs(new):
+    if start_position.jobs_with_checkpoint(new):
         data_loss.check_before_start(new, data_loss.checkpoints(new, jobs.NAMES))
-    elif start_position.beginning(new) is None:
-        folder = replays.end_of(new)
-        replays.check_savepoint(new, folder)
-        start_position.first_of(new, int(savepoint_format.read_manifest(folder)["tick"]))
+    elif start_position.start_position(new) is None and replayed is not None:
+        last = start_position.check_savepoint(new, replay_manifest.folder_of(new) / replayed.last_state)
+        start_position.first_offsets_after(new, last.watermark)
 
 
-def covers_from(new: Settings) -> int | None:
-    """The tick after which a version has results, epoch ms; None where it has them from the beginning."""
-    begun, kept = start_position.beginning(new), replays.read_manifest(replays.folder_of(new))
-    if kept is None:
+def covers_from(new: Settings, replayed: ReplayManifest | None) -> int | None:
+    """The watermark after which a version has results, epoch ms; None where it has them from the beginning."""
+    begun = start_position.start_position(new)
+    if replayed is None:
         return None if begun is None else begun.watermark
-    if begun is not None and begun.watermark > int(kept["whole"]["until"]):
-        return begun.watermark  # begun anew later: between the two there is nothing
-    after = kept["whole"]["after"]
-    return None if after is None else int(after)
+    if begun is not None and begun.watermark > replayed.whole.until:
+        return begun.watermark  # its jobs started later than its replay ended: between the two there is nothing
+    return replayed.whole.after
 
 
-def is_first(old: Settings, terms: Serving) -> bool:
+def is_first(old: Settings, served: Serving) -> bool:
     """Whether the version that should serve has never run."""
-    return terms == Serving() and not start_position.kept_jobs(old) and serving.pinned(old, old.version) is None
+    return served == Serving() and not start_position.jobs_with_checkpoint(old) and pinned_or_replayed(old) is None
 
 
-def shown(what: Plan) -> dict[str, Any]:
+def shown(what: PromotionPlan) -> dict[str, Any]:
     """What would be done, as JSON types."""
     reached, other = (reached_by(one) for one in (what.new, what.old))
     return {
@@ -198,17 +222,17 @@ def shown(what: Plan) -> dict[str, Any]:
         "covers_from": what.covers_from,
         "covers_from_time": iso_or(what.covers_from, "the beginning"),
         "reached": reached,
-        "reached_time": iso_or(reached, "no tick yet"),
+        "reached_time": iso_or(reached, "no watermark yet"),
         "previous_reached": other,
-        "previous_reached_time": iso_or(other, "no tick yet"),
+        "previous_reached_time": iso_or(other, "no watermark yet"),
         "previous_running": bool(locks.busy(what.old, names_of(what.old))),
     }
 
 
 def reached_by(settings: Settings) -> int | None:
-    """The last tick of a version that is indexed; while its jobs run, `index` is always a batch behind: waits for it."""
+    """The watermark up to which a version is indexed; while its jobs run, `index` is always a batch behind: waits for it."""
     with open_consumer(settings) as consumer:
-        look, deadline = Indexed(settings, consumer), time.monotonic() + LOOK_SECONDS
+        look, deadline = Indexed(settings, consumer), time.monotonic() + INDEXED_SECONDS
         while look.look() is None and locks.busy(settings, ["index"]) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return look.done
@@ -218,25 +242,46 @@ def reached_by(settings: Settings) -> int | None:
 
 
 def take_over(
-    what: Plan,
+    what: PromotionPlan,
     stopping: threading.Event,
-    watching: Watching = nothing,
+    on_progress: OnProgress = lambda progress: None,
     report: Report = silent,
 ) -> dict[str, Any]:
-    """Let the plan's version serve. Answers what came of it, as JSON types.
+    """Let the plan's version serve.
 
-    Raises InputError if told to stop before it has happened, and what ends one of the jobs.
+    Parameters
+    ----------
+    what
+        As `plan` or `plan_back` returns it.
+    stopping
+        Set to interrupt.
+    on_progress
+        Called about once a second until the candidate has caught up.
+    report
+        Gets a line for each at.
+
+    Returns
+    -------
+    dict
+        The versions, the watermark and the seconds that it took, as JSON types.
+
+    Raises
+    ------
+    InputError
+        It was interrupted before the change, or another promotion runs or has happened meanwhile.
+    KappaError
+        Whatever ends one of the candidate's jobs.
     """
     home = what.old.home
     with file_lock(serving.folder(home) / "promote.lock", 0) as held:
         if not held:
             msg = "another promotion or rollback runs in this home; wait for it"
             raise InputError(msg)
-        terms = serving.read(home)
-        if terms.version == what.new.version:
-            return again(what.new, terms, report)
-        if terms.terms != what.terms.terms:
-            msg = "the terms have changed meanwhile, by another promotion; look with `kappa replay list`, and try again"
+        served = serving.read(home)
+        if served.version == what.new.version:
+            return again(what.new, served, report)
+        if served.intervals != what.served.intervals:
+            msg = "the serving version has changed meanwhile, by another promotion; look with `kappa replay list`, and try again"
             raise InputError(msg)
         began = time.monotonic()
         followed = bool(locks.busy(what.old, names_of(what.old)))
@@ -244,22 +289,22 @@ def take_over(
             after = None
             switch(what, after)
         else:
-            after = caught_up(what, stopping, watching, report)
+            after = caught_up(what, stopping, on_progress, report)
         seconds = round(time.monotonic() - began, 1)
     runs = is_run(what.new, stopping, TAKEN_OVER_SECONDS if followed else 0.0)
-    return made(what.new, what.terms.version, after, seconds, runs)
+    return made(what.new, what.served.version, after, seconds, runs)
 
 
-def again(new: Settings, terms: Serving, report: Report) -> dict[str, Any]:
-    """The promotion has happened already: see to it that the aliases have followed."""
-    report(f"version {new.version} serves already" + ("" if terms.aliased else "; the aliases follow now"))
+def again(new: Settings, served: Serving, report: Report) -> dict[str, Any]:
+    """The promotion has happened already: set the aliases, if they have not been set."""
+    report(f"version {new.version} serves already" + ("" if served.aliased else "; the aliases follow now"))
     follow(new)
-    after = terms.terms[-1].after
-    return made(new, terms.previous, after, 0.0, bool(locks.busy(new, names_of(new)))) | {"already": True}
+    after = served.intervals[-1].after
+    return made(new, served.previous, after, 0.0, bool(locks.busy(new, names_of(new)))) | {"already": True}
 
 
 def made(new: Settings, previous: str | None, after: int | None, seconds: float, running: bool) -> dict[str, Any]:
-    """What came of it, as JSON types."""
+    """The outcome, as JSON types."""
     return {
         "version": new.version,
         "previous": previous,
@@ -276,44 +321,44 @@ def names_of(settings: Settings) -> list[str]:
     return [*(path.name for path in extract_checkpoints(settings)), *jobs.NAMES[1:]]
 
 
-def caught_up(what: Plan, stopping: threading.Event, watching: Watching, report: Report) -> int:
-    """Let the candidate catch up, then write the term and let the aliases follow. Answers the tick."""
+def caught_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnProgress, report: Report) -> int:
+    """Let the candidate catch up, then let it serve; returns the watermark after which it does."""
     with ExitStack() as stack:
         finish_index(what.old, report)
         check = stack.enter_context(candidate(what.new, report))
         consumer = stack.enter_context(open_consumer(what.old))
-        follower = Meeting(what, Indexed(what.old, consumer), Indexed(what.new, consumer))
+        follower = HandoverWatch(what, Indexed(what.old, consumer), Indexed(what.new, consumer))
         while not stopping.wait(POLL_SECONDS):
             check()
-            step = follower.look()
-            watching(step)
-            if step.agreed is not None and step.new is not None and step.new >= step.agreed:
-                switch(what, step.agreed)
-                return step.agreed
+            at = follower.look()
+            on_progress(at)
+            if at.agreed is not None and at.new is not None and at.new >= at.agreed:
+                switch(what, at.agreed)
+                return at.agreed
     msg = f"stopped before version {what.new.version} had caught up: nothing has changed; run it again, it goes on"
     raise InputError(msg)
 
 
 @dataclass
-class Meeting:
-    """Finds the tick at which one version hands over to the other."""
+class HandoverWatch:
+    """Finds the watermark at which one version hands over to the other."""
 
-    what: Plan
+    what: PromotionPlan
     old: Indexed
     new: Indexed
     agreed: int | None = None
 
-    def look(self) -> Step:
+    def look(self) -> PromotionProgress:
         """See how far both are. Raises InputError where they cannot meet any more."""
         old, new = self.old.look(), self.new.look()
         if self.agreed is None and self.may_be(old) and old is not None and new is not None:
             self.agreed = old if old - new <= CLOSE_SECONDS * MILLIS else None
         if not self.may_be(old) and not locks.busy(self.what.old, names_of(self.what.old)):
             self.refuse(old)
-        return Step(old, new, self.agreed)
+        return PromotionProgress(old, new, self.agreed)
 
     def may_be(self, watermark: int | None) -> bool:
-        """Whether the term may begin after a tick."""
+        """Whether the interval may begin after a watermark."""
         return watermark is not None and (self.what.least is None or watermark >= self.what.least)
 
     def refuse(self, old: int | None) -> None:
@@ -359,7 +404,7 @@ def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
     with locks.taken(new, names) as busy:
         if not busy and len(names) == len(jobs.NAMES):
             report(f"running the jobs of version {new.version} until it has caught up")
-            start_position.go_on_after_replay(new, report)
+            start_position.start_after_replay(new, report)
             session(new, "kappa-promote", report)
             health = Health(new.health.stale_seconds)
             with live.started_jobs(new, jobs.NAMES, health, report=report) as runner:
@@ -382,16 +427,16 @@ def check_run_elsewhere(new: Settings) -> None:
         raise InputError(msg)
 
 
-def switch(what: Plan, after: int | None) -> None:
-    """Write the term, then let the aliases follow."""
+def switch(what: PromotionPlan, after: int | None) -> None:
+    """Write the interval, then set the aliases."""
     home = what.new.home
     with serving.locked(home):
-        serving.write(home, what.terms.then(what.new.version, after))
+        serving.write(home, what.served.then(what.new.version, after))
     follow(what.new)
 
 
 def follow(new: Settings) -> None:
-    """Let the aliases follow the terms."""
+    """Set the aliases for the intervals."""
     client = elasticsearch_connection(new).connect()
     try:
         aliases.follow(client, new)

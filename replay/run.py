@@ -1,45 +1,39 @@
-"""`kappa replay`: a bounded run over the log under a version of its own, in slices, with a manifest.
+"""A bounded run over the log under a version of its own, in slices, with a manifest (`app.versions.replay_manifest`).
 
-    home/replays/VERSION/manifest.json    what is run: offsets, configuration, code; what each slice came to
-    home/replays/VERSION/state/NNNN       the state after slice NNNN, a savepoint; the last one stays
-
-A run that was interrupted goes on after its last slice. One that is complete is run again without writing, and held
-against what it came to the first time.
+A run that was interrupted goes on after its last slice. One that is complete is run again without writing, and its digests
+are compared with those of the first time.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import dataclasses
 import shutil
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from app.core.atomic_files import write_json_durably
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
-from app.runtime import run as live
-from app.versions.serving import read_object
+from app.kafka.input_offsets import input_topics
+from app.versions import replay_manifest, start_position
+from app.versions.pinned_configuration import configuration_of, pin_configuration
+from app.versions.replay_manifest import ReplayManifest, Slice, folder_of, state_folder
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.state import savepoint_format
-from replay.savepoints.savepoint_writer import Provenance
-from replay.slice_run import Work, run_slice
-from replay.slices import Asked, Slice, resolve, slices
+from replay.savepoints.savepoint_writer import code_version, provenance_of
+from replay.slice_run import SliceContext, run_slice
+from replay.slices import RequestedRange, resolve, slices
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 SLICE_RECORDS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Step:
-    """How far a run is: slices and events done, the window reached (ms), what it is at."""
+class ReplayProgress:
+    """How far a run is: slices and events done, the window reached (ms), and what it is doing."""
 
     done: int
     slices: int
@@ -49,262 +43,187 @@ class Step:
     doing: str
 
 
-Watching = Callable[[Step], None]
+OnProgress = Callable[[ReplayProgress], None]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to be run. `begin` is the savepoint to begin from."""
+class ReplayPlan:
+    """What is to be run.
+
+    `savepoint` is the folder of the one to begin from. `manifest` is that of a new run, `earlier` that of a run that was
+    started under this version's name before.
+    """
 
     settings: Settings
-    whole: Slice
-    parts: list[Slice]
-    begin: Path | None = None
+    savepoint: Path | None
+    manifest: ReplayManifest
+    earlier: ReplayManifest | None
+
+    @property
+    def whole(self) -> Slice:
+        """All that is read and made."""
+        return self.manifest.whole
 
 
-def folder_of(settings: Settings) -> Path:
-    """Where a version's replay is kept."""
-    return settings.home / "replays" / settings.version
+def plan(
+    settings: Settings,
+    requested: RequestedRange,
+    savepoint: Path | None = None,
+    slice_records: int = SLICE_RECORDS,
+    lateness: Callable[[Slice], int] | None = None,
+) -> ReplayPlan:
+    """Resolve what to run. Changes nothing.
 
+    Parameters
+    ----------
+    settings
+        Those of the version under which the results are written.
+    requested
+        Where to begin and to end. Without an end, a run that was started before ends where it did then.
+    savepoint
+        The folder of a savepoint, after whose last window to begin.
+    slice_records
+        About how many records a slice reads.
+    lateness
+        From the range to the seconds by which records may be late; without it those of the settings.
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """A run's manifest; None where there is none. Raises InputError for one that cannot be read."""
-    file = folder / MANIFEST
-    found = read_object(file, "remove the folder and replay under this version again")
-    if found is None:
-        return None
-    if found.get("format") != FORMAT:
-        msg = f"{file} has format {found.get('format')}, wanted {FORMAT}; read it with the release that wrote it"
-        raise InputError(msg)
-    return found
+    Returns
+    -------
+    ReplayPlan
+        Offsets, slices and configuration.
 
-
-def keep(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write a manifest, whole or not at all."""
-    write_json_durably(folder / MANIFEST, manifest)
-
-
-def plan(settings: Settings, asked: Asked, begin: Path | None, slice_records: int = SLICE_RECORDS) -> Plan:
-    """Resolve what to run. Raises InputError for a range outside the log and a savepoint of other topics."""
+    Raises
+    ------
+    InputError
+        The version is `live`, the range is outside the log, or the savepoint is of other topics, shards or windows.
+    """
     if settings.version == "live":
         msg = "replay: version live is what the live jobs write; wanted another name, such as --version again"
         raise InputError(msg)
-    if begin is not None:
-        check_savepoint(settings, begin)
-        watermark = int(savepoint_format.read_manifest(begin)["tick"])
-        asked = Asked(from_ms=watermark, to_ms=asked.to_ms, to_offsets=asked.to_offsets)
-    whole = resolve(settings, settings.windowing, asked)
-    return Plan(settings, whole, slices(settings, settings.windowing, whole, slice_records), begin)
+    earlier = replay_manifest.read(settings)
+    if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
+        requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
+    reference = None
+    if savepoint is not None:
+        reference = start_position.check_savepoint(settings, savepoint)
+        requested = dataclasses.replace(requested, from_ms=reference.watermark, from_offsets=None)
+    whole = resolve(settings, requested)
+    if lateness is not None:
+        settings = with_lateness(settings, lateness(whole))
+        whole = resolve(settings, requested)
+    manifest = ReplayManifest(
+        version=settings.version,
+        code_version=code_version(),
+        state_formats=savepoint_format.FORMATS,
+        configuration=configuration_of(settings),
+        topics=input_topics(settings),
+        savepoint=reference,
+        whole=whole,
+        slices=tuple(slices(settings, whole, slice_records)),
+    )
+    return ReplayPlan(settings, savepoint, manifest, earlier)
 
 
-def check_savepoint(settings: Settings, folder: Path) -> None:
-    """Raise InputError for a savepoint that these settings cannot go on from."""
-    manifest = savepoint_format.read_manifest(folder)
-    problems = savepoint_format.verify(folder)
-    if problems:
-        msg = f"savepoint {folder.name} is damaged: {problems[0]}; wanted one that `kappa savepoint verify` finds whole"
-        raise InputError(msg)
-    own = {kind: settings.topic(kind) for kind in topics.INPUTS}
-    if manifest["topics"] != own:
-        msg = f"savepoint {folder.name} is of topics {manifest['topics']}, the settings say {own}; wanted the same log"
-        raise InputError(msg)
-    if manifest["shards"] != settings.windowing.shards:
-        msg = f"savepoint {folder.name} has {manifest['shards']} shards, the settings say {settings.windowing.shards}; set windowing.shards"
-        raise InputError(msg)
-    length = manifest["configuration"]["windowing"]["window_seconds"]
-    if length != settings.windowing.window_seconds:
-        own_length = settings.windowing.window_seconds
-        msg = f"savepoint {folder.name} has windows of {length} s, the settings say {own_length} s; set windowing.window_seconds"
-        raise InputError(msg)
-
-
-def hashed(value: Any) -> str:
-    """SHA-256 of canonical JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def new_manifest(what: Plan) -> dict[str, Any]:
-    """What is known of a run before it."""
-    configuration = live.depended_on(what.settings)
-    return {
-        "format": FORMAT,
-        "version": what.settings.version,
-        "status": "running",
-        "code_version": metadata.version("kappa-novelty"),
-        "state_formats": savepoint_format.FORMATS,
-        "configuration": configuration,
-        "configuration_hash": hashed(configuration),
-        "topics": {kind: what.settings.topic(kind) for kind in topics.INPUTS},
-        "savepoint": about_savepoint(what.begin),
-        "whole": what.whole.record(),
-        "slices": [{**part.record(), "done": False} for part in what.parts],
-    }
-
-
-def about_savepoint(begin: Path | None) -> dict[str, Any] | None:
-    """Which savepoint a run begins from."""
-    if begin is None:
-        return None
-    manifest = savepoint_format.read_manifest(begin)
-    return {"name": begin.name, "hash": manifest["hash"], "tick": manifest["tick"]}
-
-
-SAME = ("version", "configuration_hash", "savepoint", "whole")
-
-
-def check_same(kept: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise InputError where a version's run of before is of something else."""
-    for name in SAME:
-        if kept[name] != new[name]:
-            msg = (
-                f"version {kept['version']} has a replay of another {'range' if name == 'whole' else name.replace('_', ' ')} "
-                f"({kept['status']}); wanted the same, or another --version, or `kappa replay drop {kept['version']}`"
-            )
-            raise InputError(msg)
+def with_lateness(settings: Settings, seconds: int) -> Settings:
+    """Settings that admit records up to so many seconds late."""
+    return settings.model_copy(update={"windowing": dataclasses.replace(settings.windowing, lateness_seconds=seconds)})
 
 
 def replay(
     spark: SparkSession,
-    what: Plan,
+    what: ReplayPlan,
     partitions: int | None = None,
-    watching: Watching = lambda step: None,
-    report: Callable[[str], None] = lambda line: None,
+    on_progress: OnProgress = lambda progress: None,
+    report: Report = silent,
 ) -> dict[str, Any]:
-    """Run a plan, or go on with it, or check it if it is complete. Answers the manifest, with `same` after a check."""
-    folder = folder_of(what.settings)
-    kept, new = read_manifest(folder), new_manifest(what)
-    if kept is not None:
-        check_same(kept, new)
-    manifest = kept if kept is not None else new
-    if manifest["status"] == "complete":
-        report(f"version {what.settings.version} is complete: running it again without writing")
-        return check_again(spark, what, manifest, partitions, watching)
-    done = sum(part["done"] for part in manifest["slices"])
-    if done:
-        report(f"going on after slice {done} of {len(manifest['slices'])}")
-    topics.create(what.settings)
-    live.pin_configuration(what.settings)
-    keep(folder, manifest)
-    work = working(spark, what, partitions, write=True)
-    for number, part in enumerate(what_parts(manifest)):
-        if manifest["slices"][number]["done"]:
-            continue
-        watching(step_of(manifest, "extracting"))
-        began = time.monotonic()
-        before, after = state_before(what, folder, number), folder / "state" / f"{number:04d}"
+    """Run a plan, go on with it, or check it if it is complete.
+
+    Parameters
+    ----------
+    spark
+        A session.
+    what
+        As `plan` returns it.
+    partitions
+        Spark's partitions; None for as many as there are task slots. Results do not depend on them.
+    on_progress
+        Called before each stage of a slice.
+    report
+        Gets a line where an earlier run is gone on with, or checked.
+
+    Returns
+    -------
+    dict
+        The manifest as JSON types, with `same: true` after a check.
+
+    Raises
+    ------
+    InputError
+        The version has a replay of something else.
+    DeterminismViolation
+        The check came to other results than the first run.
+    """
+    settings, manifest = what.settings, what.manifest
+    if what.earlier is not None:
+        what.earlier.check_same_run(manifest)
+        manifest = what.earlier
+    provenance = provenance_of(settings, manifest.configuration)
+    context = SliceContext(spark, settings, provenance, partitions or spark.sparkContext.defaultParallelism)
+    if manifest.complete:
+        report(f"version {settings.version} is complete: running it again without writing")
+        check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
+        return manifest.record() | {"same": True}
+    if manifest.results:
+        report(f"going on after slice {len(manifest.results)} of {len(manifest.slices)}")
+    topics.create(settings)
+    pin_configuration(settings)
+    replay_manifest.write(settings, manifest)
+    return run_slices(context, manifest, what.savepoint, on_progress).record()
+
+
+def run_slices(
+    context: SliceContext, manifest: ReplayManifest, savepoint: Path | None, on_progress: OnProgress
+) -> ReplayManifest:
+    """Run the slices that are not done, and keep the manifest after each; returns the complete one."""
+    folder = folder_of(context.settings)
+    for number in range(len(manifest.results), len(manifest.slices)):
+        before = folder / state_folder(number - 1) if number else savepoint
+        after = folder / state_folder(number)
         shutil.rmtree(after, ignore_errors=True)
-        found = run_slice(with_report(work, manifest, watching), part, before, after)
-        seconds = round(time.monotonic() - began, 3)
-        manifest["slices"][number] |= {**found, "seconds": seconds, "done": True}
-        keep(folder, manifest)
+        doing = reporter(manifest.whole.after, manifest.slices, number, on_progress)
+        manifest = manifest.with_result(run_slice(context, manifest.slices[number], before, after, doing))
+        replay_manifest.write(context.settings, manifest)
         if number:
-            shutil.rmtree(folder / "state" / f"{number - 1:04d}", ignore_errors=True)
-    manifest |= {"status": "complete", **totals(manifest)}
-    keep(folder, manifest)
-    watching(step_of(manifest, "done"))
+            shutil.rmtree(folder / state_folder(number - 1), ignore_errors=True)
+    reporter(manifest.whole.after, manifest.slices, len(manifest.slices), on_progress)("done")
     return manifest
 
 
-def working(spark: SparkSession, what: Plan, partitions: int | None, *, write: bool) -> Work:
-    own = what.settings
-    provenance = Provenance(
-        version=own.version,
-        configuration=live.depended_on(own),
-        topics={kind: own.topic(kind) for kind in topics.INPUTS},
-        shards=own.windowing.shards,
-        code_version=metadata.version("kappa-novelty"),
-    )
-    return Work(spark, own, own.windowing, provenance, partitions or spark.sparkContext.defaultParallelism, write)
-
-
-def with_report(work: Work, manifest: Mapping[str, Any], watching: Watching) -> Work:
-    """The same work, which says what it is at."""
-    return Work(
-        work.spark,
-        work.settings,
-        work.windowing,
-        work.provenance,
-        work.partitions,
-        work.write,
-        lambda doing: watching(step_of(manifest, doing)),
-    )
-
-
-def what_parts(manifest: Mapping[str, Any]) -> list[Slice]:
-    """The slices as the manifest has them: they are those of the first start."""
-    return [Slice.of(part) for part in manifest["slices"]]
-
-
-def state_before(what: Plan, folder: Path, number: int) -> Path | None:
-    """The state that a slice begins with."""
-    return folder / "state" / f"{number - 1:04d}" if number else what.begin
-
-
-def step_of(manifest: Mapping[str, Any], doing: str) -> Step:
-    """How far a run is, from its manifest."""
-    parts = manifest["slices"]
-    sizes = [Slice.of(part).events for part in parts]
-    done = [i for i, part in enumerate(parts) if part["done"]]
-    reached = parts[done[-1]]["until"] if done else manifest["whole"]["after"]
-    return Step(len(done), len(parts), sum(sizes[i] for i in done), sum(sizes), reached, doing)
-
-
-def totals(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Counts of all slices together, and one digest for each kind of result."""
-    counts: dict[str, int] = {}
-    for part in manifest["slices"]:
-        for name, n in part["counts"].items():
-            counts[name] = counts.get(name, 0) + n
-    counts["events"] = Slice.of(manifest["whole"]).events
-    seconds = round(sum(part["seconds"] for part in manifest["slices"]), 3)
-    kinds = ("scores", "novelties", "incidents")
-    digests = {kind: hashed([part["digests"][kind]["digest"] for part in manifest["slices"]]) for kind in kinds}
-    return {"counts": counts, "seconds": seconds, "digests": digests}
-
-
 def check_again(
-    spark: SparkSession, what: Plan, manifest: dict[str, Any], partitions: int | None, watching: Watching
-) -> dict[str, Any]:
-    """Run a complete manifest once more, writing nothing but scratch state. Raises DeterminismViolation where something differs."""
-    folder = folder_of(what.settings)
-    scratch = folder / "again"
+    context: SliceContext, manifest: ReplayManifest, savepoint: Path | None, on_progress: OnProgress
+) -> None:
+    """Run a complete replay once more, writing nothing but scratch state. Raises DeterminismViolation where something differs."""
+    scratch = folder_of(context.settings) / "again"
     shutil.rmtree(scratch, ignore_errors=True)
-    again: dict[str, Any] = {**manifest, "slices": [{**part, "done": False} for part in manifest["slices"]]}
-    work = working(spark, what, partitions, write=False)
     try:
-        for number, part in enumerate(what_parts(manifest)):
-            watching(step_of(again, "extracting"))
-            before = scratch / f"{number - 1:04d}" if number else what.begin
-            found = run_slice(with_report(work, again, watching), part, before, scratch / f"{number:04d}")
-            for kind, digest in manifest["slices"][number]["digests"].items():
-                if found["digests"][kind] != digest:
+        for number, (part, first) in enumerate(zip(manifest.slices, manifest.results, strict=True)):
+            before = scratch / f"{number - 1:04d}" if number else savepoint
+            doing = reporter(manifest.whole.after, manifest.slices, number, on_progress)
+            found = run_slice(context, part, before, scratch / f"{number:04d}", doing)
+            for kind, digest in first.digests.items():
+                if found.digests[kind] != digest:
                     msg = (
-                        f"version {manifest['version']}, slice {number}: {kind} came to {found['digests'][kind]}, the "
+                        f"version {manifest.version}, slice {number}: {kind} came to {found.digests[kind]}, the "
                         f"first run to {digest}; wanted the same bytes: was the log changed, or the code?"
                     )
                     raise DeterminismViolation(msg)
-            again["slices"][number]["done"] = True
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    watching(step_of(again, "done"))
-    return {**manifest, "same": True}
+    reporter(manifest.whole.after, manifest.slices, len(manifest.slices), on_progress)("done")
 
 
-def end_of(settings: Settings) -> Path:
-    """The savepoint at the end of a version's replay. Raises InputError for one that is not complete."""
-    manifest = read_manifest(folder_of(settings))
-    if manifest is None:
-        known = sorted(p.parent.name for p in (settings.home / "replays").glob("*/manifest.json"))
-        msg = f"no replay of version {settings.version!r}; there are {', '.join(known) or 'none'}"
-        raise InputError(msg)
-    check_finished(manifest)
-    return folder_of(settings) / "state" / f"{len(manifest['slices']) - 1:04d}"
-
-
-def check_finished(manifest: Mapping[str, Any]) -> None:
-    """Raise InputError for a run that was broken off, or that runs now: what it has written is a part."""
-    if manifest["status"] != "complete":
-        msg = (
-            f"the replay of version {manifest['version']} is unfinished; run the same `kappa replay` again, it goes on"
-        )
-        raise InputError(msg)
+def reporter(after: int | None, parts: tuple[Slice, ...], done: int, on_progress: OnProgress) -> Report:
+    """What reports the progress of a run of which so many slices are done. `after`: where its first window begins."""
+    sizes = [part.events for part in parts]
+    reached = parts[done - 1].until if done else after
+    return lambda doing: on_progress(ReplayProgress(done, len(parts), sum(sizes[:done]), sum(sizes), reached, doing))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from pyspark.sql import functions as F
 from app.core.report import Report, silent
 from app.core.settings import INPUTS, Settings
 from app.kafka.connection import kafka_connection
+from app.kafka.partitions import by_topic
 from app.kafka.topics import topic_names
+from app.versions.replay_manifest import Slice, SliceResult
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
@@ -29,28 +32,24 @@ from pipelines.runner import CONSUMER, Kafka, write_to_kafka
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
-from pipelines.windowing import WindowingConfig
 from replay.savepoints import savepoint_writer
 from replay.savepoints.savepoint_writer import Provenance
-from replay.slices import Slice, nested
 
 
 @dataclass(frozen=True)
-class Work:
+class SliceContext:
     """What all slices of a run share. `partitions` are Spark's; `write` is off where a run only checks itself."""
 
     spark: SparkSession
     settings: Settings
-    windowing: WindowingConfig
     provenance: Provenance
     partitions: int
     write: bool = True
-    report: Report = silent
 
 
 def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, partitions: int) -> DataFrame:
     """The records of a topic in a slice, with the columns of a Kafka source."""
-    begins, ends = nested(part.begins)[topic], nested(part.ends)[topic]
+    begins, ends = by_topic(part.begins)[topic], by_topic(part.ends)[topic]
     options = {
         "assign": json.dumps({topic: sorted(map(int, begins))}),
         "startingOffsets": json.dumps({topic: begins}),
@@ -61,33 +60,56 @@ def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, par
     return spark.read.format("kafka").options(**kafka.prefixed(), **CONSUMER, **options).load()
 
 
-def run_slice(work: Work, part: Slice, before: Path | None, after: Path) -> dict[str, Any]:
-    """Make the windows of a slice, from the savepoint `before` to a new one at `after`. Answers counts and digests."""
-    topics, kafka = topic_names(work.settings), kafka_connection(work.settings)
+def run_slice(
+    context: SliceContext, part: Slice, before: Path | None, after: Path, report: Report = silent
+) -> SliceResult:
+    """Make the windows of a slice.
+
+    Parameters
+    ----------
+    context
+        What all slices of the run share.
+    part
+        The slice.
+    before
+        The savepoint to begin from; None for the beginning of the log.
+    after
+        Where to write the savepoint after the slice's last window.
+    report
+        Gets a word at the beginning of each stage.
+
+    Returns
+    -------
+    SliceResult
+        Numbers of records, digests of the results, seconds.
+    """
+    began = time.monotonic()
+    report("extracting")
+    topics, kafka = topic_names(context.settings), kafka_connection(context.settings)
     counts: dict[str, int] = {"events": part.events}
     with scratch(after) as folder:
-        closed = kept(extracted(work, kafka, part, topics), folder / "closed")
+        closed = kept(extracted(context, kafka, part, topics), folder / "closed")
         windows = extract.windows_of(closed, counts.__setitem__)
-        rows = extract.statistics(closed, work.windowing)
-        shards, version = work.windowing.shards, work.settings.version
+        rows = extract.statistics(closed, context.settings.windowing)
+        shards, version = context.settings.windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
-        answers = detect_bounded(rows, windows, work.settings.detector, version, shards, work.partitions, begin)
+        answers = detect_bounded(rows, windows, context.settings.detector, version, shards, context.partitions, begin)
         answers = kept(answers, folder / "answers")
         said = answers.where(F.col("part").isNull())
-        records = detect.records(said, topics, work.settings.topics.partitions)
-        work.report("detecting")
+        records = detect.records(said, topics, context.settings.topics.partitions)
+        report("detecting")
         digests = digest_of(records, topics)
-        incidents, correlator = correlated(work, said, before)
-        if work.write:
-            work.report("writing")
+        incidents, correlator = correlated(context, said, before)
+        if context.write:
+            report("writing")
             write_to_kafka(extract.refused_records(closed, topics), kafka)
             write_to_kafka(records, kafka)
-            write_incidents(work, incidents, topics["incidents"], kafka)
-        digests["incidents"] = digest_of_texts(work, [value for _, value in incidents])
+            write_incidents(context, incidents, topics["incidents"], kafka)
+        digests["incidents"] = digest_of_texts(context, [value for _, value in incidents])
         counts |= {"windows": len(windows), "incidents": len(incidents)}
         counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
-        savepoint_writer.write(after, work.provenance, states(answers), correlator)
-    return {"counts": counts, "digests": digests}
+        savepoint_writer.write(after, context.provenance, states(answers), correlator)
+    return SliceResult(counts, digests, round(time.monotonic() - began, 3))
 
 
 @contextmanager
@@ -107,10 +129,12 @@ def kept(frame: DataFrame, folder: Path) -> DataFrame:
     return frame.sparkSession.read.schema(frame.schema).parquet(str(folder))
 
 
-def extracted(work: Work, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
+def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
     """What `extract` makes of the slice's records, its windows alone."""
-    telemetry, logs, labels = (read_bounded(work.spark, kafka, part, topics[kind], work.partitions) for kind in INPUTS)
-    return only(extract.closed_windows(telemetry, logs, work.windowing, labels), part)
+    telemetry, logs, labels = (
+        read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
+    )
+    return only(extract.closed_windows(telemetry, logs, context.settings.windowing, labels), part)
 
 
 def only(closed: DataFrame, part: Slice) -> DataFrame:
@@ -135,15 +159,17 @@ def states(answers: DataFrame) -> Iterator[ShardParts]:
         yield ShardParts(*current)
 
 
-def correlated(work: Work, said: DataFrame, before: Path | None) -> tuple[list[tuple[str, str]], CorrelatorState]:
+def correlated(
+    context: SliceContext, said: DataFrame, before: Path | None
+) -> tuple[list[tuple[str, str]], CorrelatorState]:
     """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
-    buffer, correlator = correlate.loaded(state, work.settings.correlation)
+    buffer, correlator = correlate.loaded(state, context.settings.correlation)
     rows = said.where(F.col("statement").isNotNull()).orderBy("shard", "window_end")
     for frame in arrow_frames(correlate.statements(rows.select(F.col("statement").alias("value")))):
         correlate.take_in(buffer, [frame])
     found = correlate.advance(buffer, correlator)
-    values = [(one.id, correlate.value_of(one, work.settings.version)) for one in found]
+    values = [(one.id, correlate.value_of(one, context.settings.version)) for one in found]
     return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())
 
 
@@ -153,11 +179,11 @@ def arrow_frames(frame: DataFrame) -> Iterator[Any]:
         yield batch.to_pandas()
 
 
-def write_incidents(work: Work, incidents: list[tuple[str, str]], topic: str, kafka: Kafka) -> None:
+def write_incidents(context: SliceContext, incidents: list[tuple[str, str]], topic: str, kafka: Kafka) -> None:
     """Append incidents to their topic."""
     if not incidents:
         return
-    rows = work.spark.createDataFrame(incidents, "key string, value string").coalesce(1)
+    rows = context.spark.createDataFrame(incidents, "key string, value string").coalesce(1)
     write_to_kafka(
         rows.select(F.lit(topic).alias("topic"), *(F.col(c).cast("binary").alias(c) for c in ("key", "value"))), kafka
     )
@@ -176,9 +202,9 @@ def digest_of(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
     return answer
 
 
-def digest_of_texts(work: Work, values: list[str]) -> dict[str, Any]:
+def digest_of_texts(context: SliceContext, values: list[str]) -> dict[str, Any]:
     """As `digest_of`, of texts at hand."""
-    frame = work.spark.createDataFrame([(value,) for value in values], "value string")
+    frame = context.spark.createDataFrame([(value,) for value in values], "value string")
     row = frame.agg(F.count(F.lit(1)).alias("n"), *sums(F.col("value").cast("binary"))).first()
     if row is None:
         msg = "an aggregate without groups has no row"

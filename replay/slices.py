@@ -18,14 +18,16 @@ from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
 from app.core.timestamps import iso_or
-from app.kafka import data_loss, topics
-from app.kafka.checkpoints import ConsumedOffsets, Partition
+from app.kafka import topics
+from app.kafka.checkpoints import ConsumedOffsets
 from app.kafka.connection import open_consumer
-from app.kafka.offset_ranges import OffsetRange, find_gaps, find_gaps_since, first_timestamps, offset_ranges
+from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window, offsets_at_time, refuse_gaps
+from app.kafka.offset_ranges import OffsetRange, find_gaps, first_timestamps, offset_ranges
+from app.kafka.partitions import Offsets, Partition
+from app.versions.replay_manifest import Slice
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS, WindowingConfig
 
-Offsets = dict[Partition, int]
 Find = Callable[[int], Offsets]  # the first offsets of records that were appended at a time (epoch ms) or later
 
 # A slice reads what its neighbours read as well, for as long as records may be early or late: at most a tenth of it.
@@ -34,41 +36,10 @@ LEAST_WINDOWS = 30
 
 
 @dataclass(frozen=True)
-class Slice:
-    """Windows that end after `after` and by `until` (epoch ms), and the records that they can be made of.
+class RequestedRange:
+    """Where a run begins and ends: offsets by partition, or windows by time (epoch ms); None for all that there is.
 
-    `begins` and `ends` are offsets by topic and partition; `after` is None for all windows from the beginning.
-    """
-
-    after: int | None
-    until: int
-    begins: Offsets
-    ends: Offsets
-
-    @property
-    def events(self) -> int:
-        """How many records are read."""
-        return sum(self.ends.values()) - sum(self.begins.values())
-
-    def record(self) -> dict[str, Any]:
-        """As JSON types."""
-        begins, ends = nested(self.begins), nested(self.ends)
-        spans = {t: {p: [begin, ends[t][p]] for p, begin in parts.items()} for t, parts in begins.items()}
-        return {"after": self.after, "until": self.until, "offsets": spans}
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Slice:
-        """The inverse of `record`."""
-        spans = {(t, int(p)): span for t, parts in record["offsets"].items() for p, span in parts.items()}
-        begins, ends = ({key: int(span[i]) for key, span in spans.items()} for i in (0, 1))
-        return cls(record["after"], int(record["until"]), begins, ends)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """From where to where: offsets by partition, or windows by time (epoch ms); None for all that there is.
-
-    `from_ms` is the end of the last window that is not made, as a savepoint's tick is.
+    `from_ms` is the end of the last window that is not made, as a savepoint's watermark is.
     """
 
     from_ms: int | None = None
@@ -77,51 +48,57 @@ class Asked:
     to_offsets: Offsets | None = None
 
 
-def nested(offsets: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
-    """Offsets as Spark's options have them."""
-    found: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+def resolve(settings: Settings, requested: RequestedRange) -> Slice:
+    """What a run reads, and which windows it makes.
 
+    Parameters
+    ----------
+    settings
+        Those of the version: inputs and windowing.
+    requested
+        Where to begin and to end; what is None there is the beginning and the end of the log.
 
-def partitions_of(settings: Settings) -> list[Partition]:
-    """The input partitions."""
-    return [(settings.topic(kind), p) for kind, count in settings.input_partitions.items() for p in range(count)]
+    Returns
+    -------
+    Slice
+        All windows of the run, with the offsets of every input partition.
 
-
-def resolve(settings: Settings, windowing: WindowingConfig, asked: Asked) -> Slice:
-    """The whole of a run. Raises InputError for offsets or times outside the log, and where no window can be closed."""
+    Raises
+    ------
+    InputError
+        Offsets or times are outside the log, records have been deleted, or no window would be complete.
+    """
+    windowing = settings.windowing
     with open_consumer(settings) as consumer:
-        extents = offset_ranges(consumer, partitions_of(settings))
-        check_partitions(settings, consumer, extents)
-        begins = first_offsets(settings, windowing, consumer, asked, extents)
-        ends = last_offsets(windowing, consumer, asked, extents)
-        check_order(begins, ends, extents)
-        until = closed_until(windowing, consumer, begins, ends, extents)
-    if asked.to_ms is not None:
-        until = min(until, down(windowing, asked.to_ms))
-    if asked.from_ms is not None and until <= asked.from_ms:
+        ranges = offset_ranges(consumer, input_partitions(settings))
+        check_partitions(settings, consumer, ranges)
+        begins = first_offsets(settings, consumer, requested, ranges)
+        ends = last_offsets(windowing, consumer, requested, ranges)
+        check_order(begins, ends, ranges)
+        until = closed_until(windowing, consumer, begins, ends, ranges)
+    if requested.to_ms is not None:
+        until = min(until, last_window_end(windowing, requested.to_ms))
+    if requested.from_ms is not None and until <= requested.from_ms:
         msg = (
-            f"no window after {iso_or(asked.from_ms, '')} can be closed: the records that are read close those up to "
+            f"no window after {iso_or(requested.from_ms, '')} can be closed: the records that are read close those up to "
             f"{iso_or(until, '')}; wanted a later end, or an earlier beginning"
         )
         raise InputError(msg)
-    return Slice(asked.from_ms, until, begins, ends)
+    return Slice(requested.from_ms, until, begins, ends)
 
 
-def down(windowing: WindowingConfig, at_ms: int) -> int:
+def last_window_end(windowing: WindowingConfig, at_ms: int) -> int:
     """The last window end that is not after a time."""
     length = windowing.window_seconds * MILLIS
     return at_ms // length * length
 
 
-def check_partitions(settings: Settings, consumer: KafkaConsumer, extents: Mapping[Partition, OffsetRange]) -> None:
+def check_partitions(settings: Settings, consumer: KafkaConsumer, ranges: Mapping[Partition, OffsetRange]) -> None:
     """Raise InputError for a topic that is not there or has other partitions than the settings say."""
     for kind in topics.INPUTS:
         topic = settings.topic(kind)
         found = len(consumer.partitions_for_topic(topic) or ())
-        wanted = sum(1 for name, _ in partitions_of(settings) if name == topic)
+        wanted = sum(1 for name, _ in input_partitions(settings) if name == topic)
         if found != wanted:
             own = "" if kind == "labels" else f"set topics.{kind}_partitions to match, or "
             msg = f"topic {topic} has {found} partitions, wanted {wanted}; {own}set topics.prefix, or `kappa topics create`"
@@ -129,72 +106,56 @@ def check_partitions(settings: Settings, consumer: KafkaConsumer, extents: Mappi
 
 
 def first_offsets(
-    settings: Settings,
-    windowing: WindowingConfig,
-    consumer: KafkaConsumer,
-    asked: Asked,
-    extents: Mapping[Partition, OffsetRange],
+    settings: Settings, consumer: KafkaConsumer, requested: RequestedRange, ranges: Mapping[Partition, OffsetRange]
 ) -> Offsets:
     """Where reading begins. Raises InputError where the log no longer reaches back so far."""
-    if asked.from_offsets is not None:
-        check_inside("--from-offsets", asked.from_offsets, extents)
-        found = {key: asked.from_offsets.get(key, extent.begins) for key, extent in extents.items()}
-        missing = find_gaps(ConsumedOffsets(found), extents)
-    elif asked.from_ms is not None:
-        wanted = asked.from_ms - windowing.skew_seconds * MILLIS
-        found = at_time(consumer, extents, wanted)
-        missing = find_gaps_since(wanted, extents)
-    else:
-        return {key: extent.begins for key, extent in extents.items()}
-    if missing:
-        raise InputError(
-            data_loss.describe_missing(missing, data_loss.savepoint_summaries(settings.home), windowing.skew_seconds)
-        )
-    return found
+    if requested.from_offsets is not None:
+        check_inside("--from-offsets", requested.from_offsets, ranges)
+        found = {key: requested.from_offsets.get(key, held.begins) for key, held in ranges.items()}
+        refuse_gaps(settings, find_gaps(ConsumedOffsets(found), ranges))
+        return found
+    if requested.from_ms is not None:
+        return offsets_after_window(settings, consumer, requested.from_ms, ranges)
+    return {key: held.begins for key, held in ranges.items()}
 
 
 def last_offsets(
-    windowing: WindowingConfig, consumer: KafkaConsumer, asked: Asked, extents: Mapping[Partition, OffsetRange]
+    windowing: WindowingConfig,
+    consumer: KafkaConsumer,
+    requested: RequestedRange,
+    ranges: Mapping[Partition, OffsetRange],
 ) -> Offsets:
     """Where reading ends, exclusive."""
-    if asked.to_offsets is not None:
-        check_inside("--to-offsets", asked.to_offsets, extents)
-        return {key: asked.to_offsets.get(key, extent.ends) for key, extent in extents.items()}
-    if asked.to_ms is None:
-        return {key: extent.ends for key, extent in extents.items()}
-    return at_time(consumer, extents, asked.to_ms + windowing.watermark_delay_seconds * MILLIS + 1)
+    if requested.to_offsets is not None:
+        check_inside("--to-offsets", requested.to_offsets, ranges)
+        return {key: requested.to_offsets.get(key, held.ends) for key, held in ranges.items()}
+    if requested.to_ms is None:
+        return {key: held.ends for key, held in ranges.items()}
+    return offsets_at_time(consumer, ranges, requested.to_ms + windowing.watermark_delay_seconds * MILLIS + 1)
 
 
-def check_inside(option: str, given: Mapping[Partition, int], extents: Mapping[Partition, OffsetRange]) -> None:
+def check_inside(option: str, given: Mapping[Partition, int], ranges: Mapping[Partition, OffsetRange]) -> None:
     """Raise InputError for partitions that are not read and offsets that the log never had."""
     for (topic, partition), offset in sorted(given.items()):
-        extent = extents.get((topic, partition))
-        if extent is None:
-            known = ", ".join(f"{t}/{p}" for t, p in sorted(extents))
+        held = ranges.get((topic, partition))
+        if held is None:
+            known = ", ".join(f"{t}/{p}" for t, p in sorted(ranges))
             msg = f"{option}: no partition {topic}/{partition}; the inputs are {known}"
             raise InputError(msg)
-        if not 0 <= offset <= extent.ends:
-            msg = f"{option}: offset {offset} of {topic}/{partition} is outside the log; wanted {extent.begins} to {extent.ends}"
+        if not 0 <= offset <= held.ends:
+            msg = f"{option}: offset {offset} of {topic}/{partition} is outside the log; wanted {held.begins} to {held.ends}"
             raise InputError(msg)
 
 
-def check_order(begins: Offsets, ends: Offsets, extents: Mapping[Partition, OffsetRange]) -> None:
+def check_order(begins: Offsets, ends: Offsets, ranges: Mapping[Partition, OffsetRange]) -> None:
     """Raise InputError where there is nothing to read."""
     for (topic, partition), begin in begins.items():
         if ends[topic, partition] < begin:
             msg = f"{topic}/{partition}: reading would end at {ends[topic, partition]}, before it begins at {begin}"
             raise InputError(msg)
-    if not any(ends[key] > begins[key] for key in extents):
+    if not any(ends[key] > begins[key] for key in ranges):
         msg = "the inputs hold no record from there to there; wanted some: see --from-time, --to-time, or topics.prefix"
         raise InputError(msg)
-
-
-def at_time(consumer: KafkaConsumer, extents: Mapping[Partition, OffsetRange], at_ms: int) -> Offsets:
-    """The first offset of each partition whose record was appended at a time or later; its end where there is none."""
-    asked = {TopicPartition(*key): max(0, at_ms) for key in extents}
-    found = consumer.offsets_for_times(asked)
-    where = {(part.topic, part.partition): one for part, one in found.items()}
-    return {key: extent.ends if (one := where.get(key)) is None else one.offset for key, extent in extents.items()}
 
 
 def closed_until(
@@ -202,10 +163,10 @@ def closed_until(
     consumer: KafkaConsumer,
     begins: Offsets,
     ends: Offsets,
-    extents: Mapping[Partition, OffsetRange],
+    ranges: Mapping[Partition, OffsetRange],
 ) -> int:
     """The last window end that the watermark of what is read has passed, as it would have live."""
-    silent = sorted(key for key, extent in extents.items() if max(begins[key], extent.begins) >= ends[key])
+    silent = sorted(key for key, held in ranges.items() if max(begins[key], held.begins) >= ends[key])
     if silent:
         topic, partition = silent[0]
         msg = (
@@ -219,15 +180,16 @@ def closed_until(
     if missing:
         msg = f"{missing[0].topic}/{missing[0].partition}: its last record cannot be read; try again"
         raise InputError(msg)
-    return down(windowing, min(last.values()) - windowing.watermark_delay_seconds * MILLIS)
+    return last_window_end(windowing, min(last.values()) - windowing.watermark_delay_seconds * MILLIS)
 
 
-def slices(settings: Settings, windowing: WindowingConfig, whole: Slice, records: int) -> list[Slice]:
+def slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
     """The run in pieces of about so many records, each of which can be repeated on its own."""
+    windowing = settings.windowing
     with open_consumer(settings) as consumer:
-        extents = {key: OffsetRange(0, end) for key, end in whole.ends.items()}
+        ranges = {key: OffsetRange(0, end) for key, end in whole.ends.items()}
         start = whole.after if whole.after is not None else earliest(windowing, consumer, whole)
-        find = partial(at_time, consumer, extents)
+        find = partial(offsets_at_time, consumer, ranges)
         cuts = halved(windowing, find, whole, (start, whole.until), records)
         return pieces(windowing, find, whole, cuts)
 
@@ -242,7 +204,7 @@ def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) 
     """A window end before all windows, about: the first append time that is read."""
     parts = [TopicPartition(*key) for key in sorted(whole.begins) if whole.begins[key] < whole.ends[key]]
     first = first_timestamps(consumer, parts, {part: whole.begins[part.topic, part.partition] for part in parts})
-    return down(windowing, min(first.values()) - windowing.lateness_seconds * MILLIS)
+    return last_window_end(windowing, min(first.values()) - windowing.lateness_seconds * MILLIS)
 
 
 def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
@@ -264,7 +226,7 @@ def halved(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int
         LEAST_LENGTH * (windowing.skew_seconds + windowing.watermark_delay_seconds),
         LEAST_WINDOWS * windowing.window_seconds,
     )
-    middle = down(windowing, (start + stop) // 2)
+    middle = last_window_end(windowing, (start + stop) // 2)
     if stop - start < 2 * least * MILLIS or piece(windowing, find, whole, start, stop).events <= records:
         return []
     left = halved(windowing, find, whole, (start, middle), records)
@@ -273,7 +235,7 @@ def halved(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int
 
 def offsets_given(settings: Settings, given: Mapping[str, Any], option: str) -> Offsets:
     """Offsets as people write them: `{"telemetry": {"0": 12}}`, by kind or by the topic's name. Raises InputError."""
-    names: Sequence[str] = [settings.topic(kind) for kind in topics.INPUTS]
+    names = list(input_topics(settings).values())
     found: Offsets = {}
     try:
         for name, parts in given.items():

@@ -1,4 +1,4 @@
-"""Versions of a deployment: what there is of each, and how to let go of one."""
+"""Removes a version: its topics, indices, checkpoints and replay."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import admin_client
 from app.search.connection import elasticsearch_connection
-from app.search.mappings import drop_version, holders
+from app.search.mappings import KINDS, drop_version, holders
 from app.versions import serving
+from app.versions.replay_manifest import folder_of
 from pipelines.errors import InputError
-from replay.run import folder_of
-
-KINDS = ("scores", "novelties", "incidents", "pipeline")
 
 
 def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
@@ -27,10 +25,10 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
             "version live cannot be dropped: the live jobs write it; promote another one first, or stop using this home"
         )
         raise InputError(msg)
-    terms = serving.read(settings.home)
-    if version in terms.versions:
-        does = "serves" if version == terms.version else "served for a time, and what it said then is shown"
-        msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows the terms"
+    served = serving.read(settings.home)
+    if version in served.versions:
+        does = "serves" if version == served.version else "served for a time, and its results of that time are shown"
+        msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows when versions served"
         raise InputError(msg)
     client = admin_client(settings)
     elastic = elasticsearch_connection(settings).connect()

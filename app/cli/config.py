@@ -17,7 +17,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, print_error, print_json, print_line, print_table, report
 from app.core.errors import SettingsError
 from app.core.report import Report
-from app.core.settings import Settings, load, problems
+from app.core.settings import Settings, dotted_names, load, problems
 from models.core.series import parse
 from models.rules.check import explain
 from pipelines.errors import InputError, ServiceUnavailable
@@ -45,13 +45,11 @@ class RulesRefused(SettingsError):
 @config_app.command("show")
 def show(config: Config = None, as_json: Json = False) -> None:
     """Effective settings: defaults, file, environment. Secrets are masked."""
-    from app.runtime.run import flat
-
     masked = load(config).shown()
     if as_json:
         print_json(masked)
         return
-    for key, value in flat(masked):
+    for key, value in dotted_names(masked):
         print_line(f"{key} = {json.dumps(value)}")
 
 

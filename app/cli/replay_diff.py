@@ -14,6 +14,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, out, print_json, print_line, print_table, report
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
+from app.versions import replay_manifest
 
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
 
@@ -34,7 +35,6 @@ def diff(
 ) -> None:
     """What two versions say differently about the windows that both have: scores, novelties, incidents."""
     from app.runtime.spark import own_session
-    from replay import run as runs
     from replay.compare import diff as comparison
     from replay.compare import ground_truth as truths
     from replay.compare import version_results
@@ -44,9 +44,9 @@ def diff(
     settings = connected(load(config), ("kafka",))
     for version in (left, right):  # refused before Spark starts
         version_results.extents_of(settings, version)
-        kept = runs.read_manifest(runs.folder_of(settings.model_copy(update={"version": version})))
-        if kept is not None:
-            runs.check_finished(kept)
+        replayed = replay_manifest.read(settings.model_copy(update={"version": version}))
+        if replayed is not None:
+            replayed.check_complete()
     with own_session(settings, "kappa-replay-diff", report) as spark:
         found = comparison.diff(spark, settings, left, right, most, report, windows=windows, truth=known)
     if as_json:

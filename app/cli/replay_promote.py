@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from app.core.settings import load
 from app.core.timestamps import iso_or
 
 if TYPE_CHECKING:
-    from replay.promote import Plan, Step
+    from replay.promote import OnProgress, PromotionPlan, PromotionProgress
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")]
 
@@ -46,15 +46,15 @@ def rollback(
     done(promotion.plan_back(settings, to, report), dry_run, as_json)
 
 
-def done(what: Plan, dry_run: bool, as_json: bool) -> None:
+def done(what: PromotionPlan, dry_run: bool, as_json: bool) -> None:
     """Carry out a plan, or say what it is."""
     from replay import promote as promotion
 
     if dry_run:
         made = promotion.shown(what)
     else:
-        with stopped_by_signals() as stopping, progress() as watching:
-            made = promotion.take_over(what, stopping, watching, report)
+        with stopped_by_signals() as stopping, progress() as on_progress:
+            made = promotion.take_over(what, stopping, on_progress, report)
     if as_json:
         print_json(made)
         return
@@ -62,21 +62,21 @@ def done(what: Plan, dry_run: bool, as_json: bool) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Step], None]]:
+def progress() -> Iterator[OnProgress]:
     """A line on stderr where that is a terminal: the window that the candidate has reached, and how far behind it is."""
 
     if not err.is_terminal:
-        yield lambda step: None
+        yield lambda at: None
         return
     with err.status("starting") as status:
 
-        def watching(step: Step) -> None:
-            lag = step.lag_seconds
+        def on_progress(at: PromotionProgress) -> None:
+            lag = at.lag_seconds
             behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
-            goal = "" if step.agreed is None else f"; going over after {iso_or(step.agreed, '')}"
-            status.update(f"caught up to {iso_or(step.new, 'nothing yet')}{behind}{goal}")
+            goal = "" if at.agreed is None else f"; going over after {iso_or(at.agreed, '')}"
+            status.update(f"caught up to {iso_or(at.new, 'nothing yet')}{behind}{goal}")
 
-        yield watching
+        yield on_progress
 
 
 def summary(made: Mapping[str, Any]) -> str:

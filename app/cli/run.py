@@ -10,8 +10,9 @@ from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import Settings
-from app.versions import serving
+from app.versions import replay_manifest, serving
 from pipelines.errors import InputError
+from replay.savepoints.savepoint_folder import find
 
 
 def run(
@@ -57,16 +58,18 @@ def set_start_position(settings: Settings, savepoint: str | None, *, replace: bo
     `savepoint` is its name, or `REPLAY:VERSION`. Raises InputError for a savepoint that cannot be used.
     """
     from app.versions import start_position
-    from replay import run as replays
-    from replay.savepoints.savepoint_folder import find
 
     if savepoint is not None:
         kind, _, name = savepoint.partition(":")
-        folder = replays.end_of(settings.model_copy(update={"version": name})) if name else find(settings.home, kind)
-        start_position.begin_from(settings, folder, replace=replace)
+        folder = (
+            replay_manifest.last_savepoint(settings.model_copy(update={"version": name}))
+            if name
+            else find(settings.home, kind)
+        )
+        start_position.start_from(settings, folder, replace=replace)
         report(f"beginning after savepoint {savepoint}")
     elif replace:
         msg = "--replace is for --savepoint, which is not given"
         raise InputError(msg)
     else:
-        start_position.go_on_after_replay(settings, report)
+        start_position.start_after_replay(settings, report)

@@ -119,7 +119,7 @@ def watch_until_stopped(
 
     Raises ServiceUnavailable if Kafka does not answer at the start, InputError for a version without topics.
     """
-    serves = serving.Watch(settings.home)
+    serves = serving.ServingVersionWatch(settings.home)
 
     def leave(version: str) -> bool:
         return stopping.is_set() or (follow and serves.version() != version)

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and read back."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def write_json_durably(file: Path, value: Any) -> None:
     sync_to_disk(draft)
     draft.replace(file)
     sync_to_disk(file.parent)
+
+
+def read_json_object(file: Path, remedy: str = "bring it back from a copy") -> dict[str, Any] | None:
+    """A file's JSON object; None where there is no file. Raises InputError, with the remedy, for one that is not JSON."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        msg = f"{file} is not JSON: {error}; {remedy}"
+        raise InputError(msg) from error
+    return found
 
 
 def sync_to_disk(path: Path) -> None:

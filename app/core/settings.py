@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -395,6 +396,15 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
 def problems(error: ValidationError) -> list[str]:
     """A sentence for each invalid setting."""
     return [_sentence(one) for one in error.errors()]
+
+
+def dotted_names(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings as pairs of dotted name and value."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from dotted_names(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
 
 
 def checked(settings: Settings) -> Settings:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.kafka.partitions import Partition
 from pipelines.errors import InputError
-
-Partition = tuple[str, int]  # topic, number
 
 NOTHING = "-"  # what Spark writes for a source that has no offset yet
 

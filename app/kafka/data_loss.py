@@ -26,7 +26,7 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso, iso_or
 from app.kafka import topics
-from app.kafka.checkpoints import ConsumedOffsets, Partition, consumed_offsets
+from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import client_options, open_consumer, unavailable
 from app.kafka.offset_ranges import (
     OffsetGap,
@@ -39,6 +39,7 @@ from app.kafka.offset_ranges import (
     find_recreated,
     offset_ranges,
 )
+from app.kafka.partitions import Partition
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, ServiceUnavailable
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.timestamps import iso_or
-from app.kafka.checkpoints import ConsumedOffsets, Partition
+from app.kafka.checkpoints import ConsumedOffsets
+from app.kafka.partitions import Partition
 
 POLL_MS = 10_000
 EMPTY_POLLS = 3

@@ -9,7 +9,7 @@ from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
 from app.kafka.topics import topic_names
 from app.search.connection import elasticsearch_connection
-from app.versions.start_position import Beginning, beginning
+from app.versions.start_position import StartPosition, start_position
 from pipelines.elasticsearch.bulk import Outcome, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
@@ -32,7 +32,7 @@ def extract_job(
     if instances > min(telemetry, logs):
         msg = f"{instances} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
         raise InputError(msg)
-    starting = starting_of(beginning(settings))
+    starting = starting_of(start_position(settings))
     # There is one partition of labels: the first of several jobs reads it.
     shares = {kind: own_share(count, instance, instances) for kind, count in settings.input_partitions.items()}
     return Job(
@@ -55,7 +55,7 @@ def heavy(settings: Settings) -> int:
     return max(min(most, 1_000), min(most // 4, MOST_HEAVY))
 
 
-def starting_of(begun: Beginning | None) -> Mapping[str, Mapping[int, int]] | None:
+def starting_of(begun: StartPosition | None) -> Mapping[str, Mapping[int, int]] | None:
     """From which offsets a job without a checkpoint reads."""
     return None if begun is None else begun.offsets
 
@@ -68,7 +68,7 @@ def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]
 def detect_job(settings: Settings) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topic_names(settings), settings.topics.partitions
-    begun = beginning(settings)
+    begun = start_position(settings)
     begin = None if begun is None else partial(savepoint_format.begin_of, str(begun.folder))
     processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
     return Job(
@@ -83,7 +83,7 @@ def detect_job(settings: Settings) -> Job:
 def correlate_job(settings: Settings) -> Job:
     """novelties -> incidents."""
     topics = topic_names(settings)
-    begun = beginning(settings)
+    begun = start_position(settings)
     begin = None if begun is None else partial(savepoint_format.correlator_of, str(begun.folder))
     return Job(
         name="correlate",

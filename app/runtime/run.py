@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
-from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
 from app.kafka import data_loss, topics
 from app.kafka.connection import kafka_connection
@@ -21,7 +17,8 @@ from app.runtime.health import Health
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
-from app.versions import locks, serving
+from app.versions import locks
+from app.versions.pinned_configuration import pin_configuration
 from pipelines.errors import InputError
 from pipelines.runner import Job, Progress, Runner
 
@@ -34,52 +31,6 @@ def chosen(names: Sequence[str]) -> list[str]:
         msg = f"no job {unknown[0]!r}; there are {', '.join(jobs.NAMES)} and all"
         raise InputError(msg)
     return wanted
-
-
-def depended_on(settings: Settings, instances: int = 1) -> dict[str, Any]:
-    """What results depend on beside the log, as JSON types."""
-    detection = dataclasses.asdict(settings.detector)
-    found: dict[str, Any] = json.loads(
-        json.dumps(
-            {
-                "windowing": dataclasses.asdict(settings.windowing),
-                "control": {"rules": detection.pop("rules")},
-                "detection": detection,
-                "correlation": dataclasses.asdict(settings.correlation),
-                "extract": {"instances": instances},
-                "topics": {
-                    "telemetry_partitions": settings.topics.telemetry_partitions,
-                    "logs_partitions": settings.topics.logs_partitions,
-                },
-                "spark": {"shuffle_partitions": settings.spark.shuffle_partitions},
-            }
-        )
-    )
-    return found
-
-
-def pin_configuration(settings: Settings, instances: int = 1) -> Path:
-    """Hold the configuration that results depend on against the one that this version began with.
-
-    Answers the file where it is kept. Raises InputError where they differ: going on with another one would give results
-    that no replay can give again.
-    """
-    file, before = settings.configuration_file, serving.begun_with(settings)
-    now = depended_on(settings, instances)
-    if before is None:
-        write_json_durably(file, now)
-        return file
-    old, new = dict(flat(before)), dict(flat(now))
-    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    if different:
-        key = different[0]
-        more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
-        msg = (
-            f"version {settings.version} began with {key} = {old.get(key)}, the settings say {new.get(key)}{more}; results "
-            f"would no longer be a replay's: set it back, or use another version name (kept in {file})"
-        )
-        raise InputError(msg)
-    return file
 
 
 def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:
@@ -106,15 +57,6 @@ def make_job(
         case "correlate":
             return jobs.correlate_job(settings)
     return jobs.index_job(settings, stopping.wait)
-
-
-def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as dotted names."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and inner:
-            yield from flat(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 @contextmanager
@@ -191,9 +133,3 @@ def index_to_end(spark: SparkSession, settings: Settings) -> None:
         runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
     finally:
         runner.stop()
-
-
-def configuration(settings: Settings) -> dict[str, Any]:
-    """What results depend on beside the log, as JSON types."""
-    kept: dict[str, Any] = json.loads(pin_configuration(settings).read_text())
-    return kept

@@ -22,9 +22,8 @@ from app.core.atomic_files import write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.embedded.stack_state import ProcessId
-from app.versions import serving
+from app.versions.pinned_configuration import as_begun
 from pipelines.errors import InputError
-from pipelines.windowing import WindowingConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,14 +58,6 @@ def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, A
     except ValueError as error:  # a state of another release
         msg = f"the state of version {settings.version} cannot be read: {error}"
         raise InputError(msg) from error
-
-
-def as_begun(settings: Settings) -> Settings:
-    """Settings with what the version began with: its shards, and the parameters that its state goes by."""
-    kept = serving.begun_with(settings)
-    if kept is None:
-        return settings
-    return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **serving.models_of(kept)})
 
 
 def get(address: str, series: str) -> dict[str, Any]:

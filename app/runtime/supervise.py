@@ -29,7 +29,7 @@ POLL_SECONDS = 1.0
 
 
 @dataclass
-class Around:
+class ProcessServices:
     """What goes on whichever version runs: heartbeats, the server of metrics, the watch over the inputs' partitions."""
 
     settings: Settings
@@ -92,14 +92,14 @@ def run_until_stopped(
     health, said = Health(settings.health.stale_seconds), ""
     with ExitStack() as beside:
         watch = data_loss.PartitionWatch(settings)
-        around = Around(settings, names, heartbeats, report, health, watch, beside)
+        services = ProcessServices(settings, names, heartbeats, report, health, watch, beside)
         while not stopping.is_set():
             own = serving.to_run(settings) if follow else settings
             with locks.taken(own, locks_of(own, names, instance, instances)) as busy:
                 if not busy:
                     said = ""
-                    around.listen()
-                    run_version(own, around, instance, instances, accept_gap, stopping, follow)
+                    services.listen()
+                    run_version(own, services, instance, instances, accept_gap, stopping, follow)
                     continue
             if not follow:
                 raise locks.run_elsewhere(own, busy)
@@ -110,13 +110,13 @@ def run_until_stopped(
                 report(waiting)
                 said = waiting
             topics.create(own)
-            around.begin()
+            services.begin()
             stopping.wait(POLL_SECONDS)
 
 
 def run_version(
     settings: Settings,
-    around: Around,
+    services: ProcessServices,
     instance: int,
     instances: int,
     accept_gap: bool,
@@ -124,29 +124,29 @@ def run_version(
     follow: bool,
 ) -> None:
     """Run the jobs of one version until told to stop, or with `follow` until another one serves."""
-    names, report = around.names, around.report
+    names, report = services.names, services.report
     if follow:
-        serving.to_run(around.settings, report)  # says what differs
-        start_position.go_on_after_replay(settings, report)
+        serving.to_run(services.settings, report)  # says what differs
+        start_position.start_after_replay(settings, report)
     checkpoints = data_loss.checkpoints(settings, names, instance, instances)
-    started = started_jobs(settings, names, around.health, instance, instances, accept_gap=accept_gap, report=report)
-    serves, leave = serving.Watch(settings.home), threading.Event()
+    started = started_jobs(settings, names, services.health, instance, instances, accept_gap=accept_gap, report=report)
+    serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
 
     def look() -> None:
-        around.watch.check()
+        services.watch.check()
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
     with data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
-        around.begin()
+        services.begin()
         if "detect" in names:
-            around.ask = state_server.from_session(session(settings), settings)
-            asked = beside.enter_context(HealthServer(around.health, LOOPBACK, 0, around.ask))
+            services.ask = state_server.from_session(session(settings), settings)
+            asked = beside.enter_context(HealthServer(services.health, LOOPBACK, 0, services.ask))
             beside.enter_context(state_server.announced(settings, asked.address))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
         report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
         runner.wait(leave, also=look)
         if not stopping.is_set():
             report(f"version {serves.version()} serves now: stopping the jobs of {settings.version}")
-    around.ask = None
-    around.health.forget()
+    services.ask = None
+    services.health.forget()

@@ -3,10 +3,10 @@
 A document belongs to the moment of its last change:
 
     scores                 the window's end
-    novelties, incidents   the window in which they were closed; what is open has not ended, and belongs to the last term
+    novelties, incidents   the window in which they were closed; what is open has not ended, and belongs to the last interval
     pipeline               when the refused record was appended: it is of the window that ends later
 
-A version's terms become a filter on its indices, so that each moment is shown by one version, and its other documents stay
+The intervals in which a version served become a filter on its indices, so that each moment is shown by one version, and its other documents stay
 where they are. All aliases are changed in one request.
 """
 
@@ -19,13 +19,13 @@ from elasticsearch import ApiError, Elasticsearch, TransportError
 from app.core.settings import Settings
 from app.search.mappings import KINDS, Shown, ensure_templates, holders, not_done, versions
 from app.versions import serving
-from app.versions.serving import Serving, Span
+from app.versions.serving import Serving, TimeRange
 
 Query = dict[str, Any]
 CLOSED: Query = {"term": {"novelty.status": "close"}}
 
 
-def filters(spans: list[Span]) -> Shown:
+def filters(spans: list[TimeRange]) -> Shown:
     """For each kind the filter on a version's documents, where it serves in these spans; None for all documents."""
     if spans == [(None, None)]:
         return dict.fromkeys(KINDS)
@@ -36,13 +36,13 @@ def filters(spans: list[Span]) -> Shown:
     }
 
 
-def decided(span: Span) -> list[Query]:
+def decided(span: TimeRange) -> list[Query]:
     """Queries for what was closed in a span, and, where the span has no end, for what is open."""
     closed: Query = {"bool": {"filter": [CLOSED, within("novelty.window_end", span, ("gt", "lte"))]}}
     return [closed] if span[1] is not None else [closed, {"bool": {"must_not": [CLOSED]}}]
 
 
-def within(field: str, span: Span, operators: tuple[str, str]) -> Query:
+def within(field: str, span: TimeRange, operators: tuple[str, str]) -> Query:
     """Documents whose field lies in a span; an end that is None is left open."""
     ends = {name: end for name, end in zip(operators, span, strict=True) if end is not None}
     return {"range": {field: {**ends, "format": "epoch_millis"}}}
@@ -53,15 +53,15 @@ def any_of(queries: list[Query]) -> Query:
     return {"bool": {"should": queries, "minimum_should_match": 1}}
 
 
-def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention_days: int | None = None) -> int:
+def point(client: Elasticsearch, served: Serving, *, replicas: int = 0, retention_days: int | None = None) -> int:
     """Set the live aliases for the versions that serve or served: templates first, for indices that are created meanwhile.
 
     Parameters
     ----------
     client
         A connected client.
-    terms
-        Which version serves, and which did, each with its intervals of event time.
+    served
+        The versions that serve or served, with their intervals.
     replicas, retention_days
         Of indices that are created from now on.
 
@@ -75,7 +75,7 @@ def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention
     ServiceUnavailable
         The cluster does not answer, or refuses.
     """
-    shown = {version: filters(terms.spans(version)) for version in terms.versions}
+    shown = {version: filters(served.ranges(version)) for version in served.versions}
     try:
         for version in sorted(versions(client) | shown.keys()):
             ensure_templates(
@@ -91,7 +91,7 @@ def point(client: Elasticsearch, terms: Serving, *, replicas: int = 0, retention
             client.indices.update_aliases(actions=actions)
     except (ApiError, TransportError) as error:
         what = "point the aliases"
-        raise not_done(what, terms.version, error) from error
+        raise not_done(what, served.version, error) from error
     return sum("add" in action for action in actions)
 
 
@@ -109,9 +109,9 @@ def prepare(client: Elasticsearch, settings: Settings) -> None:
     """Put the templates of the settings' version, and finish a promotion that was interrupted before it set the aliases."""
     own = settings.elasticsearch
     with serving.locked(settings.home):
-        terms = serving.read(settings.home)
-        live = settings.version in terms.versions
-        shown = filters(terms.spans(settings.version)) if live else None
+        served = serving.read(settings.home)
+        live = settings.version in served.versions
+        shown = filters(served.ranges(settings.version)) if live else None
         ensure_templates(
             client,
             settings.version,
@@ -120,8 +120,8 @@ def prepare(client: Elasticsearch, settings: Settings) -> None:
             replicas=own.replicas,
             retention_days=own.retention_days,
         )
-        if not terms.aliased:
-            point(client, terms, replicas=own.replicas, retention_days=own.retention_days)
+        if not served.aliased:
+            point(client, served, replicas=own.replicas, retention_days=own.retention_days)
             serving.mark_aliased(settings.home)
 
 

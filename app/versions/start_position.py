@@ -1,66 +1,84 @@
-"""Where the jobs of a version begin: at the log's beginning, or after the last window of a savepoint.
+"""Where the jobs of a version start: at the log's beginning, or after the last window of a savepoint.
 
     home/checkpoints/VERSION/begin.json    which savepoint, and the offsets from which each topic is read
     home/checkpoints/VERSION/begin/        the savepoint itself, so that dropping the other one harms nothing
 
-Beginning from a savepoint, the inputs are read from the first record that may belong to a window after it, and the
-pipeline's own topics from where they end now: what follows comes from the new jobs alone.
+From a savepoint, the inputs are read from the first record that may belong to a window after it, and the pipeline's own
+topics from where they end now: what follows comes from the new jobs alone.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.atomic_files import write_json_durably
+from app.core.atomic_files import read_json_object, write_json_durably
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import open_consumer
+from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window
 from app.kafka.offset_ranges import offset_ranges
-from app.versions.serving import read_object
+from app.kafka.partitions import Offsets
+from app.versions import replay_manifest
+from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
+from pipelines.state import savepoint_format
 
-BEGUN = ("extract", "detect", "correlate")
+JOBS_WITH_STATE = ("extract", "detect", "correlate")
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """`folder` is the savepoint, `tick` its least window (epoch ms), `offsets` where reading begins, by topic."""
+class StartPosition:
+    """`folder` is the savepoint, `watermark` its least window (epoch ms), `offsets` where reading begins, by topic."""
 
     folder: Path
     watermark: int
     offsets: Mapping[str, Mapping[int, int]]
 
 
-def home_of(settings: Settings) -> Path:
+def checkpoint_home(settings: Settings) -> Path:
     """Where a version's checkpoints are."""
     return settings.checkpoint("begin").parent
 
 
-def beginning(settings: Settings) -> Beginning | None:
-    """Where the jobs of the settings' version begin; None for the beginning of the log."""
-    kept = read_object(home_of(settings) / "begin.json")
+def start_position(settings: Settings) -> StartPosition | None:
+    """Where the jobs of the settings' version start; None for the beginning of the log."""
+    kept = read_json_object(checkpoint_home(settings) / "begin.json")
     if kept is None:
         return None
     offsets = {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in kept["offsets"].items()}
-    return Beginning(settings.checkpoint("begin"), kept["tick"], offsets)
+    return StartPosition(settings.checkpoint("begin"), kept["tick"], offsets)
 
 
-def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Beginning:
-    """Let the jobs of a version begin after a savepoint. They must not be running.
+def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> StartPosition:
+    """Let the jobs of a version start after a savepoint.
 
-    Raises InputError for a savepoint of another log or of other shards, for one from before what the log still holds,
-    and for a version that has checkpoints, unless they are to be replaced; those are kept beside.
+    Parameters
+    ----------
+    settings
+        Those of the version. Its jobs must not be running.
+    folder
+        The savepoint.
+    replace
+        Set checkpoints that the version has already aside; without, they are a reason to refuse.
+
+    Returns
+    -------
+    StartPosition
+        As it is kept for the jobs.
+
+    Raises
+    ------
+    InputError
+        The savepoint is of another log or of other shards, or from before what the log still holds; or the version has
+        checkpoints that are not to be replaced.
     """
-    from pipelines.state.savepoint_format import read_manifest
-    from replay.run import check_savepoint
-
-    check_savepoint(settings, folder)
-    manifest = read_manifest(folder)
-    there = kept_jobs(settings)
+    savepoint = check_savepoint(settings, folder)
+    there = jobs_with_checkpoint(settings)
     if there and not replace:
         msg = (
             f"version {settings.version} has checkpoints of {', '.join(there)}: it would begin anew from savepoint "
@@ -68,59 +86,99 @@ def begin_from(settings: Settings, folder: Path, *, replace: bool = False) -> Be
         )
         raise InputError(msg)
     topics.create(settings)
-    first = first_of(settings, int(manifest["tick"]))
+    first = first_offsets_after(settings, savepoint.watermark)
     with open_consumer(settings) as consumer:
         own = [(settings.topic(kind), p) for kind in topics.OUTPUTS for p in range(settings.topics.partitions)]
-        ends = {key: extent.ends for key, extent in offset_ranges(consumer, own).items()}
+        ends = {key: held.ends for key, held in offset_ranges(consumer, own).items()}
     offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted((first | ends).items()):
         offsets.setdefault(topic, {})[str(partition)] = offset
     set_aside(settings, there)
     link_tree(folder, settings.checkpoint("begin"))
-    kept = {"savepoint": folder.name, "hash": manifest["hash"], "tick": manifest["tick"], "offsets": offsets}
-    write_json_durably(home_of(settings) / "begin.json", kept)
-    found = beginning(settings)
+    write_json_durably(
+        checkpoint_home(settings) / "begin.json",
+        {"savepoint": savepoint.name, "hash": savepoint.hash, "tick": savepoint.watermark, "offsets": offsets},
+    )
+    found = start_position(settings)
     if found is None:
-        msg = f"{home_of(settings) / 'begin.json'} has vanished; is something else using this home?"
+        msg = f"{checkpoint_home(settings) / 'begin.json'} has vanished; is something else using this home?"
         raise InputError(msg)
     return found
 
 
-def first_of(settings: Settings, watermark: int) -> dict[tuple[str, int], int]:
-    """The first offset of each input partition that may belong to a window after a tick.
+def check_savepoint(settings: Settings, folder: Path) -> SavepointReference:
+    """Check that a version with these settings can start from a savepoint.
+
+    Parameters
+    ----------
+    settings
+        Those of the version: the names of its inputs, its shards, and the length of its windows.
+    folder
+        The savepoint. Its files are compared with their hashes.
+
+    Returns
+    -------
+    SavepointReference
+        Its name, hash and last window.
+
+    Raises
+    ------
+    InputError
+        It is damaged, or of other topics, another number of shards, or windows of another length.
+    """
+    manifest = savepoint_format.read_manifest(folder)
+    problems = savepoint_format.verify(folder)
+    if problems:
+        msg = f"savepoint {folder.name} is damaged: {problems[0]}; wanted one that `kappa savepoint verify` finds whole"
+        raise InputError(msg)
+    own = input_topics(settings)
+    if manifest["topics"] != own:
+        msg = f"savepoint {folder.name} is of topics {manifest['topics']}, the settings say {own}; wanted the same log"
+        raise InputError(msg)
+    if manifest["shards"] != settings.windowing.shards:
+        msg = f"savepoint {folder.name} has {manifest['shards']} shards, the settings say {settings.windowing.shards}; set windowing.shards"
+        raise InputError(msg)
+    length = manifest["configuration"]["windowing"]["window_seconds"]
+    if length != settings.windowing.window_seconds:
+        own_length = settings.windowing.window_seconds
+        msg = f"savepoint {folder.name} has windows of {length} s, the settings say {own_length} s; set windowing.window_seconds"
+        raise InputError(msg)
+    return SavepointReference(folder.name, manifest["hash"], int(manifest["tick"]))
+
+
+def first_offsets_after(settings: Settings, watermark: int) -> Offsets:
+    """The first offset of each input partition that may belong to a window after a watermark (epoch ms).
 
     Raises InputError where the log no longer reaches back so far.
     """
-    from replay.slices import Asked, first_offsets, partitions_of
-
     with open_consumer(settings) as consumer:
-        extents = offset_ranges(consumer, partitions_of(settings))
-        return first_offsets(settings, settings.windowing, consumer, Asked(from_ms=watermark), extents)
+        ranges = offset_ranges(consumer, input_partitions(settings))
+        return offsets_after_window(settings, consumer, watermark, ranges)
 
 
-def go_on_after_replay(settings: Settings, report: Callable[[str], None] = lambda line: None) -> None:
-    """Let a version that was replayed and never ran begin where its replay ended. Any other is left as it is.
+def start_after_replay(settings: Settings, report: Report = silent) -> None:
+    """Let a version that was replayed and never ran start where its replay ended. Any other is left as it is.
 
     Raises InputError for a replay that is not complete.
     """
-    from replay import run as replays
-
-    if settings.version == "live" or kept_jobs(settings) or beginning(settings) is not None:
+    if settings.version == "live" or jobs_with_checkpoint(settings) or start_position(settings) is not None:
         return
-    if replays.read_manifest(replays.folder_of(settings)) is not None:
-        begin_from(settings, replays.end_of(settings))
+    manifest = replay_manifest.read(settings)
+    if manifest is not None:
+        manifest.check_complete()
+        start_from(settings, replay_manifest.folder_of(settings) / manifest.last_state)
         report("going on where the version's replay ended")
 
 
-def kept_jobs(settings: Settings) -> list[str]:
-    """Jobs of a version that have checkpoints, `index` left out: it goes on with the same topics."""
-    folder = home_of(settings)
-    return sorted(p.name for p in folder.glob("*") if p.is_dir() and p.name.split("-")[0] in BEGUN)
+def jobs_with_checkpoint(settings: Settings) -> list[str]:
+    """Jobs of a version that have checkpoints, without `index`: it goes on with the same topics."""
+    folder = checkpoint_home(settings)
+    return sorted(p.name for p in folder.glob("*") if p.is_dir() and p.name.split("-")[0] in JOBS_WITH_STATE)
 
 
 def set_aside(settings: Settings, names: list[str]) -> None:
     """Move a version's checkpoints beside, under the next free number."""
-    folder = home_of(settings)
+    folder = checkpoint_home(settings)
     own = (*names, "begin", "begin.json", settings.configuration_file.name)
     kept = [name for name in own if (folder / name).exists()]
     if kept:

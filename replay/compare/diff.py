@@ -20,7 +20,7 @@ from pyspark.storagelevel import StorageLevel
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso
-from app.versions import serving
+from app.versions.pinned_configuration import read_pinned
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay.compare import ground_truth as truths
@@ -329,6 +329,6 @@ def _judged(said: Said, truth: Truth, delay: int, windows: tuple[int, int]) -> d
 
 def _delay(settings: Settings, version: str) -> int:
     """How long after its end a version knows a window, ms: by the law that it began with, where that is kept."""
-    kept = serving.begun_with(settings.model_copy(update={"version": version}))
+    kept = read_pinned(settings.model_copy(update={"version": version}))
     windowing = settings.windowing if kept is None else WindowingConfig(**kept["windowing"])
     return 1000 * windowing.watermark_delay_seconds

@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,10 @@ from pyspark.sql import functions as F
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import topics
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
-from app.versions import serving
-from app.versions.start_position import beginning
+from app.versions.pinned_configuration import read_pinned, started_versions
+from app.versions.start_position import start_position
 from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
 from pipelines.errors import InputError, ServiceUnavailable
@@ -42,7 +40,7 @@ from pipelines.state.savepoint_tables import ShardParts
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import WindowBuffer
 from replay.savepoints import savepoint_folder, savepoint_writer
-from replay.savepoints.savepoint_writer import Provenance
+from replay.savepoints.savepoint_writer import Provenance, provenance_of
 
 TRIES = 10
 PAUSE_SECONDS = 2.0
@@ -61,7 +59,7 @@ def take(spark: SparkSession, settings: Settings, name: str, report: Report = si
     folder = home / name
     if folder.exists():
         raise InputError(savepoint_writer.taken(folder))
-    provenance = provenance_of(settings)
+    provenance = provenance_of(settings, begun_configuration(settings))
     home.mkdir(parents=True, exist_ok=True)
     savepoint_folder.tidy(home)
     with (
@@ -74,25 +72,13 @@ def take(spark: SparkSession, settings: Settings, name: str, report: Report = si
         return savepoint_writer.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
 
 
-def provenance_of(settings: Settings) -> Provenance:
-    """Whose state it will be, with the configuration that the version began with."""
-    configuration = pinned(settings)
-    return Provenance(
-        version=settings.version,
-        configuration=configuration,
-        topics={kind: settings.topic(kind) for kind in topics.INPUTS},
-        shards=int(configuration["windowing"]["shards"]),
-        code_version=metadata.version("kappa-novelty"),
-    )
-
-
-def pinned(settings: Settings) -> dict[str, Any]:
+def begun_configuration(settings: Settings) -> dict[str, Any]:
     """The configuration that a version began with. Raises InputError for one that never ran."""
-    found = serving.begun_with(settings)
+    found = read_pinned(settings)
     if found is None:
         msg = (
             f"version {settings.version} has never run in {settings.home}; wanted one that has: "
-            f"{', '.join(serving.begun(settings)) or 'none has'}; see --version and --config"
+            f"{', '.join(started_versions(settings)) or 'none has'}; see --version and --config"
         )
         raise InputError(msg)
     return found
@@ -100,7 +86,7 @@ def pinned(settings: Settings) -> dict[str, Any]:
 
 def check_begun(settings: Settings) -> None:
     """Raise InputError for a version of which there is no state yet."""
-    pinned(settings)
+    begun_configuration(settings)
     if not committed(settings.checkpoint("detect")):
         raise InputError(no_batch(settings))
 
@@ -221,7 +207,7 @@ def correlator_at(
 
 def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
     """The state that `correlate` begins with, and the offsets from which it reads: it has ended no batch yet."""
-    begun = beginning(settings)
+    begun = start_position(settings)
     state = None if begun is None else savepoint_format.load_correlator(begun.folder)
     if state is None:
         state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.core.atomic_files import sync_to_disk
+from app.core.settings import Settings
+from app.kafka.input_offsets import input_topics
 from pipelines.errors import InputError
 from pipelines.state.savepoint_format import (
     CORRELATOR,
@@ -44,6 +47,22 @@ class Provenance:
     topics: Mapping[str, str]
     shards: int
     code_version: str
+
+
+def provenance_of(settings: Settings, configuration: Mapping[str, Any]) -> Provenance:
+    """The provenance of a version's state. `configuration` is what the version began with."""
+    return Provenance(
+        version=settings.version,
+        configuration=configuration,
+        topics=input_topics(settings),
+        shards=int(configuration["windowing"]["shards"]),
+        code_version=code_version(),
+    )
+
+
+def code_version() -> str:
+    """The release of this code."""
+    return metadata.version("kappa-novelty")
 
 
 def write(

@@ -37,7 +37,7 @@ from app.simulator.publish import Target, to_kafka
 from pipelines.elasticsearch.documents import documents
 from pipelines.runner import CONSUMER
 from replay import run
-from replay.slices import Asked
+from replay.slices import RequestedRange
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -133,7 +133,7 @@ def test_today_s_results_of_a_whole_log_byte_for_byte(stack: Addresses, spark: S
     inputs = {kind: settings.topic(kind) for kind in INPUTS}
     sent = to_kafka(fleet, Target(client_options(settings), inputs))
     assert sent.events > 80_000
-    made = run.replay(spark, run.plan(settings, Asked(), None, SLICE), PARTITIONS)
+    made = run.replay(spark, run.plan(settings, RequestedRange(), None, SLICE), PARTITIONS)
     assert made["counts"]["scores"] > 60_000
     found = results(spark, settings) | indexed(spark, settings)
     check_story(found, fleet)

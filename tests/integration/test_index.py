@@ -24,7 +24,7 @@ from app.embedded.stack_state import Addresses
 from app.search import aliases
 from app.search.mappings import KINDS, PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
 from app.versions import serving
-from app.versions.serving import Serving, Term
+from app.versions.serving import Serving, ServingInterval
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, write_all
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import ServiceUnavailable
@@ -341,7 +341,7 @@ def test_a_label_that_is_indexed_twice_is_one_document_and_one_that_is_refused_b
 
 
 def serves(version: str) -> Serving:
-    return Serving((Term(version),))
+    return Serving((ServingInterval(version),))
 
 
 def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
@@ -377,7 +377,7 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
     old, new = f"{unique}-a", f"{unique}-b"
     hour = 3_600_000
     moments = [(NIGHT + n * hour // 2, status) for n in range(10) for status in ("open", "update", "close")]
-    there = Serving((Term(old),)).then(new, NIGHT + hour)
+    there = Serving((ServingInterval(old),)).then(new, NIGHT + hour)
     back = there.then(old, NIGHT + 3 * hour)
     try:
         for version in (old, new):
@@ -395,7 +395,7 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
                 assert sorted(int(hit["_id"]) for hit in own) == list(range(len(moments))), kind
                 assert {hit["_index"].split("-")[2] for hit in own} == {"a", "b"}
         assert aliases.point(client, back) == 16
-        alone = Serving((Term(new),))
+        alone = Serving((ServingInterval(new),))
         aliases.point(client, alone)
         shown = client.indices.get_alias(name="novelties")
         assert {name: found["aliases"]["novelties"] for name, found in shown.items()} == {
@@ -415,8 +415,8 @@ def test_who_comes_after_a_promotion_that_was_broken_off_lets_the_aliases_follow
         for version in (old, new):
             ensure_templates(client, version, live=False)
             client.index(index=f"scores-{version}-{DAY}", document=decided("scores", NIGHT, ""))
-        aliases.point(client, Serving((Term(old),)))
-        serving.write(tmp_path, Serving((Term(old),)).then(new, NIGHT - 1))  # and then it was killed
+        aliases.point(client, Serving((ServingInterval(old),)))
+        serving.write(tmp_path, Serving((ServingInterval(old),)).then(new, NIGHT - 1))  # and then it was killed
         aliases.prepare(client, settings)
         assert serving.read(tmp_path).aliased
         client.indices.refresh(index=f"scores-{unique}-*")

@@ -29,7 +29,8 @@ from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat
 from app.search.connection import elasticsearch_connection
 from app.versions import serving
-from app.versions.serving import Serving, Span
+from app.versions.pinned_configuration import with_pinned_models
+from app.versions.serving import Serving, TimeRange
 from replay import promote
 from replay.indexed import Indexed
 
@@ -148,7 +149,7 @@ class Deployment:
         self.consumer = KafkaConsumer(**client_options(self.settings))
 
     def version(self, name: str) -> Settings:
-        return serving.as_pinned(self.settings, name)
+        return with_pinned_models(self.settings, name)
 
     def command(self, *arguments: str) -> Any:
         return kappa(*arguments, "--config", str(self.file))
@@ -193,9 +194,9 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
             broken.kill()
             broken.wait()
         there = deployment.promoted("promote", "v2")
-        terms = serving.read(deployment.settings.home)
-        assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
-        assert there["after"] == terms.terms[1].after and there["previous"] == "live"
+        served = serving.read(deployment.settings.home)
+        assert served.aliased and [t.version for t in served.intervals] == ["live", "v2"]
+        assert there["after"] == served.intervals[1].after and there["previous"] == "live"
         again = deployment.promoted("promote", "v2")
         assert again["already"] and again["after"] == there["after"]
         process.wait(lambda: "index of version v2;" in process.output, 240, "the jobs of v2")
@@ -228,8 +229,8 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
         with monkeypatch.context() as patch, pytest.raises(KilledHereError):
             patch.setattr(promote, "follow", killed)
             promote.take_over(what, threading.Event())
-        terms = serving.read(deployment.settings.home)
-        assert terms.version == "v2" and not terms.aliased, "the term is written before the aliases follow"
+        served = serving.read(deployment.settings.home)
+        assert served.version == "v2" and not served.aliased, "the interval is written before the aliases are set"
         there = deployment.promoted("promote", "v2")
         assert there["already"] and there["after"] is None
         assert serving.read(deployment.settings.home).aliased
@@ -257,8 +258,8 @@ def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_l
             assert there["running"] and not there["already"]
             candidate.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
             candidate.stop()
-        terms = serving.read(deployment.settings.home)
-        assert terms.aliased and [t.version for t in terms.terms] == ["live", "v2"]
+        served = serving.read(deployment.settings.home)
+        assert served.aliased and [t.version for t in served.intervals] == ["live", "v2"]
         client = elasticsearch_connection(deployment.settings).connect()
         found = documents(client, "scores")
         client.close()
@@ -314,9 +315,9 @@ def refused_ones(deployment: Deployment) -> None:
 
 
 def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
-    """The aliases show of each version what it decided in its terms: what the topics say, nothing else, and all of it."""
-    terms = serving.read(deployment.settings.home)
-    assert terms.aliased
+    """The aliases show of each version what it decided in the intervals in which it served: what the topics say, nothing else, and all of it."""
+    served = serving.read(deployment.settings.home)
+    assert served.aliased
     until = deployment.indexed("live")
     client = elasticsearch_connection(deployment.settings).connect()
     try:
@@ -326,9 +327,11 @@ def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
     scores = Counter((d["novelty"]["series"], d["@timestamp"]) for d in shown["scores"])
     assert set(scores.values()) == {1}
     expected: set[tuple[str, str, int]] = set()
-    for version in terms.versions:
+    for version in served.versions:
         found = {(r["series"], r["window_end"]) for r in statements(deployment.version(version), "scores")}
-        expected |= {(version, series, at) for series, at in found if at <= until and within(terms.spans(version), at)}
+        expected |= {
+            (version, series, at) for series, at in found if at <= until and within(served.ranges(version), at)
+        }
     seen = {
         (d["novelty"]["version"], d["novelty"]["series"], millis(d["@timestamp"]))
         for d in shown["scores"]
@@ -339,9 +342,9 @@ def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
     assert {at for _, _, at in seen} == windows, "a window is missing"
     assert {version for version, _, at in seen if at > first} == {"live", "v2"}
     for kind in ("novelties", "incidents"):
-        assert said(shown[kind], until) == decided(deployment, terms, kind, until)
+        assert said(shown[kind], until) == decided(deployment, served, kind, until)
         assert {d["novelty"]["version"] for d in shown[kind]} == {"live", "v2"}, f"no {kind} of one of them"
-        assert {d["novelty"]["version"] for d in shown[kind] if d["novelty"]["status"] != "close"} <= {terms.version}
+        assert {d["novelty"]["version"] for d in shown[kind] if d["novelty"]["status"] != "close"} <= {served.version}
     refused = Counter(
         (d["pipeline"]["topic"], d["pipeline"]["partition"], d["pipeline"]["offset"]) for d in shown["pipeline"]
     )
@@ -365,7 +368,7 @@ def statements(settings: Settings, kind: str) -> list[dict[str, Any]]:
     return [record for record in found if "tick" not in record]
 
 
-def within(spans: list[Span], at: int) -> bool:
+def within(spans: list[TimeRange], at: int) -> bool:
     return any((after is None or at > after) and (end is None or at <= end) for after, end in spans)
 
 
@@ -382,13 +385,13 @@ def said(found: list[dict[str, Any]], until: int) -> Counter[tuple[str, int, int
     )
 
 
-def decided(deployment: Deployment, terms: Serving, kind: str, until: int) -> Counter[tuple[str, int, int]]:
-    """The same from the topics of all versions, by their terms."""
+def decided(deployment: Deployment, served: Serving, kind: str, until: int) -> Counter[tuple[str, int, int]]:
+    """The same from the topics of all versions, by the intervals in which they served."""
     closed = {
         (r["id"], version, r["start"], r["window_end"])
-        for version in terms.versions
+        for version in served.versions
         for r in statements(deployment.version(version), kind)
-        if r["status"] == "close" and r["window_end"] <= until and within(terms.spans(version), r["window_end"])
+        if r["status"] == "close" and r["window_end"] <= until and within(served.ranges(version), r["window_end"])
     }
     return Counter((version, start, end) for _, version, start, end in closed)
 

@@ -15,16 +15,16 @@ from support.replays import named, same, values
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
-from app.versions import start_position
+from app.versions import replay_manifest, start_position
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
-from replay import run
-from replay.run import Step
-from replay.slices import Asked
+from replay import input_lateness, run
+from replay.run import ReplayProgress
+from replay.slices import RequestedRange
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
-WHOLE = Asked()
+WHOLE = RequestedRange()
 MINUTE = 60_000
 
 
@@ -63,9 +63,9 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     first = named(live, "first-half")
     whole = run.plan(first, WHOLE, None).whole
     middle = whole.until - 8 * MINUTE
-    made = run.replay(spark, run.plan(first, Asked(to_ms=middle), None))
+    made = run.replay(spark, run.plan(first, RequestedRange(to_ms=middle), None))
     assert made["whole"]["until"] == middle
-    state = run.end_of(first)
+    state = replay_manifest.last_savepoint(first)
     assert savepoint_format.verify(state) == []
     second = named(live, "second-half")
     run.replay(spark, run.plan(second, WHOLE, state))
@@ -75,7 +75,7 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     # and the live jobs go on from there as well, with other partitions of Spark
     more = first.model_copy(update={"spark": first.spark.model_copy(update={"shuffle_partitions": 3})})
     spark.conf.set("spark.sql.shuffle.partitions", "3")
-    start_position.begin_from(more, state)
+    start_position.start_from(more, state)
     assert run_to_end(spark, more) == 0
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert same(live, first)
@@ -85,18 +85,18 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
 def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkSession, live: Settings) -> None:
     broken = named(live, "broken")
     what = run.plan(broken, WHOLE, None, 4_000)
-    assert len(what.parts) == 2
+    assert len(what.manifest.slices) == 2
 
-    def breaks(step: Step) -> None:
-        if step.done == 1 and step.doing == "writing":
+    def breaks(at: ReplayProgress) -> None:
+        if at.done == 1 and at.doing == "writing":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.replay(spark, what, watching=breaks)
+        run.replay(spark, what, on_progress=breaks)
     with pytest.raises(InputError, match="unfinished"):
-        run.end_of(broken)
-    steps: list[Step] = []
-    run.replay(spark, what, watching=steps.append)
+        replay_manifest.last_savepoint(broken)
+    steps: list[ReplayProgress] = []
+    run.replay(spark, run.plan(broken, WHOLE, None, 4_000), on_progress=steps.append)
     assert steps[0].done == 1
     assert same(live, broken)
 
@@ -104,7 +104,7 @@ def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkS
 @pytest.mark.long
 def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: SparkSession, live: Settings) -> None:
     twice = named(live, "twice")
-    asked = Asked(to_ms=run.plan(twice, WHOLE, None).whole.until - 15 * MINUTE)
+    asked = RequestedRange(to_ms=run.plan(twice, WHOLE, None).whole.until - 15 * MINUTE)
     first = run.replay(spark, run.plan(twice, asked, None))
     written = len(records(twice, "scores"))
     again = run.replay(spark, run.plan(twice, asked, None))
@@ -114,8 +114,6 @@ def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: Spa
 
 @pytest.mark.long
 def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: SparkSession, live: Settings) -> None:
-    from replay import input_lateness
-
     patient = named(live, "patient")
     seconds = input_lateness.largest(spark, patient, run.plan(patient, WHOLE, None).whole)
     assert seconds > patient.windowing.lateness_seconds
@@ -156,21 +154,23 @@ def scores_by_row(settings: Settings) -> dict[tuple[str, int], float | None]:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (Asked(from_offsets={("telemetry", 0): 0}), "no partition"),
-        (Asked(from_ms=4_000_000_000_000), "no window after|no record"),
-        (Asked(to_ms=1_000), "no record|no window"),
+        (RequestedRange(from_offsets={("telemetry", 0): 0}), "no partition"),
+        (RequestedRange(from_ms=4_000_000_000_000), "no window after|no record"),
+        (RequestedRange(to_ms=1_000), "no record|no window"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused_and_changes_nothing(live: Settings, asked: Any, says: str) -> None:
     none = named(live, "none")
     with pytest.raises(InputError, match=says):
         run.plan(none, asked, None)
-    assert not run.folder_of(none).exists()
+    assert not replay_manifest.folder_of(none).exists()
 
 
 def test_a_savepoint_of_other_topics_is_refused(spark: SparkSession, live: Settings, tmp_path: Path) -> None:
     short = named(live, "short")
-    run.replay(spark, run.plan(short, Asked(to_ms=run.plan(short, WHOLE, None).whole.until - 20 * MINUTE), None))
+    run.replay(
+        spark, run.plan(short, RequestedRange(to_ms=run.plan(short, WHOLE, None).whole.until - 20 * MINUTE), None)
+    )
     other = named(live, "other").model_copy(update={"topics": live.topics.model_copy(update={"prefix": "other-"})})
     with pytest.raises(InputError, match="is of topics"):
-        run.plan(other, WHOLE, run.end_of(short))
+        run.plan(other, WHOLE, replay_manifest.last_savepoint(short))

@@ -22,13 +22,14 @@ from app.core.timestamps import iso
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import admin_client
-from app.runtime import run
+from app.versions import replay_manifest
+from app.versions.pinned_configuration import configuration_of
 from models.detection.detector import ShardDetector
 from pipelines.state.savepoint_tables import ShardParts
 from replay import run as replays
 from replay.savepoints import savepoint_folder, savepoint_writer
 from replay.savepoints.savepoint_writer import Provenance
-from replay.slices import Asked
+from replay.slices import RequestedRange
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -85,7 +86,7 @@ def everything(settings: Settings) -> tuple[list[str], list[str]]:
 
 def kept_savepoint(settings: Settings, name: str, **instance: Any) -> Path:
     """A savepoint as some run has left it: of other topics, of other shards, ..."""
-    own = Provenance("live", run.depended_on(settings), {k: settings.topic(k) for k in topics.INPUTS}, 4, "0.0.1")
+    own = Provenance("live", configuration_of(settings), {k: settings.topic(k) for k in topics.INPUTS}, 4, "0.0.1")
     own = dataclasses.replace(own, **instance)
     parts = ShardDetector(settings.detector).dump()
     folder = savepoint_folder.home_of(settings.home) / name
@@ -105,7 +106,7 @@ def others(settings: Settings) -> None:
     damaged.write_bytes(data)
     half = named(settings, "half")
     topics.create(half)
-    replays.keep(replays.folder_of(half), replays.new_manifest(replays.plan(half, Asked(), None)))
+    replay_manifest.write(half, replays.plan(half, RequestedRange(), None).manifest)
 
 
 REFUSED = [
@@ -165,7 +166,7 @@ def test_a_dry_run_says_what_would_be_read_and_leaves_nothing(settings: Settings
     status, out, _ = kappa("replay", "--version", "dry", "--to-time", "2026-01-05T00:10:00Z", "--dry-run", "--json")
     assert status == 0
     found = json.loads(out)
-    whole = replays.plan(named(settings, "dry"), Asked(), None).whole
+    whole = replays.plan(named(settings, "dry"), RequestedRange(), None).whole
     assert iso(found["until"]) == "2026-01-05T00:10:00Z"
     assert 0 < found["events"] < whole.events
     spans = found["offsets"]
@@ -184,7 +185,7 @@ def test_a_manifest_is_run_again_under_another_name_and_under_its_own(settings: 
     made = in_a_process(file, "replay", "--version", "made", *until)
     assert made["status"] == "complete"
     assert "same" not in made
-    kept = replays.folder_of(named(settings, "made")) / "manifest.json"
+    kept = replay_manifest.folder_of(named(settings, "made")) / "manifest.json"
     assert json.loads(kept.read_text()) == made
     written = len(records(named(settings, "made"), "scores"))
     assert written >= made["counts"]["scores"] > 1_000

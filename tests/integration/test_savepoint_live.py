@@ -20,9 +20,9 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
 from app.runtime import jobs
-from app.runtime.run import pin_configuration
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
+from app.versions.pinned_configuration import pin_configuration
 from models.detection.detector import ShardDetector
 from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
@@ -33,7 +33,7 @@ from pipelines.runner import Runner
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.windowing import WindowingConfig
-from replay.savepoints import create_savepoint, savepoint_folder
+from replay.savepoints import create_savepoint, savepoint_folder, savepoint_writer
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -190,7 +190,7 @@ def assert_shards_are_those_of_the_log(
 
 def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermarks: dict[int, int]) -> None:
     """From a state that has read nothing yet, what waits at earlier ticks gives the same incidents as the log."""
-    provenance = create_savepoint.provenance_of(settings)
+    provenance = savepoint_writer.provenance_of(settings, create_savepoint.begun_configuration(settings))
     earlier = {shard: watermark - 20_000 * (1 + shard) for shard, watermark in watermarks.items()}
     nothing = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
     state = create_savepoint.brought_to(spark, settings, provenance, earlier, nothing, {})

@@ -29,12 +29,12 @@ from app.runtime import jobs
 from app.runtime.run import prepare
 from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, live, to_kafka
-from app.versions import start_position
+from app.versions import replay_manifest, start_position
 from pipelines.runner import Runner
 from pipelines.state import savepoint_format
 from replay import run
 from replay.savepoints import create_savepoint, savepoint_folder, savepoint_writer
-from replay.slices import Asked
+from replay.slices import RequestedRange
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -93,7 +93,7 @@ class Deployment:
         run_chain(spark, settings)
         self.taken = create_savepoint.take(spark, settings, "half-way")
         self.savepoint = savepoint_folder.find(settings.home, "half-way")
-        self.history = run.plan(self.version("history"), Asked(), None).whole
+        self.history = run.plan(self.version("history"), RequestedRange(), None).whole
         second_half(settings)
         self.unbroken = self.version("unbroken")
         run_chain(spark, self.unbroken)
@@ -127,7 +127,7 @@ def test_pause_and_resume(spark: SparkSession, deployment: Deployment) -> None:
     run_chain(spark, deployment.settings)  # from its checkpoints
     assert same(deployment.settings, deployment.unbroken)
     # and from the savepoint, where the checkpoints are set aside
-    start_position.begin_from(deployment.settings, deployment.savepoint, replace=True)
+    start_position.start_from(deployment.settings, deployment.savepoint, replace=True)
     run_chain(spark, deployment.settings)
     assert same(deployment.settings, deployment.unbroken)
     kept = deployment.settings.home / "checkpoints" / "live.replaced-1"
@@ -138,14 +138,17 @@ def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
     spark: SparkSession, deployment: Deployment
 ) -> None:
     older = savepoint_folder.home_of(deployment.settings.home) / "older"
-    provenance = dataclasses.replace(create_savepoint.provenance_of(deployment.settings), code_version="0.0.1")
+    provenance = dataclasses.replace(
+        savepoint_writer.provenance_of(deployment.settings, create_savepoint.begun_configuration(deployment.settings)),
+        code_version="0.0.1",
+    )
     shards = (savepoint_format.load_shard(deployment.savepoint, n) for n in range(provenance.shards))
     savepoint_writer.write(
         older, provenance, (s for s in shards if s), savepoint_format.load_correlator(deployment.savepoint)
     )
     assert savepoint_format.read_manifest(older)["code_version"] == "0.0.1"
     upgraded = deployment.version("upgraded")
-    start_position.begin_from(upgraded, older)
+    start_position.start_from(upgraded, older)
     run_chain(spark, upgraded)
     assert values(upgraded, "scores")
     assert same(upgraded, deployment.unbroken, deployment.watermark)
@@ -154,7 +157,7 @@ def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
 def test_change_of_spark_partitions(spark: SparkSession, deployment: Deployment) -> None:
     wider = deployment.version("wider")
     wider = wider.model_copy(update={"spark": wider.spark.model_copy(update={"shuffle_partitions": 3})})
-    start_position.begin_from(wider, deployment.savepoint)
+    start_position.start_from(wider, deployment.savepoint)
     with shuffled(spark, 3):
         run_chain(spark, wider)
     state = wider.checkpoint("detect") / "state" / "0"
@@ -172,7 +175,7 @@ def shuffled(spark: SparkSession, partitions: int) -> Iterator[None]:
 
 def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: Deployment) -> None:
     learnt = deployment.version("learnt")
-    made = run.replay(spark, run.plan(learnt, Asked(to_offsets=deployment.history.ends), None))
+    made = run.replay(spark, run.plan(learnt, RequestedRange(to_offsets=deployment.history.ends), None))
     assert made["whole"]["until"] < values_until(deployment.unbroken)
     set_start_position(learnt, None, replace=False)  # what `kappa run all --version learnt` does first
     run_chain(spark, learnt)
@@ -185,8 +188,8 @@ def values_until(settings: Settings) -> int:
 
 def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSession, deployment: Deployment) -> None:
     then = deployment.version("then")
-    run.replay(spark, run.plan(then, Asked(to_ms=deployment.watermark), None))
-    assert savepoint_format.read_manifest(run.end_of(then))["hash"] == deployment.taken["hash"]
+    run.replay(spark, run.plan(then, RequestedRange(to_ms=deployment.watermark), None))
+    assert savepoint_format.read_manifest(replay_manifest.last_savepoint(then))["hash"] == deployment.taken["hash"]
     for kind in ("scores", "novelties", "incidents"):
         late = values(deployment.unbroken, kind, deployment.watermark)
         assert values(then, kind) == values(deployment.unbroken, kind) - late
@@ -195,7 +198,7 @@ def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSes
 def test_what_if_another_configuration_goes_on_from_the_same_point(spark: SparkSession, deployment: Deployment) -> None:
     as_it_was, what_if = deployment.version("as-it-was"), tuned(deployment.version("what-if"))
     for settings in (as_it_was, what_if):
-        run.replay(spark, run.plan(settings, Asked(), deployment.savepoint))
+        run.replay(spark, run.plan(settings, RequestedRange(), deployment.savepoint))
     assert same(as_it_was, deployment.unbroken, deployment.watermark)
     after = min(json.loads(value)["window_end"] for value in values(what_if, "scores"))
     assert after == deployment.watermark + 1000 * deployment.settings.windowing.window_seconds
@@ -222,7 +225,7 @@ def test_two_versions_side_by_side_on_the_same_events_are_what_each_is_alone(
         assert process.wait(timeout=90) == 0, (tmp_path / "run.log").read_text()[-500:]
     assert same(a, deployment.unbroken)
     alone = tuned(deployment.version("b-alone"))
-    run.replay(spark, run.plan(alone, Asked(), None))
+    run.replay(spark, run.plan(alone, RequestedRange(), None))
     assert values(b, "scores") == values(alone, "scores")
     assert values(b, "novelties") == values(alone, "novelties")
     assert values(b, "novelties") != values(a, "novelties")
@@ -260,9 +263,9 @@ def test_adding_partitions_to_an_input_topic(
     second_half(before)
     after = before.model_copy(update={"topics": before.topics.model_copy(update={"telemetry_partitions": 5})})
     after = named(after, "live")
-    start_position.begin_from(after, savepoint_folder.find(after.home, "before"), replace=True)
+    start_position.start_from(after, savepoint_folder.find(after.home, "before"), replace=True)
     run_chain(spark, after)
     again = named(after, "again")
-    run.replay(spark, run.plan(again, Asked(), None))
+    run.replay(spark, run.plan(again, RequestedRange(), None))
     assert values(after, "scores", int(taken["tick"]))
     assert same(after, again)

@@ -11,10 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from support.raw_records import NOON_MS, Raw, at, frame, line, point, raw
 
+from app.kafka.partitions import Offsets
+from app.versions.replay_manifest import Slice
 from pipelines.jobs import extract
 from pipelines.windowing import WindowingConfig
 from replay.slice_run import only
-from replay.slices import Offsets, Slice, pieces
+from replay.slices import pieces
 
 pytestmark = pytest.mark.spark
 

@@ -23,8 +23,8 @@ from support.recording_server import server_that
 from app.cli import main
 from app.core.settings import PROJECT, Settings, load
 from app.runtime.jobs import NAMES
-from app.runtime.run import depended_on
 from app.search.mappings import KINDS, LABELS
+from app.versions.pinned_configuration import configuration_of
 
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 EXAMPLE = (PROJECT / ".env.example").read_text()
@@ -108,7 +108,7 @@ def test_every_variable_of_ours_is_a_setting_and_has_its_type(service: str, monk
 
 
 def test_jobs_agree_on_what_results_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [depended_on(settings_with(environment_of(name), monkeypatch)) for name in (*NAMES, "topics")]
+    found = [configuration_of(settings_with(environment_of(name), monkeypatch)) for name in (*NAMES, "topics")]
     assert all(each == found[0] for each in found)
     assert {topic for name in NAMES for topic in [environment_of(name)["KAPPA_KAFKA__BOOTSTRAP_SERVERS"]]} == {
         "kafka:9092"

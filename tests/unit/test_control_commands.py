@@ -13,8 +13,7 @@ from app.cli import label as label_command
 from app.cli.config import RulesRefused, check, settings_of
 from app.cli.main import app
 from app.core.settings import Settings, load
-from app.runtime.run import depended_on
-from app.versions.serving import models_of
+from app.versions.pinned_configuration import configuration_of, model_settings
 from pipelines.errors import InputError
 
 SERIES = """gauge/db-1//cpu.load
@@ -124,9 +123,9 @@ def test_the_command_prints_one_object(tmp_path: Path) -> None:
 
 def test_a_version_keeps_its_rules(tmp_path: Path) -> None:
     settings = load(settings_with(tmp_path, RULES))
-    kept = json.loads(json.dumps(depended_on(settings)))
-    assert models_of(kept)["control"] == settings.control
-    assert models_of(kept)["detection"] == settings.detection
+    kept = json.loads(json.dumps(configuration_of(settings)))
+    assert model_settings(kept)["control"] == settings.control
+    assert model_settings(kept)["detection"] == settings.detection
     assert "rules" not in kept["detection"]
     assert settings.detector.rules == settings.control.rules
 

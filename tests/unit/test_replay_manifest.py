@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,25 +10,101 @@ from typing import Any
 import pytest
 
 from app.core.settings import ControlSettings, Settings
-from app.runtime.run import depended_on
+from app.versions import replay_manifest
+from app.versions.pinned_configuration import configuration_of
+from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SavepointReference, Slice, SliceResult
 from models.core.parameters import DetectorParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
-from replay.from_manifest import range_by, settings_by
-from replay.run import FORMAT
-from replay.slices import Asked
+from replay.from_manifest import parsed, range_of
+from replay.slices import RequestedRange
 
 MUTED = ControlSettings(rules=rules_of([{"host": "db-*", "mute": True}]))
-WHOLE = {"after": None, "until": 20_000, "offsets": {"telemetry": {"0": [3, 9]}, "logs": {"0": [0, 4]}}}
+BEGINS, ENDS = ({("telemetry", 0): a, ("logs", 0): b} for a, b in ((3, 0), (9, 4)))
+WHOLE = Slice(None, 20_000, BEGINS, ENDS)
+RESULT = SliceResult({"events": 10, "scores": 3}, {kind: {"records": 1, "digest": "a"} for kind in RESULT_KINDS}, 1.5)
 
 
-def manifest_of(settings: Settings) -> dict[str, Any]:
-    """As a run of these settings keeps it."""
-    kept = {"format": FORMAT, "configuration": depended_on(settings), "whole": WHOLE, "savepoint": None}
-    found: dict[str, Any] = json.loads(json.dumps(kept))
+def manifest_of(settings: Settings) -> ReplayManifest:
+    """That of a run with these settings, in two slices."""
+    parts = Slice(None, 10_000, BEGINS, ENDS), Slice(10_000, 20_000, BEGINS, ENDS)
+    return ReplayManifest(
+        version=settings.version,
+        code_version="0.1.0",
+        state_formats={"models": 1},
+        configuration=configuration_of(settings),
+        topics={"telemetry": "telemetry", "logs": "logs"},
+        savepoint=SavepointReference("before", "ab12", 5_000),
+        whole=WHOLE,
+        slices=parts,
+    )
+
+
+def record_of(settings: Settings) -> dict[str, Any]:
+    """As a file has it."""
+    found: dict[str, Any] = json.loads(json.dumps(manifest_of(settings).record()))
     return found
+
+
+def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    assert replay_manifest.read(settings) is None
+    manifest = manifest_of(settings)
+    for _ in range(3):
+        replay_manifest.write(settings, manifest)
+        assert replay_manifest.read(settings) == manifest
+        if not manifest.complete:
+            manifest = manifest.with_result(RESULT)
+    assert replay_manifest.listing(tmp_path) == [manifest]
+
+
+def test_totals_are_those_of_all_slices(tmp_path: Path) -> None:
+    manifest = manifest_of(Settings(home=tmp_path)).with_result(RESULT)
+    assert (manifest.record()["status"], "counts" in manifest.record()) == ("running", False)
+    whole = manifest.with_result(RESULT).record()
+    assert (whole["status"], whole["seconds"]) == ("complete", 3.0)
+    assert whole["counts"] == {"events": 10, "scores": 6}
+    assert whole["digests"].keys() == set(RESULT_KINDS)
+
+
+def test_the_state_at_the_end_is_that_of_a_complete_run(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    with pytest.raises(InputError, match="no replay of version 'again'; there are none"):
+        replay_manifest.last_savepoint(settings)
+    manifest = manifest_of(settings).with_result(RESULT)
+    replay_manifest.write(settings, manifest)
+    with pytest.raises(InputError, match="replay of version again is unfinished"):
+        replay_manifest.last_savepoint(settings)
+    replay_manifest.write(settings, manifest.with_result(RESULT))
+    assert replay_manifest.last_savepoint(settings) == tmp_path / "replays" / "again" / "state" / "0001"
+
+
+def test_a_run_of_something_else_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    manifest = manifest_of(Settings(home=tmp_path, version="again"))
+    manifest.check_same_run(manifest.with_result(RESULT))
+    others = {
+        "range": dataclasses.replace(manifest, whole=dataclasses.replace(WHOLE, until=30_000)),
+        "savepoint": dataclasses.replace(manifest, savepoint=None),
+        "configuration hash": dataclasses.replace(manifest, configuration={}),
+    }
+    for what, other in others.items():
+        with pytest.raises(InputError, match=f"version again has a replay of another {what} .running."):
+            manifest.check_same_run(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", "is not JSON"), ('{"format": 99}', "format 99, wanted"), ('{"format": 1}', "not the manifest")],
+)
+def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    file = replay_manifest.folder_of(settings) / "manifest.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(InputError, match=says):
+        replay_manifest.read(settings)
 
 
 def test_a_run_by_a_manifest_depends_on_what_the_earlier_one_did(tmp_path: Path) -> None:
@@ -38,17 +115,17 @@ def test_a_run_by_a_manifest_depends_on_what_the_earlier_one_did(tmp_path: Path)
         detection=DetectorParameters(warm_up_minutes=7),
         correlation=CorrelationParameters(join_seconds=5),
     )
-    made = settings_by(Settings(home=tmp_path, version="again"), tmp_path / "m", manifest_of(earlier))
-    assert depended_on(made) == depended_on(earlier)
+    made, manifest = parsed(Settings(home=tmp_path, version="again"), tmp_path / "m", record_of(earlier))
+    assert configuration_of(made) == configuration_of(earlier)
     assert made.version == "again"
+    assert manifest == manifest_of(earlier)
 
 
 def test_the_range_is_that_of_the_earlier_run(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    begins, ends = ({("telemetry", 0): a, ("logs", 0): b} for a, b in ((3, 0), (9, 4)))
-    assert range_by(settings, manifest_of(settings)) == Asked(None, 20_000, begins, ends)
-    later = manifest_of(settings) | {"whole": WHOLE | {"after": 10_000}}
-    assert range_by(settings, later) == Asked(10_000, 20_000, None, ends)
+    assert range_of(settings, WHOLE) == RequestedRange(None, 20_000, BEGINS, ENDS)
+    later = dataclasses.replace(WHOLE, after=10_000)
+    assert range_of(settings, later) == RequestedRange(10_000, 20_000, None, ENDS)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +141,7 @@ def test_the_range_is_that_of_the_earlier_run(tmp_path: Path) -> None:
 def test_what_is_no_manifest_is_refused_in_one_line(tmp_path: Path, changed: dict[str, Any], says: str) -> None:
     settings = Settings(home=tmp_path)
     with pytest.raises(InputError, match=says) as refused:
-        settings_by(settings, tmp_path / "m.json", manifest_of(settings) | changed)
+        parsed(settings, tmp_path / "m.json", record_of(settings) | changed)
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="it has no 'format'"):
-        settings_by(settings, tmp_path / "m.json", {})
+        parsed(settings, tmp_path / "m.json", {})

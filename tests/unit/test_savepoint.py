@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import app
 from app.core.settings import Settings
-from app.runtime.run import pin_configuration
+from app.versions.pinned_configuration import pin_configuration
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import CorrelationParameters, Correlator, Statement

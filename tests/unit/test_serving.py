@@ -1,4 +1,4 @@
-"""Which version serves: terms never overlap nor leave a gap, and every document is shown by exactly one version."""
+"""Which version serves: intervals never overlap nor leave a gap, and every document is shown by exactly one version."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.settings import PROJECT, Settings
-from app.runtime.run import depended_on, pin_configuration
 from app.search import aliases
 from app.search.mappings import KINDS, template
-from app.versions import locks, serving
-from app.versions.serving import Serving, Span, Term
+from app.versions import locks, replay_manifest, serving
+from app.versions.pinned_configuration import configuration_of, pin_configuration, with_pinned_models
+from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
+from app.versions.serving import Serving, ServingInterval, TimeRange
 from models.core.parameters import DetectorParameters
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
-from replay import promote, run, versions
+from replay import promote, versions
 
 VERSIONS = ("live", "v2", "v3")
 WINDOW = 10_000
@@ -32,7 +33,7 @@ moments = st.integers(0, 14).map(lambda half: half * WINDOW // 2)
 
 
 def after(steps: list[tuple[str, int]]) -> Serving:
-    """The terms after promotions at ticks that never go back; one of the version that serves changes nothing."""
+    """The intervals after promotions at watermarks that never go back; one of the version that serves changes nothing."""
     found = Serving()
     for version, watermark in sorted(steps, key=lambda step: step[1]):
         if version != found.version:
@@ -76,55 +77,58 @@ def documents(kind: str, at: int, status: str) -> dict[str, Any]:
 
 def test_without_a_file_live_serves_everything(tmp_path: Path) -> None:
     found = serving.read(tmp_path)
-    assert found.spans("live") == [(None, None)]
+    assert found.ranges("live") == [(None, None)]
     assert found.version == "live" and found.previous is None and found.aliased
 
 
 @given(promotions, moments)
-def test_every_moment_belongs_to_exactly_one_term(steps: list[tuple[str, int]], at: int) -> None:
-    def within(span: Span) -> bool:
+def test_every_moment_belongs_to_exactly_one_interval(steps: list[tuple[str, int]], at: int) -> None:
+    def within(span: TimeRange) -> bool:
         return (span[0] is None or at > span[0]) and (span[1] is None or at <= span[1])
 
-    terms = after(steps)
-    assert sum(within(span) for version in terms.versions for span in terms.spans(version)) == 1
-    assert sum(span[1] is None for version in terms.versions for span in terms.spans(version)) == 1
-    assert all(one.version != other.version for one, other in zip(terms.terms, terms.terms[1:], strict=False))
+    served = after(steps)
+    assert sum(within(span) for version in served.versions for span in served.ranges(version)) == 1
+    assert sum(span[1] is None for version in served.versions for span in served.ranges(version)) == 1
+    assert all(one.version != other.version for one, other in zip(served.intervals, served.intervals[1:], strict=False))
 
 
 @given(promotions, moments, st.sampled_from(KINDS), st.sampled_from(["open", "update", "close"]))
 def test_every_document_is_shown_by_exactly_one_version(
     steps: list[tuple[str, int]], at: int, kind: str, status: str
 ) -> None:
-    terms = after(steps)
-    shown = [v for v in terms.versions if holds(aliases.filters(terms.spans(v))[kind], documents(kind, at, status))]
+    served = after(steps)
+    shown = [v for v in served.versions if holds(aliases.filters(served.ranges(v))[kind], documents(kind, at, status))]
     assert len(shown) == 1
     if kind in ("novelties", "incidents") and status != "close":
-        assert shown == [terms.version]
+        assert shown == [served.version]
 
 
 def test_a_version_that_serves_alone_needs_no_filter() -> None:
-    assert set(aliases.filters(Serving().spans("live")).values()) == {None}
+    assert set(aliases.filters(Serving().ranges("live")).values()) == {None}
     assert template("scores", "live", True, {})["template"]["aliases"] == {"scores-live": {}, "scores": {}}
-    query = aliases.filters(after([("v2", 3)]).spans("v2"))["scores"]
+    query = aliases.filters(after([("v2", 3)]).ranges("v2"))["scores"]
     assert template("scores", "v2", True, {}, query)["template"]["aliases"]["scores"] == {"filter": query}
     assert template("scores", "v3", False, {})["template"]["aliases"] == {"scores-v3": {}}
 
 
 @given(promotions)
-def test_terms_come_back_as_they_were_written(steps: list[tuple[str, int]]) -> None:
-    terms = after(steps)
-    assert serving.of_record(json.loads(json.dumps(serving.record(terms)))) == terms
+def test_intervals_come_back_as_they_were_written(steps: list[tuple[str, int]]) -> None:
+    served = after(steps)
+    assert serving.of_record(json.loads(json.dumps(serving.record(served)))) == served
 
 
-def test_a_rollback_at_the_tick_of_the_promotion_leaves_what_was_before() -> None:
-    assert Serving().then("v2", 20_000).then("live", 20_000).terms == (Term("live"),)
-    assert Serving().then("v2", 20_000).then("v3", 20_000).terms == (Term("live"), Term("v3", 20_000))
+def test_a_rollback_at_the_watermark_of_the_promotion_leaves_what_was_before() -> None:
+    assert Serving().then("v2", 20_000).then("live", 20_000).intervals == (ServingInterval("live"),)
+    assert Serving().then("v2", 20_000).then("v3", 20_000).intervals == (
+        ServingInterval("live"),
+        ServingInterval("v3", 20_000),
+    )
     back = Serving().then("v2", 20_000).then("live", 40_000)
-    assert back.spans("live") == [(None, 20_000), (40_000, None)]
+    assert back.ranges("live") == [(None, 20_000), (40_000, None)]
     assert back.previous == "v2"
 
 
-def test_a_term_never_begins_before_the_last_one() -> None:
+def test_an_interval_never_begins_before_the_last_one() -> None:
     with pytest.raises(InputError, match="cannot begin at 10000"):
         Serving().then("v2", 20_000).then("live", 10_000)
 
@@ -145,12 +149,12 @@ def test_a_term_never_begins_before_the_last_one() -> None:
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str) -> None:
     serving.file_of(tmp_path).parent.mkdir()
     serving.file_of(tmp_path).write_text(text)
-    with pytest.raises(InputError, match="not a list of terms"):
+    with pytest.raises(InputError, match="not a list of serving intervals"):
         serving.read(tmp_path)
 
 
 def test_who_watches_sees_the_version_that_serves(tmp_path: Path) -> None:
-    watch = serving.Watch(tmp_path)
+    watch = serving.ServingVersionWatch(tmp_path)
     assert watch.version() == "live"
     serving.write(tmp_path, Serving().then("v2", 20_000))
     assert watch.version() == "v2"
@@ -219,21 +223,21 @@ def tuned(settings: Settings, version: str, **windowing: Any) -> Settings:
 
 def test_a_version_goes_on_with_the_configuration_that_it_began_with(home: Settings) -> None:
     said: list[str] = []
-    found = serving.as_pinned(home, "v2", said.append)
+    found = with_pinned_models(home, "v2", said.append)
     assert found.version == "v2" and found.detector.spike_nats == 9.0
     assert said == [
         "version v2 goes on with what it began with: detection.spike_nats = 9.0, the settings say "
         f"{home.detector.spike_nats}"
     ]
     assert pin_configuration(found).parent.name == "v2"
-    assert serving.as_pinned(home, "live", said.append).detector == home.detector
+    assert with_pinned_models(home, "live", said.append).detector == home.detector
     assert len(said) == 1
 
 
 def test_the_configuration_of_its_replay_counts_while_that_of_its_jobs_is_made_anew(home: Settings) -> None:
     replayed(home, "v2", "complete")
     (home.checkpoint("configuration.json").parent.parent / "v2" / "configuration.json").unlink()
-    assert serving.as_pinned(home, "v2").detector.spike_nats == 9.0
+    assert with_pinned_models(home, "v2").detector.spike_nats == 9.0
 
 
 def test_before_a_promotion_the_settings_decide_and_after_it_the_version(home: Settings) -> None:
@@ -260,8 +264,19 @@ def refused(settings: Settings, version: str, says: str) -> None:
 
 def replayed(settings: Settings, version: str, status: str) -> None:
     own = settings.model_copy(update={"version": version})
-    kept = {"format": run.FORMAT, "status": status, "version": version, "slices": [{}]}
-    run.keep(run.folder_of(own), kept | {"configuration": depended_on(tuned(settings, version))})
+    part, result = Slice(None, WINDOW, {}, {}), SliceResult({}, {kind: {"digest": ""} for kind in RESULT_KINDS}, 1.0)
+    manifest = ReplayManifest(
+        version=version,
+        code_version="0.1.0",
+        state_formats={},
+        configuration=configuration_of(tuned(settings, version)),
+        topics={},
+        savepoint=None,
+        whole=part,
+        slices=(part,),
+        results=(result,) if status == "complete" else (),
+    )
+    replay_manifest.write(own, manifest)
 
 
 def test_a_version_that_is_not_known_is_refused(home: Settings) -> None:
@@ -273,7 +288,7 @@ def test_an_unfinished_replay_is_refused(home: Settings) -> None:
     refused(home, "v2", "unfinished")
 
 
-def test_a_version_of_another_law_is_refused(home: Settings) -> None:
+def test_a_version_of_another_windowing_is_refused(home: Settings) -> None:
     pin_configuration(tuned(home, "v3", lateness_seconds=30))
     replayed(home, "v3", "complete")
     refused(home, "v3", "windowing.lateness_seconds")

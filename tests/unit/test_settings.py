@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from app.cli import main
 from app.core.errors import SettingsError
-from app.core.settings import Settings, load
-from app.runtime.run import chosen, flat, pin_configuration
+from app.core.settings import Settings, dotted_names, load
+from app.runtime.run import chosen
+from app.versions.pinned_configuration import pin_configuration
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 
@@ -207,7 +208,7 @@ def test_secrets_are_masked_wherever_settings_are_shown(monkeypatch: pytest.Monk
     assert settings.kafka.sasl_password.get_secret_value() == "hush-kafka.sasl_password"
     for shown in (json.dumps(settings.shown()), repr(settings), str(settings)):
         assert "hush" not in shown
-    masked = dict(flat(settings.shown()))
+    masked = dict(dotted_names(settings.shown()))
     assert [masked[name] for name in SECRETS] == ["**********"] * 3
 
 

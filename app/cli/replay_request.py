@@ -1,0 +1,149 @@
+"""The options of `kappa replay` as a request to `replay.start`, and its progress on a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.progress import TextColumn
+
+from app.cli.connection import connected
+from app.cli.output import progress_bar, report
+from app.core.settings import Settings, load
+from app.core.timestamps import iso, milliseconds
+from pipelines.errors import InputError
+from replay import from_manifest
+from replay.run import OnProgress, ReplayProgress, with_lateness
+from replay.savepoints import savepoint_folder
+from replay.slices import RequestedRange, offsets_given
+from replay.start import ReplayRequest, planned, start
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+Options = Mapping[str, str | None]  # the options that say where to begin and to end, by name
+
+
+def run(
+    config: Path | None,
+    version: str,
+    given: Options,
+    *,
+    lateness: int | None,
+    include_late: bool,
+    partitions: int | None,
+    index: bool,
+    dry_run: bool,
+) -> dict[str, Any]:
+    """Run a replay as the command line asks for it, or only resolve it. Raises InputError for what cannot be run."""
+    check_given(given)
+    settings, request = requested(load(config, version=version), given)
+    request = dataclasses.replace(request, include_late=include_late, partitions=partitions, index=index)
+    settings = connected(settings, ("kafka", "elasticsearch") if index else ("kafka",))
+    if lateness is not None:
+        settings = with_lateness(settings, lateness)
+    return dry(settings, request) if dry_run else start(settings, request, progress(), report)
+
+
+def check_given(given: Mapping[str, str | None]) -> None:
+    """Raise InputError for two beginnings or two ends."""
+    begins = [name for name in ("from_time", "from_offsets", "savepoint", "manifest") if given[name] is not None]
+    ends = [name for name in ("to_time", "to_offsets", "manifest") if given[name] is not None]
+    for names in (begins, ends):
+        if len(names) > 1:
+            both = " and ".join(option(name) for name in names)
+            msg = f"replay: {both} cannot be given together; wanted one of them"
+            raise InputError(msg)
+
+
+def dry(settings: Settings, request: ReplayRequest) -> dict[str, Any]:
+    """What would be read."""
+    whole = planned(settings, request, report).whole
+    return {"version": settings.version, "dry_run": True, "events": whole.events, **whole.record()}
+
+
+def requested(settings: Settings, given: Mapping[str, str | None]) -> tuple[Settings, ReplayRequest]:
+    """The options as a request, and the settings; with `--manifest` both are those of the earlier run."""
+    if given["manifest"] is not None:
+        file = Path(given["manifest"])
+        settings, earlier = from_manifest.parsed(settings, file, read_json("--manifest", given["manifest"]))
+        whole = from_manifest.range_of(settings, earlier.whole)
+        return settings, ReplayRequest(whole, from_manifest.savepoint_of(settings, earlier.savepoint))
+    begin = None if given["savepoint"] is None else savepoint_folder.find(settings.home, given["savepoint"])
+    return settings, ReplayRequest(range_given(settings, given), begin)
+
+
+def range_given(settings: Settings, given: Mapping[str, str | None]) -> RequestedRange:
+    """Times and offsets on the command line."""
+    from_offsets, to_offsets = (
+        None
+        if (text := given[name]) is None
+        else offsets_given(settings, read_json(option(name), text), f"replay: {option(name)}")
+        for name in ("from_offsets", "to_offsets")
+    )
+    from_time, to_time = (
+        None if (text := given[name]) is None else moment_of(option(name), text) for name in ("from_time", "to_time")
+    )
+    length = settings.windowing.window_seconds * 1000
+    first_window = None if from_time is None else -(-from_time // length) * length
+    return RequestedRange(first_window, to_time, from_offsets, to_offsets)
+
+
+def option(name: str) -> str:
+    """How an option is written."""
+    return "--" + name.replace("_", "-")
+
+
+def read_json(option: str, text: str) -> dict[str, Any]:
+    """JSON given as such, or in a file. Raises InputError."""
+    given = text
+    if not text.lstrip().startswith("{"):
+        try:
+            given = Path(text).read_text()
+        except OSError as error:
+            msg = f"replay: {option}: no file {text!r} ({error.strerror}); wanted JSON, or a file of JSON"
+            raise InputError(msg) from error
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        msg = f"replay: {option}: {error}; wanted a JSON object"
+        raise InputError(msg) from error
+    if not isinstance(found, dict):
+        msg = f"replay: {option}: got {type(found).__name__}, wanted a JSON object"
+        raise InputError(msg)
+    return found
+
+
+def moment_of(option: str, text: str) -> int:
+    """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now such as `14d`."""
+    back = re.fullmatch(r"-?(\d+)([smhd])", text)
+    if back:
+        return round((datetime.now(tz=UTC) - timedelta(**{UNITS[back[2]]: int(back[1])})).timestamp() * 1000)
+    return milliseconds(f"replay: {option}", text, ", or 14d, 2h, 30m back from now")
+
+
+@contextmanager
+def progress() -> Iterator[OnProgress]:
+    """A bar on stderr where that is a terminal: slices, events, events a second, event time reached, time left."""
+    rate = TextColumn("events {task.fields[rate]} {task.fields[reached]}")
+    began = datetime.now(tz=UTC)
+    with progress_bar(rate) as bar:
+        task = bar.add_task("replay", total=None, rate="", reached="")
+
+        def on_progress(at: ReplayProgress) -> None:
+            seconds = max(0.001, (datetime.now(tz=UTC) - began).total_seconds())
+            bar.update(
+                task,
+                description=f"slice {min(at.done + 1, at.slices)} of {at.slices}: {at.doing}",
+                total=at.all_events,
+                completed=at.events,
+                rate=f"{at.events / seconds:,.0f}/s" if at.events else "",
+                reached=f"to {iso(at.reached)}" if at.reached else "",
+            )
+
+        yield on_progress

@@ -1,0 +1,160 @@
+"""The configuration that results depend on: kept when a version starts, and the same for as long as the version lives.
+
+home/checkpoints/VERSION/configuration.json    windowing, detection, correlation, rules, partitions
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.core.atomic_files import read_json_object, write_json_durably
+from app.core.report import Report, silent
+from app.core.settings import ControlSettings, Settings, dotted_names
+from app.versions import replay_manifest
+from models.core.parameters import DetectorParameters
+from models.incidents.correlator import CorrelationParameters
+from models.rules.rule import rules_of
+from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
+
+
+def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
+    """The part of the settings that results depend on, as JSON types. `instances`: how many `extract` jobs share the inputs."""
+    detection = dataclasses.asdict(settings.detector)
+    found: dict[str, Any] = json.loads(
+        json.dumps(
+            {
+                "windowing": dataclasses.asdict(settings.windowing),
+                "control": {"rules": detection.pop("rules")},
+                "detection": detection,
+                "correlation": dataclasses.asdict(settings.correlation),
+                "extract": {"instances": instances},
+                "topics": {
+                    "telemetry_partitions": settings.topics.telemetry_partitions,
+                    "logs_partitions": settings.topics.logs_partitions,
+                },
+                "spark": {"shuffle_partitions": settings.spark.shuffle_partitions},
+            }
+        )
+    )
+    return found
+
+
+def pin_configuration(settings: Settings, instances: int = 1) -> Path:
+    """Keep the configuration of a version at its first start; compare with what was kept at every other.
+
+    Parameters
+    ----------
+    settings
+        Those of the version.
+    instances
+        How many `extract` jobs share the input partitions.
+
+    Returns
+    -------
+    Path
+        The file where the configuration is kept.
+
+    Raises
+    ------
+    InputError
+        The configuration is not the one that the version began with. Results would then be such that no replay can give
+        them again.
+    """
+    file, before = settings.configuration_file, read_pinned(settings)
+    now = configuration_of(settings, instances)
+    if before is None:
+        write_json_durably(file, now)
+        return file
+    old, new = dict(dotted_names(before)), dict(dotted_names(now))
+    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if different:
+        key = different[0]
+        more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
+        msg = (
+            f"version {settings.version} began with {key} = {old.get(key)}, the settings say {new.get(key)}{more}; results "
+            f"would no longer be a replay's: set it back, or use another version name (kept in {file})"
+        )
+        raise InputError(msg)
+    return file
+
+
+def read_pinned(settings: Settings) -> dict[str, Any] | None:
+    """The configuration that is kept beside the checkpoints of the settings' version; None where there is none."""
+    return read_json_object(settings.configuration_file)
+
+
+def pinned_or_replayed(settings: Settings) -> dict[str, Any] | None:
+    """The configuration that the settings' version began with, by its jobs, else by its replay; None if it never began.
+
+    Where jobs are about to start after a replay, the file beside their checkpoints is written anew: until then the
+    configuration of the replay counts.
+    """
+    own = read_pinned(settings)
+    if own is not None:
+        return own
+    replayed = replay_manifest.read(settings)
+    return None if replayed is None else dict(replayed.configuration)
+
+
+def started_versions(settings: Settings) -> list[str]:
+    """The versions that keep a configuration beside their checkpoints, sorted."""
+    file = settings.configuration_file
+    return sorted(kept.parent.name for kept in file.parent.parent.glob(f"*/{file.name}"))
+
+
+def with_pinned_models(settings: Settings, version: str, report: Report = silent) -> Settings:
+    """Settings of a version, with the detection, correlation and shuffle partitions that it began with.
+
+    Reports where these are not those of the settings. What else a version depends on is left as it is: `pin_configuration`
+    compares it when the version's jobs start.
+    """
+    own = settings.model_copy(update={"version": version})
+    kept = pinned_or_replayed(own)
+    if kept is None:
+        return own
+    begun = own.model_copy(
+        update={
+            **model_settings(kept),
+            "spark": own.spark.model_copy(update={"shuffle_partitions": kept["spark"]["shuffle_partitions"]}),
+        }
+    )
+    differing = differences(own, begun)
+    if differing:
+        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+        report(f"version {version} goes on with what it began with: {differing[0]}{more}")
+    return begun
+
+
+def as_begun(settings: Settings) -> Settings:
+    """Settings with the windowing and the models' parameters that the version began with; its state depends on them."""
+    kept = read_pinned(settings)
+    if kept is None:
+        return settings
+    return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **model_settings(kept)})
+
+
+def model_settings(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the models that a version began with: `detection`, `control` and `correlation`."""
+    rules = rules_of(kept.get("control", {}).get("rules", ()))
+    return {
+        "detection": DetectorParameters(**kept["detection"]),
+        "control": ControlSettings(rules=rules),
+        "correlation": CorrelationParameters(**kept["correlation"]),
+    }
+
+
+def differences(own: Settings, begun: Settings) -> list[str]:
+    """A sentence for each parameter of the models in which the settings differ from what a version began with."""
+    found = []
+    for group, one, other in (
+        ("detection", own.detector, begun.detector),
+        ("correlation", own.correlation, begun.correlation),
+    ):
+        now, kept = dataclasses.asdict(one), dataclasses.asdict(other)
+        found += [f"{group}.{key} = {kept[key]}, the settings say {now[key]}" for key in now if now[key] != kept[key]]
+    return found
