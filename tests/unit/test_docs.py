@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -39,11 +40,16 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 OF_SPARK = {"spark.archives", "spark.jars"}  # settings of Spark itself
 FORMATS = {
     "models of a shard": store.FORMAT,
-    "rows that wait for their tick": int(window_buffer.FORMAT),
+    "rows that wait for their watermark message": int(window_buffer.FORMAT),
     "incidents": correlator.FORMAT,
-    "statements that wait for their ticks": correlate.FORMAT,
+    "episode events that wait for their watermark messages": correlate.FORMAT,
     "simulated fleet (same seed, same bytes)": GENERATOR_VERSION,
 }
+PACKAGES = ("app", "pipelines", "models", "dashboards", "replay", "benchmarks", "tests", "deploy")
+SOURCES = sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
+MADE = ("benchmarks/results", "docs/operations.md")  # by `make bench`; of the past, in the change log
+PATH = re.compile(rf"(?<![\w./<{{-])((?:{'|'.join(PACKAGES)}|docs)/[\w./-]*\w)")
+MODULE = re.compile(rf"(?<![\w./$-])((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?![\w/-])")
 FIGURE_AND_SETTING = re.compile(r"(?<![\w.])(\d[\d,.]*)(?: [a-z]+)? \(`([a-z]+\.[a-z_]+)`\)")
 SETTING_AND_FIGURE = re.compile(r"`([a-z]+\.[a-z_]+)` \((\d[\d,.]*)(?: [a-z]+)?\)")
 UNIVARIATE, DEFAULTS = UnivariateParameters(), DetectorParameters()
@@ -79,6 +85,33 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def explained(source: Path) -> str:
+    """The docstrings and comments of a Python file."""
+    text = source.read_text()
+    nodes = ast.walk(ast.parse(text))
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)]
+    return "\n".join([*docstrings, *re.findall(r"(?:^|\s)# .*$", text, re.M)])
+
+
+def unknown_names(text: str) -> list[str]:
+    """Paths of this repository, and names of its modules, classes and functions, that do not exist."""
+    missing = [path for path in PATH.findall(text) if not (PROJECT / path).exists() and path not in MADE]
+    return missing + [name for name in MODULE.findall(text) if not exists(name)]
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module or package, or something that is defined in one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        base = PROJECT.joinpath(*parts[:count])
+        file = base.with_suffix(".py") if base.with_suffix(".py").exists() else base / "__init__.py"
+        if file.exists():
+            text = file.read_text()
+            return all(re.search(rf"\b{part}\b", text) for part in parts[count:])
+    return base.is_dir()
+
+
 COMMANDS = sorted(commands(typer.main.get_command(main.app)))
 SETTINGS = {one.name: one for group in settings_page.entries().values() for one in group}
 GROUPS = {name.split(".")[0] for name in SETTINGS if "." in name}
@@ -107,7 +140,7 @@ def test_every_setting_is_described(setting: str) -> None:
     assert "|" not in SETTINGS[setting].meaning
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if path != CHANGES], ids=lambda path: path.name)
 def test_documents_name_no_setting_that_there_is_not(document: Path) -> None:
     """Names of two parts such as `kafka.url`, where the first is a group of settings."""
     dotted = set(re.findall(r"`([a-z]+\.[a-z_]+)`", document.read_text()))
@@ -141,6 +174,18 @@ def test_every_decision_is_linked_from_the_readme_or_the_architecture() -> None:
     assert DECISIONS
     for decision in DECISIONS:
         assert f"decisions/{decision.name}" in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_and_modules_that_a_document_names_exist(document: Path) -> None:
+    text = LINK.sub("", document.read_text())  # links have a test of their own
+    assert unknown_names(text) == []
+
+
+def test_paths_and_modules_that_docstrings_and_comments_name_exist() -> None:
+    found = {str(source.relative_to(PROJECT)): unknown_names(explained(source)) for source in SOURCES}
+    assert len(found) > len(PACKAGES)
+    assert {file: names for file, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
