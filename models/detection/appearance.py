@@ -1,7 +1,7 @@
-"""Things that appear: hosts, services, metrics, templates. Says which of them are news, and keeps count of each place.
+"""What appears for the first time: hosts, services, metrics, templates.
 
-A new host is one piece of news, not one for each of its series; so is a new service. A place that is younger than the
-grace period says nothing of what appears in it: everything there is new.
+A new host is one episode, not one for each of its series; so is a new service. While a shard, host or service is younger
+than the grace period, nothing new in it is reported, because everything there is new.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from models.core.series import Series, build, parse, quote
 from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.episodes import APPEARED, Episode
-from models.detection.shard_state import CONTEXT_COLUMNS, NewTemplate, ShardState, context_name, is_template
+from models.detection.shard_state import (
+    CONTEXT_COLUMNS,
+    NewTemplate,
+    ShardState,
+    ShardWindow,
+    context_name,
+    is_template,
+)
 from models.records.novelty import Novelty
 from models.stats.pitman_yor import new_surprise, return_surprise
 
@@ -26,14 +33,14 @@ FADING = slice(CONTEXT_COLUMNS.index("lines"), CONTEXT_COLUMNS.index("metrics") 
 
 
 class Appearance:
-    """Registers what a window shows for the first time."""
+    """Registers new series, and reports those that are improbable given what each service has shown so far."""
 
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
         self._grace = 60_000 * p.grace_minutes
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[Novelty]:
-        """Give rows to unknown series, in order of their names; says what is news about them."""
+        """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
         said: list[Novelty] = []
         for i in missing:
             name = rows.series[i]
@@ -91,7 +98,7 @@ class Appearance:
         return []
 
     def _surprise(self, context: int, things: str, kinds: str) -> float:
-        """How surprising a new kind of thing is in a context; learns that it came."""
+        """Surprise of another metric or template (`kinds`) after so many rows or lines (`things`), nats; counts it."""
         seen, known = self._state.context_column(things), self._state.context_column(kinds)
         score = new_surprise(float(seen[context]), float(known[context]))
         known[context] += 1
@@ -107,10 +114,20 @@ class Appearance:
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 
-    def try_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[Novelty]:
-        """Weigh templates on trial: those that have come back often enough to be new, not rare, are said.
+    def learn(self, window: ShardWindow) -> None:
+        """Learn how many rows of metrics and lines of logs came from each service; older numbers fade."""
+        of_gauges = self._state.gauges.owner[1, window.gauges]
+        of_counts = self._state.counts.owner[1, window.counts]
+        self._fade(window.end, np.concatenate([of_gauges, of_counts]))
+        self._add(of_gauges, np.ones(len(of_gauges)), "rows")
+        if len(of_counts):
+            first = bisect_left(window.rows.series, "template/") - window.metrics
+            self._add(of_counts[first:], window.rows.n[window.metrics + first :].astype(np.float64), "lines")
 
-        `left_out` says of which series nothing is known now.
+    def new_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[Novelty]:
+        """Report the templates on trial that have come back often enough to be new and not only rare.
+
+        `left_out` says which series have no trial in this window.
         """
         said = []
         for trial in [trial for trial in self._state.trials.values() if not left_out(trial.series)]:
@@ -128,7 +145,7 @@ class Appearance:
         return said
 
     def _exposure(self, trial: NewTemplate) -> float:
-        """Windows that the template could have come in before its first sight."""
+        """Number of windows in which the template could have come before its first line."""
         context = self._state.counts.owner[1][self._state.counts.index[trial.series]]
         age = trial.first - float(self._state.context_column("first")[context])
         return age / (1000 * self._p.window_seconds)
@@ -144,16 +161,16 @@ class Appearance:
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
 
-    def count(self, contexts: Ints, numbers: Floats, things: str) -> None:
-        """Learn how many lines or rows came from each context; `contexts` and `numbers` are `(n_rows,)`."""
+    def _add(self, contexts: Ints, numbers: Floats, column: str) -> None:
+        """Add `numbers` to a column of `contexts`, both `(n_rows,)`."""
         state = self._state
         if not len(contexts):
             return
         total = np.bincount(contexts, weights=numbers, minlength=len(state.contexts))
-        state.context_column(things)[:] += total
+        state.context_column(column)[:] += total
 
-    def age(self, now: int, contexts: Ints) -> None:
-        """Let the counts of contexts that report now fade for the time since they last did."""
+    def _fade(self, now: int, contexts: Ints) -> None:
+        """Let the numbers of these contexts, `(n_rows,)`, fade for the time since they last had rows."""
         state = self._state
         touched = np.flatnonzero(np.bincount(contexts, minlength=len(state.contexts)))
         seconds = (now - state.context_column("seen")[touched]) / 1000.0

@@ -96,13 +96,13 @@ class CandidateRows:
     x: Floats
     place: Floats
     scale: Floats
-    loud: Bools
+    has_episode: Bools
     settled: Bools
     before: Floats
     now: float
     worth: Floats
     lasting: float
-    asked: Floats
+    demanded: Floats
 
 
 @dataclass(frozen=True)
@@ -133,49 +133,49 @@ class Densities:
     back: Floats
 
 
-def step(s: Table, look: CandidateRows, p: ChangeParameters) -> Verdict:
+def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
     """Weigh a row of every series in doubt, then learn it in place; `s` are the columns of `doubts`."""
-    strays = (np.abs(look.x - look.place) >= p.open_scales * look.scale) | look.loud
-    y = _anchor(s, look, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~look.loud), p)
+    strays = (np.abs(rows.x - rows.place) >= p.open_scales * rows.scale) | rows.has_episode
+    y = _anchor(s, rows, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~rows.has_episode), p)
     trend = np.stack([s[name] for name in TREND_COLUMNS])
     reg.advance(trend)
-    said = _densities(s, y, trend, look, p)
+    said = _densities(s, y, trend, rows, p)
     old = np.maximum(said.old, said.spread)
     others = np.logaddexp(np.logaddexp(said.old, said.spread) - LN2 * (s["spread_rows"] > 0), said.trend) - LN2
     _weigh(s, "level", said.level - old, others - said.level, p)
     _weigh(s, "spread", said.spread - said.old, np.logaddexp(said.old, said.trend) - LN2 - said.spread, p)
-    _return(s, said.back - old, strays, look, p)
-    _begin(s, strays, look)
+    _return(s, said.back - old, strays, rows, p)
+    _begin(s, strays, rows)
     _learn(s, y, trend, p)
-    return _decide(s, look, reg.predict(trend)[0], p)
+    return _decide(s, rows, reg.predict(trend)[0], p)
 
 
-def _anchor(s: Table, look: CandidateRows, fresh: Bools, p: ChangeParameters) -> Floats:
+def _anchor(s: Table, rows: CandidateRows, fresh: Bools, p: ChangeParameters) -> Floats:
     """The values in units of the spread that the series has had, from its level, as they were when the doubt began: `fresh` if nothing goes on.
 
     What it has been is held fast meanwhile: in a young series, the model would learn what is in doubt.
     """
-    s["anchor"], s["unit"] = np.where(fresh, look.place, s["anchor"]), np.where(fresh, look.scale, s["unit"])
-    s["worth"] = np.where(fresh, look.worth, s["worth"])
+    s["anchor"], s["unit"] = np.where(fresh, rows.place, s["anchor"]), np.where(fresh, rows.scale, s["unit"])
+    s["worth"] = np.where(fresh, rows.worth, s["worth"])
     begun = reg.begin(np.ones(len(fresh)), p.level_rows, SHAPE, p.trend_rows)
     for name, column in zip(TREND_COLUMNS, begun, strict=True):
         s[name] = np.where(fresh, column, s[name])
     for name in ("rows", "sum", "nats", "against"):
         s[f"spread_{name}"] = np.where(fresh, 0.0, s[f"spread_{name}"])
-    out: Floats = np.clip((look.x - s["anchor"]) / s["unit"], -FARTHEST, FARTHEST)
+    out: Floats = np.clip((rows.x - s["anchor"]) / s["unit"], -FARTHEST, FARTHEST)
     return out
 
 
-def _begin(s: Table, strays: Bools, look: CandidateRows) -> None:
+def _begin(s: Table, strays: Bools, rows: CandidateRows) -> None:
     """Explanations that begin with this row, which they do not have to explain, and those that go on."""
     for name in ("level", "spread"):
         begins = strays & (s[f"{name}_nats"] == 0)
-        s[f"{name}_start"] = np.where(begins, look.before, s[f"{name}_start"])
+        s[f"{name}_start"] = np.where(begins, rows.before, s[f"{name}_start"])
         s[f"{name}_nats"] = np.where(begins, HEAD, s[f"{name}_nats"])
         s[f"{name}_rows"] = np.where(begins | (s[f"{name}_rows"] > 0), s[f"{name}_rows"] + 1, 0.0)
 
 
-def _densities(s: Table, y: Floats, trend: Floats, look: CandidateRows, p: ChangeParameters) -> Densities:
+def _densities(s: Table, y: Floats, trend: Floats, rows: CandidateRows, p: ChangeParameters) -> Densities:
     """What is said beforehand of `y`, which is in units of the doubt."""
     nothing = np.full(len(y), -np.inf)
     old = np.logaddexp(
@@ -189,9 +189,9 @@ def _densities(s: Table, y: Floats, trend: Floats, look: CandidateRows, p: Chang
     level = reg.log_density((y - where) / wide, wide, free)
     towards, across, degrees = reg.predict(trend)
     line = reg.log_density((y - towards) / across, across, degrees)
-    going = look.now <= s["back_until"]
+    going = rows.now <= s["back_until"]
     back_scale = np.where(going, s["back_scale"], 1.0)
-    back = reg.log_density((look.x - s["back_place"]) / back_scale, back_scale / s["unit"], DEGREES)
+    back = reg.log_density((rows.x - s["back_place"]) / back_scale, back_scale / s["unit"], DEGREES)
     return Densities(
         old,
         np.where(s["spread_rows"] > 0, spread, nothing),
@@ -231,12 +231,12 @@ def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParamete
         s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
 
 
-def _return(s: Table, gain: Floats, strays: Bools, look: CandidateRows, p: ChangeParameters) -> None:
+def _return(s: Table, gain: Floats, strays: Bools, rows: CandidateRows, p: ChangeParameters) -> None:
     """Evidence for the regime before."""
-    known, going = look.now <= s["back_until"], s["back_rows"] > 0
+    known, going = rows.now <= s["back_until"], s["back_rows"] > 0
     begins = known & ~going & strays
     gain = np.clip(np.where(known & going, gain, 0.0), -p.clip_nats, p.clip_nats)
-    s["back_start"] = np.where(begins, look.before, s["back_start"])
+    s["back_start"] = np.where(begins, rows.before, s["back_start"])
     s["back_nats"] = np.where(begins, HEAD, s["back_nats"] + gain)
     goes_on = begins | (known & going & (s["back_nats"] > 0))
     s["back_rows"] = np.where(goes_on, s["back_rows"] + 1, 0.0)
@@ -256,16 +256,16 @@ def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
         s[name] = column
 
 
-def _decide(s: Table, look: CandidateRows, line: Floats, p: ChangeParameters) -> Verdict:
+def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) -> Verdict:
     """Which explanation leads, and whether it has won."""
-    lasted = {name: look.now - s[f"{name}_start"] >= look.lasting for name in ("level", "spread")}
+    lasted = {name: rows.now - s[f"{name}_start"] >= rows.lasting for name in ("level", "spread")}
     lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}
     sure = {name: s[f"{name}_rows"] >= p.least_rows for name in lasted}
     goes_on = {name: s[f"{name}_against"] <= CALM for name in lasted}
-    level = sure["level"] & lasted["level"] & goes_on["level"] & (look.settled | (lead["level"] >= look.asked))
-    spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & look.settled & (lead["spread"] > 0)
+    level = sure["level"] & lasted["level"] & goes_on["level"] & (rows.settled | (lead["level"] >= rows.demanded))
+    spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & rows.settled & (lead["spread"] > 0)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
-    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= look.asked) & (lead["back"] >= lead["level"])
+    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= rows.demanded) & (lead["back"] >= lead["level"])
     best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
     best = np.where(s["level_against"] > CALM, TREND, best)
     best = np.where((s["level_rows"] == 0) & (s["spread_rows"] == 0), OLD, best)
@@ -276,7 +276,7 @@ def _decide(s: Table, look: CandidateRows, line: Floats, p: ChangeParameters) ->
     after = np.select([what == BACK, what == LEVEL, what == SPREAD], [s["back_place"], after, s["anchor"]], going)
     start = np.where(what == BACK, s["back_start"], np.where(what == SPREAD, s["spread_start"], s["level_start"]))
     nats = np.where(what == BACK, lead["back"], np.where(what == SPREAD, lead["spread"], lead["level"]))
-    over = idle & ~look.loud & (s["back_until"] == 0)
+    over = idle & ~rows.has_episode & (s["back_until"] == 0)
     return Verdict(what.astype(np.int8), level | spread | back, start, after, spread_of(s) * s["unit"], nats, over)
 
 

@@ -17,7 +17,6 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection import reasons
 from models.detection.labels import Labels
-from models.detection.reset import begin_anew
 from models.detection.shard_state import ShardState
 from models.records.novelty import Novelty
 from models.rules.rule import Rule, rules_of
@@ -62,7 +61,7 @@ class Control:
         if not any(due):
             return []
         chosen = {name: self._masks(name)[np.array(due)].any(axis=0) for name in PREFIXES}
-        said = begin_anew(self._state, {name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
+        said = self._state.reset({name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
         self.labels.changed()
         return said
 
@@ -121,12 +120,12 @@ class Control:
         applied = self.of(table)
         return np.zeros(0, dtype=np.int64) if applied is None else np.flatnonzero(applied.planned)
 
-    def speak(self, now: int, said: Sequence[Novelty]) -> list[Novelty]:
+    def published(self, now: int, said: Sequence[Novelty]) -> list[Novelty]:
         """What may be said of it. An episode that began under a mute is said after it, if it still goes on."""
         unsaid = self._state.control.unsaid
         if not (unsaid or any(self._holding)):
             return list(said)
-        spoken = [one for novelty in said if (one := self._spoken(novelty)) is not None]
+        spoken = [one for novelty in said if (one := self._published(novelty)) is not None]
         for name in sorted(unsaid):
             episode = self._state.episodes.get(name)
             if episode is None:
@@ -136,7 +135,7 @@ class Control:
                 spoken.append(episode.say("open", now))
         return spoken
 
-    def _spoken(self, novelty: Novelty) -> Novelty | None:
+    def _published(self, novelty: Novelty) -> Novelty | None:
         unsaid, name = self._state.control.unsaid, novelty.series
         muted, hidden = self.muted(name), name in unsaid
         if novelty.status == "open" and muted:

@@ -1,4 +1,4 @@
-"""Lines of logs and templates in a window: zeros filled in, score, episodes, learning."""
+"""Numbers of log lines in a window, by level and by template: scored, learnt, and reported as episodes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,33 @@ from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
-from models.detection.shard_state import ShardState
+from models.detection.shard_state import ShardState, ShardWindow
 from models.records.novelty import Novelty
 from models.rules.table import Applied, deviates
 from models.stats import gamma_poisson as poisson
 
 HIGH, ZERO = "high", "zero"
 CAUSES = (HIGH, ZERO)
-ZERO_PATIENCE = 2.0  # times the persistence
-SILENT_MINUTE = 0.05  # what lies outside of the interval that a silence is held against
-INFORMATIVE_LINES, INFORMATIVE_NATS = 1.0, 3.0  # zeros that are worth a row of their own
+ZERO_PATIENCE = 2.0  # a silence must last so many times `persistence_minutes` to be adopted
+SILENT_MINUTE = 0.05  # probability outside the interval that a silence is compared with
+INFORMATIVE_LINES, INFORMATIVE_NATS = 1.0, 3.0  # lines expected, or surprise, from which on a zero has a row of scores
 
 
 @dataclass(frozen=True)
 class CountScores:
-    """What is said of every count series of a host that is present, `(n,)`; `rows` are their rows in the table."""
+    """What was found of every count series of a host that is present; all arrays `(n,)`.
+
+    Attributes
+    ----------
+    rows
+        Rows of the series in the table of counts.
+    belief
+        The predicted distribution of each count, and evidence against it.
+    score, value, lower, upper
+        As in `models.core.windows.Scores`; the value is the number of lines in the window.
+    above
+        Whether a rate is too high, or a silence too long, to be chance; less what rules and labels demand.
+    """
 
     rows: Ints
     belief: poisson.CountPrediction
@@ -36,69 +48,68 @@ class CountScores:
     value: Floats
     lower: Floats
     upper: Floats
+    above: Bools
 
     @property
     def informative_zeros(self) -> Ints:
-        """Positions of series without a line about which that says something."""
-        said = (self.belief.mean >= INFORMATIVE_LINES) | (self.score >= INFORMATIVE_NATS)
-        return np.flatnonzero((self.value == 0) & said & ~self.belief.warming)
+        """Positions of series without a line whose silence is worth a row of scores."""
+        informative = (self.belief.mean >= INFORMATIVE_LINES) | (self.score >= INFORMATIVE_NATS)
+        return np.flatnonzero((self.value == 0) & informative & ~self.belief.warming)
 
 
 class CountDetector:
-    """Steps the count series of a shard."""
+    """Scores, learns and reports the count series of a shard."""
 
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
-    def step(
-        self, now: int, rows: Windows, metrics: int, index: Ints, present: Bools
-    ) -> tuple[CountScores, list[Novelty]]:
-        """Score all count series of hosts that are present, then learn them.
-
-        Rows from `metrics` on are the lines there were; `index` are their rows in the table.
-        """
+    def score(self, window: ShardWindow, present: Bools) -> CountScores:
+        """Score all count series of hosts that are present, `(n_hosts,)`, then learn them; no row counts as no line."""
         state, p = self._state, self._p
         if not len(state.counts):
-            return NO_ANSWERS, []
+            return NO_SCORES
         counts = np.zeros(len(state.counts))
-        counts[index] = rows.n[metrics:]
+        counts[window.counts] = window.rows.n[window.metrics :]
         applied = self._control.of("counts")
         here = present[state.counts.owner[0]]
         chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
         x, s = counts[chosen], state.counts.matrix[:, chosen]
         memory = self._memory(applied, chosen)
-        b = poisson.predict(s, x, now, p, memory)
-        poisson.learn(s, x, now, b, p, memory)
+        b = poisson.predict(s, x, window.end, p, memory)
+        poisson.learn(s, x, window.end, b, p, memory)
         state.counts.matrix[:, chosen] = s
         lower, upper = b.bounds(p.interval_probability)
         for column in (lower, upper):
             column[b.warming] = np.nan
-        answers = CountScores(chosen, b, b.score(), x, lower, upper)
-        loud = self._loud(b, x, chosen) & ~b.warming
+        above = self._above(b, x, chosen) & ~b.warming
         if applied is not None:
-            loud &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
-        concerned = np.flatnonzero(loud).tolist() + self._open_rows(chosen)
-        said: list[Novelty] = []
-        for j in sorted(set(concerned)):
-            name = state.counts.names[int(chosen[j])]
-            row = _Row(name, int(chosen[j]), j, answers, now, *self._texts(rows, name))
-            episode = state.episodes.get(name)
-            if episode is None:
-                said.append(self._open(row))
-            elif episode.cause in CAUSES and not episode.over:
-                said += self._go_on(episode, row)
-        return answers, said
+            above &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
+        return CountScores(chosen, b, b.score(), x, lower, upper, above)
 
-    def _loud(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
-        """Which rates are too high, or silences too long, after what labels demand of them."""
+    def _above(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
+        """Which rates are too high, or silences too long, less what labels demand of them."""
         p, demand = self._p, self._control.labels.demand
         more = demand("counts", HIGH, chosen, np.abs(x - b.mean) * p.windows(minutes=1))
         found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
         found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
         return found
 
+    def update_episodes(self, window: ShardWindow, scores: CountScores) -> list[Novelty]:
+        """Open, continue and end episodes after a window."""
+        concerned = np.flatnonzero(scores.above).tolist() + self._open_rows(scores.rows)
+        said: list[Novelty] = []
+        for j in sorted(set(concerned)):
+            name = self._state.counts.names[int(scores.rows[j])]
+            row = _Row(name, int(scores.rows[j]), j, scores, window.end, *self._texts(window.rows, name))
+            episode = self._state.episodes.get(name)
+            if episode is None:
+                said.append(self._open(row))
+            elif episode.cause in CAUSES and not episode.over:
+                said += self._continue(episode, row)
+        return said
+
     def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.CountMemory | None:
-        """What rules say of how the chosen series learn; None if nothing."""
+        """How the chosen series are learnt by the rules that hold; None if no rule does."""
         if applied is None:
             return None
         half_life, warm_up = 24.0 * applied.half_life_days[chosen], applied.warm_up_minutes[chosen]
@@ -127,11 +138,11 @@ class CountDetector:
         return self._state.texts.get(parse(name).template_id), None
 
     def _open(self, row: _Row) -> Novelty:
-        state, b, j = self._state, row.answers.belief, row.at
+        state, b, j = self._state, row.scores.belief, row.at
         cause = ZERO if b.zero[j] >= self._p.zero_nats else HIGH
         matrix = state.counts.matrix
         start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
-        score = float(row.answers.score[j])
+        score = float(row.scores.score[j])
         value, typical, lower, upper, reason = self._words(row, cause)
         gathered = float(b.zero[j] if cause == ZERO else b.high[j])
         episode = Episode(
@@ -140,23 +151,23 @@ class CountDetector:
         )  # fmt: skip
         episode.part = "silence" if cause == ZERO else "rate"
         if cause == HIGH:
-            episode.take_in(float(row.answers.value[j]), self._p.window_seconds)
+            episode.take_in(float(row.scores.value[j]), self._p.window_seconds)
         matrix[poisson.FROZEN, row.row] = 1.0
         return state.episodes.begin(episode, row.now)
 
     def _words(self, row: _Row, cause: str) -> tuple[float, float, float, float, str]:
         """Value, typical, lower, upper in lines a minute, and the reason.
 
-        A rate that is too high is the mean since it began to be, against what is expected of so long a time; silence is
-        held against what is expected of a minute.
+        The value of a rate that is too high is its mean since it became so, and the interval is that of as long a time. A
+        silence is compared with the interval of a minute.
         """
-        b, j, p = row.answers.belief, row.at, self._p
+        b, j, p = row.scores.belief, row.at, self._p
         s = self._state.counts.matrix[:, row.row]
         windows, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
         if cause == HIGH:
             since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
             windows = max(round((row.now - since) / (1000 * p.window_seconds)), 1)
-            lines = max(s[poisson.HIGH_LINES], row.answers.value[j])
+            lines = max(s[poisson.HIGH_LINES], row.scores.value[j])
         mean, outside = float(b.mean[j]), p.interval_probability if cause == HIGH else SILENT_MINUTE
         lower, upper = poisson.expected(mean, float(b.shape[j]), windows, outside)
         per_minute = p.windows(minutes=1) / windows
@@ -166,18 +177,18 @@ class CountDetector:
         )
         return value, mean * p.windows(minutes=1), lower, upper, reason
 
-    def _go_on(self, episode: Episode, row: _Row) -> list[Novelty]:
-        p, b, j = self._p, row.answers.belief, row.at
-        score = float(row.answers.score[j])
+    def _continue(self, episode: Episode, row: _Row) -> list[Novelty]:
+        p, b, j = self._p, row.scores.belief, row.at
+        score = float(row.scores.score[j])
         peak = np.isfinite(score) and episode.gather(score, p.allowance_nats)
         if peak:
             words = self._words(row, episode.cause)
             episode.value, episode.typical, episode.lower, episode.upper, episode.reason = words
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
         if episode.cause == HIGH:
-            episode.take_in(float(row.answers.value[j]), float(b.seconds[j]))
-        calm = b.zero[j] < p.clear_nats if episode.cause == ZERO else b.high_nats[j] < p.clear_nats
-        episode.quiet = episode.quiet + 1 if calm else 0
+            episode.take_in(float(row.scores.value[j]), float(b.seconds[j]))
+        normal = b.zero[j] < p.clear_nats if episode.cause == ZERO else b.high_nats[j] < p.clear_nats
+        episode.quiet = episode.quiet + 1 if normal else 0
         if episode.quiet >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
             poisson.end_of_high(self._state.counts.matrix, row.row)
@@ -190,7 +201,7 @@ class CountDetector:
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
     def _adopt(self, episode: Episode, row: _Row) -> Novelty:
-        """The new rate is the normal: says so, and the episode closes with the next window."""
+        """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""
         p, matrix = self._p, self._state.counts.matrix
         mean = episode.mean  # 0 of one that fell silent
         per_minute = 60 / p.window_seconds
@@ -209,20 +220,20 @@ class CountDetector:
 def _nothing() -> CountScores:
     none = np.zeros(0)
     belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none)
-    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none)
+    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none, none > 0)
 
 
-NO_ANSWERS = _nothing()
+NO_SCORES = _nothing()
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One series that an episode is about: its row in the table, its place in the answers, its texts."""
+    """A series with an episode: its `row` in the table, its place `at` in `scores`, its template and a sample line."""
 
     name: str
     row: int
     at: int
-    answers: CountScores
+    scores: CountScores
     now: int
     template: str | None
     sample: str | None

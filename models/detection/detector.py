@@ -1,14 +1,15 @@
-"""The detector of a shard: windows in, scores and novelties out. One object holds all series of many hosts.
+"""The detector of a shard: windows of statistics in, scores and episode events out. One object holds all series of many hosts.
 
-In each window, for each series: score, then learn. What is said of a series depends on what its host has sent and on
-nothing else, so splitting a shard by hosts changes nothing. A detector that is dumped and loaded goes on bit for bit.
+In each window every series is scored by what was known before it, and learnt afterwards. What is reported of a series
+depends on nothing but what its host has sent, so splitting a shard by hosts changes nothing. A detector that is dumped and
+loaded goes on bit for bit.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,15 @@ from models.core.windows import Scores, Windows
 from models.detection.appearance import Appearance
 from models.detection.control import MUTED, Control, with_planned
 from models.detection.count_detector import CountDetector, CountScores
-from models.detection.gauge_detector import GaugeDetector, GaugeScores
+from models.detection.gauge_changes import GaugeChanges
+from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
+from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.mixture_detector import MixtureDetector
-from models.detection.shard_state import ShardState
+from models.detection.shard_state import ShardState, ShardWindow
 from models.detection.silence import Silence
 from models.records.novelty import Novelty
 from models.records.watched import Watched
+from models.univariate.parameters import UnivariateParameters
 
 HOUR_MS = 3_600_000
 UNNAMED: tuple[list[str] | None, Ints, Ints] = (None, np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -36,126 +40,148 @@ class ShardDetector:
 
     `step` must be called for every window in which anything was recorded, in order; hosts and series without a row are
     known to be silent then. Windows that are left out altogether are a gap: forgetting goes on, silence does not.
+
+    Parameters
+    ----------
+    parameters
+        One set for all series; with `ControlledParameters`, rules about some of them.
+    state
+        Where to go on from; a new shard without it.
     """
 
     def __init__(self, parameters: DetectorParameters, state: ShardState | None = None) -> None:
-        self._p = parameters
-        self._state = state if state is not None else ShardState()
-        self._control = Control(self._state, parameters)
-        self._appearance = Appearance(self._state, parameters)
-        self._silence = Silence(self._state, parameters, self._control)
-        self._gauges = GaugeDetector(self._state, parameters, self._silence, self._control)
-        self._counts = CountDetector(self._state, parameters, self._control)
-        self._mix = MixtureDetector(self._state, parameters, self._control)
+        p, state = parameters, state if state is not None else ShardState()
+        self._p, self._state = p, state
+        settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
+        model = model_of(p, settings, state)
+        self._control = Control(state, p)
+        self._appearance = Appearance(state, p)
+        self._silence = Silence(state, p, self._control)
+        self._gauges = GaugeDetector(state, p, self._control, model, settings)
+        self._changes = GaugeChanges(state, p, model, settings)
+        self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes)
+        self._counts = CountDetector(state, p, self._control)
+        self._mixtures = MixtureDetector(state, p, self._control)
         self._named = UNNAMED  # the last window's names, and their rows
         self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
         self._contexts_counted = -1
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
-        """Answer one row for each of `rows` but labels, then one for each series whose missing lines say something.
+        """Score one window, then learn it.
 
-        `window_end` is in epoch milliseconds. Novelties are sorted by series. Raises ValueError if the window does not
-        come after the last one.
+        Parameters
+        ----------
+        window_end
+            End of the window, epoch ms.
+        rows
+            The series that reported in the window, and labels that were appended in it.
+
+        Returns
+        -------
+        Scores
+            A row for each of `rows` but labels, then one for each count series whose missing lines are informative.
+        list of episode events
+            What is published of episodes, sorted by series.
+
+        Raises
+        ------
+        ValueError
+            If the window does not come after the last one.
         """
-        before = self._state.last
+        # what is due before the window is looked at
         said = self._advance(window_end)
-        said += self._control.turn(window_end, before)
         rows = self._control.labels.take(window_end, rows)
         planned = self._control.planned_rows(rows)
-        if planned is None:
-            scores, more = self._watch(window_end, rows, ())
-        else:
-            self._gauges.count_on(window_end, rows, planned)
-            hosts = {name.split("/", 2)[1] for name in rows.series[planned].tolist()}
-            scores, more = self._watch(window_end, rows.without(planned), hosts)
-            scores = with_planned(scores, rows, planned)
-        said = self._control.speak(window_end, [*said, *more])
-        self._control.labels.note(said)
-        return scores, sorted(said, key=lambda n: n.series)
+        if planned is not None:
+            self._gauges.note_totals(window_end, rows, planned)
+        said += [self._state.episodes.close(name, window_end) for name in self._state.episodes.due(window_end)]
 
-    def _watch(self, window_end: int, rows: Windows, others: Iterable[str]) -> tuple[Scores, list[Novelty]]:
-        """Score the rows, then learn them; `others` are hosts, quoted, that sent something that is not looked at."""
-        metrics = bisect_left(rows.series, "h")
-        said = self._close_due(window_end)
-        gauge_rows, count_rows, more = self._resolve(window_end, rows, metrics)
+        # rows of known and new series, and hosts that are present
+        window, more = self._locate(window_end, rows if planned is None else rows.without(planned))
         said += more
-        present = self._present(gauge_rows, count_rows, others)
+        present = self._present(window, rows, planned)
         said += self._silence.hosts(window_end, present)
-        values, more = self._gauges.step(window_end, rows, metrics, gauge_rows)
-        said += more
+
+        # metrics: scores, changes of state, episodes, silence
+        said += self._silence.returned_metrics(window)
+        gauges = self._gauges.score(window)
+        changes = self._changes.step(window, gauges, self._gauge_episodes.began())
+        said += self._gauge_episodes.step(window, gauges, changes)
         said += self._silence.metrics(window_end, present)
-        lines, more = self._counts.step(window_end, rows, metrics, count_rows, present)
-        said += more
-        said += self._mix.step(window_end, lines)
-        said += self._contexts(window_end, rows, metrics, gauge_rows, count_rows)
-        return self._scores(rows, values, lines, count_rows), said
+
+        # log lines: scores, episodes, mixes of templates, new templates
+        counts = self._counts.score(window, present)
+        said += self._counts.update_episodes(window, counts)
+        said += self._mixtures.step(window_end, counts)
+        said += self._appearance.new_templates(window_end, window.rows, self._control.planned_now)
+        self._appearance.learn(window)
+
+        # what is answered and published
+        scores = self._scores(window, gauges, counts)
+        if planned is not None:
+            scores = with_planned(scores, rows, planned)
+        published = self._control.published(window_end, said)
+        self._control.labels.note(published)
+        return scores, sorted(published, key=lambda event: event.series)
 
     def _advance(self, window_end: int) -> list[Novelty]:
-        """Go on to a window; once an hour, forget what has gone."""
-        state = self._state
-        if window_end <= state.last:
-            msg = f"window {window_end} comes after {state.last}; wanted windows in order"
+        """Go on to a window: once an hour forget series that are gone; reset those that a rule resets.
+
+        Answers the closing of episodes that were open on them.
+        """
+        state, before = self._state, self._state.last
+        if window_end <= before:
+            msg = f"window {window_end} comes after {before}; wanted windows in order"
             raise ValueError(msg)
-        full_hour = state.last // HOUR_MS != window_end // HOUR_MS and state.steps
-        said: list[Novelty] = []
-        if full_hour:
-            said = state.forget(window_end, self._p)
+        closed: list[Novelty] = []
+        if before // HOUR_MS != window_end // HOUR_MS and state.steps:
+            closed = state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._named = UNNAMED  # rows may have moved
             self._contexts_counted = -1
         state.first = state.first or window_end
         state.last = window_end
         state.steps += 1
-        return said
+        return closed + self._control.turn(window_end, before)
 
-    def _resolve(self, now: int, rows: Windows, metrics: int) -> tuple[Ints, Ints, list[Novelty]]:
-        """Rows in the tables of metrics and of counts; unknown series get theirs."""
+    def _locate(self, now: int, rows: Windows) -> tuple[ShardWindow, list[Novelty]]:
+        """Find the rows of a window's series in the tables; unknown series get theirs, and are reported if that is news."""
         state = self._state
-        names = rows.series.tolist()
+        names, metrics = rows.series.tolist(), bisect_left(rows.series, "h")
         if names == self._named[0]:  # as nearly always, and much cheaper than looking each of them up
-            return *self._named[1:], []
-        gauges, counts, left = state.gauges.index, state.counts.index, len(names) - metrics
+            return ShardWindow(now, rows, metrics, *self._named[1:]), []
+        gauges, counts = state.gauges.index, state.counts.index
         said: list[Novelty] = []
         if not (gauges.keys() >= set(names[:metrics]) and counts.keys() >= set(names[metrics:])):
             missing = [i for i in range(metrics) if names[i] not in gauges]
             missing += [i for i in range(metrics, len(names)) if names[i] not in counts]
             said = self._appearance.register(missing, now, rows)
         gauge_rows = np.fromiter(map(gauges.__getitem__, names[:metrics]), dtype=np.int64, count=metrics)
-        count_rows = np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=left)
+        count_rows = np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=len(names) - metrics)
         self._named = names, gauge_rows, count_rows
-        return gauge_rows, count_rows, said
+        return ShardWindow(now, rows, metrics, gauge_rows, count_rows), said
 
-    def _close_due(self, now: int) -> list[Novelty]:
-        return [self._state.episodes.close(name, now) for name in self._state.episodes.due(now)]
+    def _present(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
+        """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as absent.
 
-    def _present(self, gauge_rows: Ints, count_rows: Ints, others: Iterable[str]) -> Bools:
-        """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as if it had not."""
-        present = np.zeros(len(self._state.hosts), dtype=bool)
-        present[self._state.gauges.owner[0, gauge_rows]] = True
-        present[self._state.counts.owner[0, count_rows]] = True
-        present[[self._state.hosts.index[name] for name in others if name in self._state.hosts.index]] = True
+        Planned rows show that their host is present.
+        """
+        state = self._state
+        present = np.zeros(len(state.hosts), dtype=bool)
+        present[state.gauges.owner[0, window.gauges]] = True
+        present[state.counts.owner[0, window.counts]] = True
+        if planned is not None:
+            hosts = {name.split("/", 2)[1] for name in rows.series[planned].tolist()}
+            present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
         present[self._control.planned("hosts")] = False
         return present
 
-    def _contexts(self, now: int, rows: Windows, metrics: int, gauge_rows: Ints, count_rows: Ints) -> list[Novelty]:
-        """Weigh new templates; learn how much came from each service."""
-        of_gauges = self._state.gauges.owner[1, gauge_rows]
-        of_counts = self._state.counts.owner[1, count_rows]
-        said = self._appearance.try_templates(now, rows, self._control.planned_now) if self._state.trials else []
-        self._appearance.age(now, np.concatenate([of_gauges, of_counts]))
-        self._appearance.count(of_gauges, np.ones(len(of_gauges)), "rows")
-        if not len(of_counts):
-            return said
-        first = bisect_left(rows.series, "template/") - metrics
-        self._appearance.count(of_counts[first:], rows.n[metrics + first :].astype(np.float64), "lines")
-        return said
-
-    def _scores(self, rows: Windows, values: GaugeScores, lines: CountScores, count_rows: Ints) -> Scores:
-        """Answers in the order of the rows, then informative zeros."""
-        zeros = lines.informative_zeros
+    def _scores(self, window: ShardWindow, values: GaugeScores, lines: CountScores) -> Scores:
+        """Scores in the order of the rows, then those of informative zeros."""
+        rows, zeros = window.rows, lines.informative_zeros
         if not len(lines.rows):
             return self._only_metrics(rows, values)
-        at = np.concatenate([np.searchsorted(lines.rows, count_rows), zeros])
+        at = np.concatenate([np.searchsorted(lines.rows, window.counts), zeros])
         absent = np.array([self._state.counts.names[row] for row in lines.rows[zeros].tolist()], dtype=object)
         series = np.concatenate([rows.series, absent]) if len(zeros) else rows.series
         texts = np.array([self._state.text_of(name) for name in absent.tolist()], dtype=object)
@@ -183,7 +209,7 @@ class ShardDetector:
         return Scores(rows.series, v.score, v.value, v.typical, v.lower, v.upper, kind, rows.template, v.health)
 
     def _mark(self, series: Texts, sorted_rows: int, kind: Any) -> None:
-        """Rows of series with an open episode are of its kind; those of a template on trial are `new`."""
+        """Set the kind of rows whose series have an open episode (the episode's) or a template on trial (`new`), in place."""
         kinds = dict.fromkeys(self._state.trials, "new")
         kinds |= {name: episode.kind for name, episode in self._state.episodes.open.items()}
         kinds |= {name: MUTED for name in kinds if self._control.muted(name)}
@@ -196,7 +222,7 @@ class ShardDetector:
 
     @property
     def watched(self) -> Watched:
-        """What the shard watches after its last window."""
+        """How many series and hosts the shard has after its last window."""
         state = self._state
         if len(state.contexts) != self._contexts_counted:
             self._services = Counter(unquote(name.split("/", 1)[1]) for name in state.contexts.names)
@@ -214,7 +240,7 @@ class ShardDetector:
         return cls(parameters, ShardState.load(parts))
 
     def describe_state(self, series: str) -> dict[str, Any]:
-        """What the model holds about a series now, by name. Raises KeyError for a series that it does not know."""
+        """What is known of a series, and expected of its next window, by name. Raises KeyError for an unknown series."""
         self._control.hold(self._state.last)
         found = self._state.describe_state(series)
         row = self._state.gauges.index.get(series)

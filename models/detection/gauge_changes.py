@@ -1,4 +1,4 @@
-"""The metrics of a shard that are in doubt: which of them have changed for good, and what the model learns from that."""
+"""Changes of state in the metrics of a shard: which candidates have changed for good, and what the model learns from that."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.core.arrays import Bools, Floats, Ints
+from models.core.arrays import Bools, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import Series
 from models.detection import change_point, reasons
 from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters
-from models.detection.control import Control
-from models.detection.control_gauges import GaugeRules
-from models.detection.shard_state import ShardState
+from models.detection.gauge_detector import GaugeScores
+from models.detection.shard_state import ShardState, ShardWindow
 from models.stats import normal_gamma
 from models.univariate.effective_sample import weight_of_a_row
 from models.univariate.model import Univariate
@@ -26,9 +25,22 @@ OLD, SPREAD, LEVEL, TREND, BACK = EXPLANATIONS
 
 @dataclass(frozen=True)
 class Change:
-    """What is thought of a series in doubt. `what` explains it best; `announced` says that it has changed, just now.
+    """The leading explanation of a change candidate.
 
-    It began after `start` (ms). `before` and `after` are levels, `old_spread` and `spread` what they spread by, `nats` the evidence.
+    Attributes
+    ----------
+    what
+        One of `EXPLANATIONS`.
+    announced
+        Whether the explanation has won with this window: the series has changed.
+    start
+        End of the last window before the change, epoch ms.
+    before, after
+        Levels, in the unit of the series.
+    old_spread, spread
+        Spreads around them, in that unit.
+    nats
+        Evidence for the change.
     """
 
     what: str
@@ -41,12 +53,12 @@ class Change:
     nats: float
 
     @property
-    def told(self) -> tuple[float, float]:
-        """Before and after: levels, of a change of spread what values spread by."""
+    def levels(self) -> tuple[float, float]:
+        """Before and after: levels, or spreads where the spread has changed."""
         return (self.old_spread, self.spread) if self.what == SPREAD else (self.before, self.after)
 
     def words(self, series: Series, lower: float, upper: float, unit: str) -> str:
-        """What has changed, in a sentence; the bounds are those of before."""
+        """A sentence about the change; `lower` and `upper` are the interval before it."""
         if self.what == SPREAD:
             return reasons.new_spread(series, self.spread, self.start, self.old_spread, unit)
         of = {LEVEL: "new level", TREND: "moved to", BACK: "back to"}[self.what]
@@ -56,67 +68,74 @@ class Change:
 
 
 class GaugeChanges:
-    """The change candidates among the metrics of a shard."""
+    """The change candidates among the metrics of a shard: opened, weighed, and learnt once a change is adopted."""
 
     def __init__(
-        self,
-        state: ShardState,
-        parts: tuple[Univariate, GaugeRules, Control],
-        p: DetectorParameters,
-        settings: UnivariateParameters,
+        self, state: ShardState, p: DetectorParameters, model: Univariate, settings: UnivariateParameters
     ) -> None:
-        self._state, self._p, self._settings = state, p, settings
-        self._model, self._rules, self._control = parts
+        self._state, self._p, self._model, self._settings = state, p, model, settings
         self._change = ChangeParameters()
         self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
-    def step(self, now: int, index: Ints, seen: tuple[Floats, ...], loud: Mapping[int, int]) -> dict[int, Change]:
-        """What is thought of the series in doubt, by their rows in the table; learns it.
+    def step(self, window: ShardWindow, scores: GaugeScores, began: Mapping[int, int]) -> dict[int, Change]:
+        """Weigh a window of each candidate, and learn it.
 
-        `index` are the rows of this window. `seen` has of each the value, what is typical, the upper bound, nats of surprise, all NaN
-        where they are not known, and the end of the last window with a row (ms). `loud` are rows with an open episode, and when it began.
+        Parameters
+        ----------
+        window
+            The window; its metric rows are those of `scores`.
+        scores
+            What the model found of each row.
+        began
+            When open episodes about values began, epoch ms, by the rows of their series in the table.
+
+        Returns
+        -------
+        dict of int to Change
+            The leading explanation of candidates that have an open episode or have just changed, by row in the table.
         """
-        change_candidates, (x, typical, upper, nats, before) = self._state.change_candidates, seen
-        scale = (upper - typical) / self._reach
-        known = np.isfinite(x) & (scale > 0) & ~self._held(index)
-        is_loud, in_doubt = self._marked(list(loud))[index], self._marked(change_candidates.rows)[index]
-        strays = nats >= self._p.alert_nats  # false for NaN
+        candidates, index, now = self._state.change_candidates, window.gauges, window.end
+        x, typical = scores.value, scores.typical
+        scale = (scores.upper - typical) / self._reach
+        known = np.isfinite(x) & (scale > 0) & ~scores.not_learnt
+        has_episode, is_candidate = self._marked(list(began))[index], self._marked(candidates.rows)[index]
+        strays = scores.base >= self._p.alert_nats  # false for NaN
         if self._p.changes_below_alert:
             strays |= np.abs(x - typical) >= self._change.open_scales * scale
-        change_candidates.open(index[known & ~in_doubt & (strays | is_loud)])
-        at = np.flatnonzero(known & self._marked(change_candidates.rows)[index])
+        candidates.open(index[known & ~is_candidate & (strays | has_episode)])
+        at = np.flatnonzero(known & self._marked(candidates.rows)[index])
         if not len(at):
             return {}
         at = at[np.argsort(index[at])]
         rows, lasting = index[at], 1000 * self._p.lasting(self._p.persistence_minutes)
-        settled = np.array([row in loud and now - loud[row] >= lasting for row in rows.tolist()])
-        asked = self._p.alert_nats + self._rules.asked(x[at] - typical[at], typical[at], rows)
-        look = CandidateRows(
-            x[at], typical[at], scale[at], is_loud[at], settled, before[at], float(now),
-            weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, asked,
+        settled = np.array([row in began and now - began[row] >= lasting for row in rows.tolist()])
+        before = np.where(scores.last_seen[at] > 0, scores.last_seen[at], now - 1000 * self._p.window_seconds)
+        candidate_rows = CandidateRows(
+            x[at], typical[at], scale[at], has_episode[at], settled, before, float(now),
+            weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, self._p.alert_nats + scores.demanded[at],
         )  # fmt: skip
-        return self._weigh(rows, look)
+        return self._weigh(rows, candidate_rows)
 
-    def _weigh(self, rows: Ints, look: CandidateRows) -> dict[int, Change]:
-        change_candidates = self._state.change_candidates
-        places = np.searchsorted(change_candidates.rows, rows)
-        table = change_candidates.take(places)
-        verdict = change_point.step(table, look, self._change)
-        change_candidates.put(places, table)
-        over = np.zeros(len(change_candidates), dtype=bool)
+    def _weigh(self, rows: Ints, found: CandidateRows) -> dict[int, Change]:
+        candidates = self._state.change_candidates
+        places = np.searchsorted(candidates.rows, rows)
+        table = candidates.take(places)
+        verdict = change_point.step(table, found, self._change)
+        candidates.put(places, table)
+        over = np.zeros(len(candidates), dtype=bool)
         over[places] = verdict.over
-        change_candidates.drop(over)
-        told = np.flatnonzero(look.loud | verdict.announced).tolist()
+        candidates.drop(over)
+        reported = np.flatnonzero(found.has_episode | verdict.announced).tolist()
         return {
             int(rows[j]): Change(
                 EXPLANATIONS[verdict.what[j]], bool(verdict.announced[j]), int(verdict.start[j]),
                 float(table["anchor"][j]), float(verdict.after[j]), float(table["unit"][j]), float(verdict.spread[j]), float(verdict.lead[j]),
             )
-            for j in told
+            for j in reported
         }  # fmt: skip
 
     def learn(self, row: int, found: Change, now: int, *, healthy: bool) -> None:
-        """A change that was announced is what the series is now; `healthy` if people have said so."""
+        """Teach the model a change of the series at `row`; `healthy` where a label says that the change is expected."""
         if found.what == SPREAD:
             self._model.widen(row, found.spread / found.old_spread)
         else:
@@ -124,22 +143,16 @@ class GaugeChanges:
         self.settle(row, found.before, found.old_spread, now)
 
     def settle(self, row: int, level: float, spread: float, now: int) -> None:
-        """Nothing is in doubt, but that the series may return to `level` with `spread`."""
-        change_candidates = self._state.change_candidates
-        if change_candidates.place(row) is None:
-            change_candidates.open(np.array([row]))
-        place = np.array([change_candidates.place(row)])
-        table = change_candidates.take(place)
+        """Drop all explanations but a return to the old `level` and `spread`, which are remembered for a while."""
+        candidates = self._state.change_candidates
+        if candidates.place(row) is None:
+            candidates.open(np.array([row]))
+        place = np.array([candidates.place(row)])
+        table = candidates.take(place)
         change_point.settle(table, level, spread, now, self._change)
-        change_candidates.put(place, table)
+        candidates.put(place, table)
 
     def _marked(self, rows: Ints | list[int]) -> Bools:
         marked = np.zeros(len(self._state.gauges), dtype=bool)
         marked[rows] = True
         return marked
-
-    def _held(self, index: Ints) -> Bools:
-        """Rows from which nothing is to be learnt."""
-        applied = self._control.of("gauges")
-        held: Bools = np.zeros(len(index), dtype=bool) if applied is None else applied.dont_learn[index]
-        return held

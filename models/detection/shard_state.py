@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories
-from models.core.arrays import Floats
+from models.core.arrays import Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, parse, quote
 from models.core.store import SeriesTable, part, read_part
-from models.detection import metric_rows as of
+from models.core.windows import Windows
+from models.detection import gauge_columns as col
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
@@ -29,10 +30,35 @@ from models.univariate.univariate_state import UnivariateState
 
 HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed")
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
+HOST_RUNS = slice(HOST_COLUMNS.index("trials"), None)
+CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first", "seen"))
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
 PARTS = ("names", "texts", "episodes", CHANGE_CANDIDATES, *TABLES, *UNIVARIATE)
+
+
+@dataclass(frozen=True)
+class ShardWindow:
+    """A window whose series have their rows in the tables of a shard.
+
+    Attributes
+    ----------
+    end
+        End of the window, epoch ms.
+    rows
+        Its rows, metrics first; no labels and nothing that is planned.
+    metrics
+        How many of them are metrics.
+    gauges, counts
+        Their rows in the tables `gauges` (the metrics) and `counts` (the others).
+    """
+
+    end: int
+    rows: Windows
+    metrics: int
+    gauges: Ints
+    counts: Ints
 
 
 @dataclass
@@ -64,7 +90,7 @@ class ShardState:
     """
 
     gauges: SeriesTable = field(
-        default_factory=lambda: SeriesTable(of.COLUMNS, owners=2, kinds=tuple(of.KINDS.values()))
+        default_factory=lambda: SeriesTable(col.COLUMNS, owners=2, kinds=tuple(col.KINDS.values()))
     )
     univariate: UnivariateState = field(default_factory=UnivariateState)
     change_candidates: ChangeCandidates = field(default_factory=ChangeCandidates)
@@ -105,7 +131,7 @@ class ShardState:
         Answers the closing of episodes that were open on them.
         """
         oldest = now - 86_400_000 * p.forget_days
-        gone_gauges = self.gauges.matrix[of.SEEN] < oldest
+        gone_gauges = self.gauges.matrix[col.SEEN] < oldest
         gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
         gone_hosts = self.host_column("seen") < oldest
         if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
@@ -129,6 +155,38 @@ class ShardState:
         self.renamed = True
         known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
         return [self.episodes.close(name, now) for name in sorted(self.episodes.open.keys() - known)]
+
+    def reset(self, chosen: Mapping[str, Ints], now: int, p: DetectorParameters) -> list[Novelty]:
+        """Forget what is known of the chosen rows of each table; their names and places stay.
+
+        A host or service that is reset has its grace period again. Answers the closing of episodes that were open on them.
+        """
+        before, rows = now - 1000 * p.window_seconds, chosen["gauges"]
+        self.univariate.grow(len(self.gauges))
+        self.gauges.matrix[:, rows] = 0.0
+        self.gauges.matrix[col.SEEN, rows] = before
+        self.gauges.matrix[col.HOST_WINDOW, rows] = self.host_column("windows")[self.gauges.owner[0, rows]]
+        self.gauges.matrix[col.TOTAL, rows] = np.nan
+        self.univariate.forget(rows)
+        self.change_candidates.forget(rows)
+        if self.challengers is not None:
+            self.challengers.forget(rows)
+        self.counts.matrix[:, chosen["counts"]] = 0.0
+        self.counts.matrix[poisson.SEEN, chosen["counts"]] = before
+        self.counts.matrix[poisson.LAST_LINE, chosen["counts"]] = now
+        self.hosts.matrix[HOST_RUNS, chosen["hosts"]] = 0.0
+        self.host_column("first")[chosen["hosts"]] = now
+        for name in CONTEXT_NUMBERS:
+            self.context_column(name)[chosen["contexts"]] = 0.0
+        self.context_column("first")[chosen["contexts"]] = now
+        names = {self.gauges.names[row] for row in rows.tolist()}
+        names |= {self.counts.names[row] for row in chosen["counts"].tolist()}
+        names |= {f"host/{self.hosts.names[row]}" for row in chosen["hosts"].tolist()}
+        names |= {f"service/{self.contexts.names[row]}" for row in chosen["contexts"].tolist()}
+        for name in names & self.trials.keys():
+            del self.trials[name]
+        self.control.forget(names)
+        return [self.episodes.close(name, now) for name in sorted(names & self.episodes.open.keys())]
 
     def _link(self) -> None:
         """Point every series at its host and its context."""

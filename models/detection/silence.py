@@ -9,17 +9,18 @@ A gap in which the whole shard has no window is no evidence: windows are counted
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 
-from models.core.arrays import Bools, Floats, Ints, Texts
+from models.core.arrays import Bools, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, unquote
-from models.detection import metric_rows as of
+from models.detection import gauge_columns as col
 from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
-from models.detection.shard_state import ShardState
+from models.detection.shard_state import ShardState, ShardWindow
 from models.records.novelty import Novelty
 from models.stats import run_length
 
@@ -94,14 +95,14 @@ class Silence:
         state = self._state
         owner = state.gauges.owner[0]
         planned = self._control.planned("gauges")
-        state.gauges.matrix[of.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
-        length = state.host_column("windows")[owner] - state.gauges.matrix[of.HOST_WINDOW]
-        trials = state.gauges.matrix[of.PRESENT][0]
+        state.gauges.matrix[col.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
+        length = state.host_column("windows")[owner] - state.gauges.matrix[col.HOST_WINDOW]
+        trials = state.gauges.matrix[col.PRESENT][0]
         rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
         rows = np.setdiff1d(rows, planned) if len(planned) else rows
         if not len(rows):
             return []
-        chains = state.gauges.matrix[of.PRESENT, rows]
+        chains = state.gauges.matrix[col.PRESENT, rows]
         surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
         surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
         usual = run_length.share_outside(*chains)
@@ -111,26 +112,30 @@ class Silence:
             name = state.gauges.names[row]
             series = parse(name)
             what = f"{reasons.subject(series)} on {series.host}"
-            seen = state.gauges.matrix[of.SEEN, row]
+            seen = state.gauges.matrix[col.SEEN, row]
             said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
             if self._tired(name, now):
                 said.append(self._give_up(name, now))
-                state.gauges.matrix[of.PRESENT, row] = 0.0
+                state.gauges.matrix[col.PRESENT, row] = 0.0
         return said
 
-    def learn(self, s: Floats, now: int, hosts: Ints, series: Texts) -> list[Novelty]:
-        """Learn in place that these metrics, with states `s`, are there; says which are back."""
-        windows = self._state.host_column("windows")[hosts]
-        gap = windows - s[of.HOST_WINDOW] - 1
+    def returned_metrics(self, window: ShardWindow) -> list[Novelty]:
+        """Learn that the metrics of a window are present; closes the episodes of those that were silent."""
+        state, now = self._state, window.end
+        windows = state.host_column("windows")[state.gauges.owner[0, window.gauges]]
+        matrix = state.gauges.matrix
+        gap = windows - matrix[col.HOST_WINDOW, window.gauges] - 1
         said = []
-        for name in sorted(n for n, e in self._state.episodes.open.items() if e.cause == METRIC_SILENT):
-            at = np.searchsorted(series, name)
-            if at < len(series) and series[at] == name:
-                gap[at] = 0.0  # an outage is not a habit
-                said.append(self._state.episodes.close(name, now))
-        s[of.PRESENT] *= np.exp2(-(now - s[of.SEEN]) / (3_600_000.0 * self._p.habit_half_life_hours))
-        run_length.learn_gap(list(s[of.PRESENT]), gap)
-        s[of.HOST_WINDOW] = windows
+        for name in sorted(n for n, e in state.episodes.open.items() if e.cause == METRIC_SILENT):
+            at = bisect_left(window.rows.series, name, 0, window.metrics)
+            if at < window.metrics and window.rows.series[at] == name:
+                gap[at] = 0.0  # an outage is not learnt as a usual absence
+                said.append(state.episodes.close(name, now))
+        passed = now - matrix[col.SEEN, window.gauges]
+        chain = matrix[col.PRESENT, window.gauges] * np.exp2(-passed / (3_600_000.0 * self._p.habit_half_life_hours))
+        run_length.learn_gap(list(chain), gap)
+        matrix[col.PRESENT, window.gauges] = chain
+        matrix[col.HOST_WINDOW, window.gauges] = windows
         return said
 
     def _silent(

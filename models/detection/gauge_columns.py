@@ -1,0 +1,52 @@
+"""The columns of a shard's table of metrics, which has a row for each gauge and counter beside the univariate state.
+
+    seen                   end of the last window with a row, ms
+    host_window            number of windows that the host had had then
+    present_*              run lengths of absence (`run_length`), see `silence`
+    total                  last total of a counter
+    negative               1 if there has been a value below 0
+    alert_seconds          length of the run of windows above the alert threshold; 0 outside a run
+    alert_excess_nats      sum over that run of surprise above the threshold
+    repeat_seconds         length of the run of windows with exactly the same value
+    repeat_evidence        surprise of that run
+    repeat_*               run lengths of repeated values (`run_length`)
+
+The state is dumped with every window, so most columns have single precision, in memory too: a state that was dumped and
+loaded goes on bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.core.arrays import Floats
+
+KINDS = {
+    "seen": "f8",
+    "host_window": "u4",
+    "present_trials": "f4",
+    "present_begun": "f4",
+    "present_asked": "f4",
+    "present_stayed": "f4",
+    "total": "f8",
+    "negative": "f4",
+    "alert_seconds": "f4",
+    "alert_excess_nats": "f4",
+    "repeat_seconds": "f4",
+    "repeat_evidence": "f4",
+    "repeat_trials": "f4",
+    "repeat_begun": "f4",
+    "repeat_asked": "f4",
+    "repeat_stayed": "f4",
+}
+COLUMNS = tuple(KINDS)
+SEEN, HOST_WINDOW = 0, 1
+PRESENT = slice(2, 6)
+TOTAL, NEGATIVE, ALERT_SECONDS, ALERT_EXCESS_NATS, REPEAT_SECONDS, REPEAT_EVIDENCE = range(6, 12)
+REPEAT = slice(12, 16)
+SINGLE = [column for column, kind in enumerate(KINDS.values()) if kind == "f4"]
+
+
+def round_off(s: Floats) -> None:
+    """Round the columns of single precision, in place; `s` is `(columns, n)`."""
+    s[SINGLE] = s[SINGLE].astype(np.float32)

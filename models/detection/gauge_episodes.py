@@ -1,0 +1,264 @@
+"""Episodes of gauges and counters: opened, continued, closed, or adopted as a change of state.
+
+An episode opens when a series has been above the alert threshold for long enough, or has repeated one value for too
+long. It closes when the series has been below the threshold for a while. It becomes a change where one explanation of the
+values as a change has won (`gauge_changes`): the change is reported, and what is seen is normal from then on. With
+`changes_below_alert`, changes that never exceed the threshold are reported as well.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.core.arrays import Floats, Texts
+from models.core.parameters import DetectorParameters
+from models.core.series import parse
+from models.detection import gauge_columns as col
+from models.detection import reasons
+from models.detection.control import Control
+from models.detection.episodes import Episode
+from models.detection.gauge_changes import OLD, Change, GaugeChanges
+from models.detection.gauge_detector import GaugeScores
+from models.detection.shard_state import ShardState, ShardWindow
+from models.records.novelty import Novelty
+from models.stats import normal_gamma, run_length
+from models.univariate.model import Univariate
+from models.univariate.predictive import DEGREES
+from models.univariate.univariate_state import FAST, FEATURES, ROUGH
+
+STUCK, STRANGE = "stuck", "strange"
+CAUSES = (STUCK, STRANGE)
+
+
+class GaugeEpisodes:
+    """The episodes of the metric series of a shard."""
+
+    def __init__(
+        self, state: ShardState, p: DetectorParameters, control: Control, model: Univariate, changes: GaugeChanges
+    ) -> None:
+        self._state, self._p, self._control = state, p, control
+        self._model, self._changes = model, changes
+        self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
+
+    def began(self) -> dict[int, int]:
+        """When the open episodes about values began, epoch ms, by the rows of their series in the table."""
+        index, episodes = self._state.gauges.index, self._state.episodes.open.values()
+        return {index[e.series]: e.start for e in episodes if e.cause == STRANGE and not e.over}
+
+    def step(self, window: ShardWindow, scores: GaugeScores, changes: Mapping[int, Change]) -> list[Novelty]:
+        """Open, continue and end episodes after a window.
+
+        Parameters
+        ----------
+        window
+            The window; its metric rows are those of `scores`.
+        scores
+            What was found of each row. Where an episode is concerned, `scores.score` is raised to `scores.base` in place.
+        changes
+            What explains the values of candidates, by their rows in the table.
+        """
+        below = [row for row, change in changes.items() if change.announced and self._p.changes_below_alert]
+        changed = np.isin(window.gauges, below)
+        chosen = np.flatnonzero(scores.persistent | changed | (scores.stuck >= self._p.stuck_nats)).tolist()
+        said: list[Novelty] = []
+        for j in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):
+            at = int(window.gauges[j])
+            row = _Row(window.rows.series[j], at, j, scores, window.end, changes.get(at))
+            episode = self._state.episodes.get(row.name)
+            if episode is None:
+                said.append(self._open(row) if scores.persistent[j] or not changed[j] else self._open_change(row))
+            elif episode.cause in CAUSES and not episode.over:
+                said += self._continue(episode, row)
+            scores.score[j] = np.maximum(scores.score[j], scores.base[j])
+        return said
+
+    def _open_rows(self, series: Texts, n: int) -> list[int]:
+        """Places of rows whose series have an open episode; `series` are the names, of which the first `n` are metrics."""
+        found = []
+        for name, episode in self._state.episodes.open.items():
+            if episode.cause in CAUSES:
+                at = bisect_left(series, name, 0, n)
+                if at < n and series[at] == name:
+                    found.append(at)
+        return found
+
+    def _open(self, row: _Row) -> Novelty:
+        stuck = row.scores.stuck[row.at] >= self._p.stuck_nats
+        cause, lasted = (STUCK, col.REPEAT_SECONDS) if stuck else (STRANGE, col.ALERT_SECONDS)
+        start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.row])
+        value, lower, upper, reason = self._words(row, cause, start)
+        episode = Episode(
+            row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
+        )
+        episode.strayed, episode.part = row.strays, row.part(cause)
+        return self._state.episodes.begin(episode, row.now)
+
+    def _words(self, row: _Row, cause: str, start: int) -> tuple[float, float, float, str]:
+        """Value, lower and upper bound, and reason of the episode's peak."""
+        series, value, lower, upper, unit = parse(row.name), row.value, row.lower, row.upper, row.unit
+        if cause == STUCK:
+            return value, lower, upper, reasons.stuck(series, value, (row.now - start) / 1000, unit)
+        dominant_feature = int(row.scores.dominant_feature[row.at])
+        if row.strays or dominant_feature not in (FAST, ROUGH):
+            return value, lower, upper, reasons.value_off(series, value, lower, upper, unit, FEATURES[dominant_feature])
+        described = self._model.state.describe_state(row.row)
+        if dominant_feature == ROUGH:
+            moves, usual = described["rough"] / described["rough_weight"], self._model.usual_roughness(row.row)
+            return value, lower, upper, reasons.rough(series, moves, usual, unit)
+        mean, spread = described["healthy"]["value"]["mean"], described["healthy"][FEATURES[FAST]]["spread"]
+        lower, upper = (mean + side * self._reach * spread for side in (-1, 1))
+        value = described["fast"]
+        return value, lower, upper, reasons.mean_off(series, value, lower, upper, unit)
+
+    def _continue(self, episode: Episode, row: _Row) -> list[Novelty]:
+        p = self._p
+        episode.strayed |= row.strays
+        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
+            episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
+            episode.part = row.part(episode.cause)
+        cleared = self._has_cleared(episode, row)
+        if self._control.held("gauges", row.row):  # a rule keeps these values from becoming normal
+            return [self._state.episodes.close(episode.series, row.now)] if cleared else self._update(episode, row)
+        if cleared and (episode.cause == STUCK or not row.strays):
+            return [self._close(episode, row)]
+        if cleared or self._is_new_normal(episode, row):
+            return [self._adopt(episode, row)]
+        return self._update(episode, row)
+
+    def _update(self, episode: Episode, row: _Row) -> list[Novelty]:
+        return [episode.say("update", row.now)] if episode.worth_saying() else []
+
+    def _has_cleared(self, episode: Episode, row: _Row) -> bool:
+        """Whether the series has been normal for long enough to end the episode; counts its normal windows.
+
+        Features with a memory stay above the threshold for a while after values that were far off, so values that have
+        returned into their interval count as normal.
+        """
+        p = self._p
+        if episode.cause == STUCK:
+            normal, wanted = not row.scores.stuck[row.at] >= p.clear_nats, float(p.clear_windows)
+        else:
+            returned = episode.strayed and not row.strays
+            normal, wanted = returned or not row.scores.base[row.at] >= p.alert_nats, p.metric_clear_rows
+        episode.quiet = episode.quiet + 1 if normal else 0
+        return bool(episode.quiet >= wanted)
+
+    def _close(self, episode: Episode, row: _Row) -> Novelty:
+        if episode.strayed:
+            self._model.settle(row.row)
+        self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
+        return self._state.episodes.close(episode.series, row.now)
+
+    def _is_new_normal(self, episode: Episode, row: _Row) -> bool:
+        """Whether the values seen now are to be adopted: expected by a label, lasting, or explained by a change."""
+        if not np.isfinite(row.value):
+            return False
+        if episode.expected or row.now - episode.start >= 1000 * self._p.lasting(self._p.patience_minutes):
+            return True
+        return episode.cause == STRANGE and row.change is not None and row.change.announced
+
+    def _adopt(self, episode: Episode, row: _Row) -> Novelty:
+        """Adopt the values seen now as normal; the episode becomes a change and closes with the next window."""
+        episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
+        if episode.cause == STUCK:
+            forget_repeats(self._state.gauges.matrix, row.row)
+            return episode.say("update", row.now)
+        self._learn(episode, row)
+        return episode.say("update", row.now)
+
+    def _open_change(self, row: _Row) -> Novelty:
+        """Report a change that stayed below the alert threshold; it closes with the next window.
+
+        The model has learnt these values as they came, so nothing is adopted.
+        """
+        found = self._best_change(row)
+        episode = Episode(
+            row.name, STRANGE, "change", found.start, found.nats, found.nats, found.after,
+            row.typical, row.lower, row.upper, row.unit, "",
+        )  # fmt: skip
+        episode.adopted, episode.over = True, row.now + 1
+        self._describe_change(episode, row, found)
+        self._changes.settle(row.row, found.before, found.old_spread, row.now)
+        return self._state.episodes.begin(episode, row.now)
+
+    def _best_change(self, row: _Row, start: int = 0) -> Change:
+        """The change that explains the latest values best; a new level at the current value where none does."""
+        if row.change is not None and row.change.what != OLD:
+            return row.change
+        after, scale = row.value if row.change is None else row.change.after, row.scale(self._reach)
+        return Change("level", True, start or row.now, row.typical, after, scale, scale, row.score)
+
+    def _learn(self, episode: Episode, row: _Row) -> None:
+        """Teach the model the change, and describe it in the episode."""
+        found = self._best_change(row, episode.start)
+        self._describe_change(episode, row, found)
+        self._changes.learn(row.row, found, row.now, healthy=episode.expected)
+        self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
+
+    def _describe_change(self, episode: Episode, row: _Row, found: Change) -> None:
+        """Set the episode's reason, values and part to those of a change."""
+        episode.reason = found.words(parse(row.name), row.lower, row.upper, row.unit)
+        episode.value, episode.lower, episode.upper = found.after, row.lower, row.upper
+        episode.part, (episode.before, episode.after) = found.what, found.levels
+
+
+def forget_repeats(s: Floats, row: int) -> None:
+    """Let the series at `row` of the table's columns `s` repeat one value: how long its runs were before no longer counts."""
+    s[col.REPEAT, row] = 0.0
+    s[col.REPEAT_EVIDENCE, row] = run_length.NOTHING
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of a window with an episode: the series' name, its `row` in the table, and its place `at` in `scores`."""
+
+    name: str
+    row: int
+    at: int
+    scores: GaugeScores
+    now: int
+    change: Change | None
+
+    @property
+    def score(self) -> float:
+        """Surprise of the row for the episode, nats: that under the series' own calibration, less what rules and labels ask."""
+        calibrated = np.maximum(self.scores.base[self.at] - self.scores.calibration_gap[self.at], 0.0)
+        return float(np.maximum(calibrated, self.scores.stuck[self.at]))
+
+    @property
+    def value(self) -> float:
+        return float(self.scores.value[self.at])
+
+    @property
+    def typical(self) -> float:
+        return float(self.scores.typical[self.at])
+
+    @property
+    def lower(self) -> float:
+        return float(self.scores.lower[self.at])
+
+    @property
+    def upper(self) -> float:
+        return float(self.scores.upper[self.at])
+
+    @property
+    def strays(self) -> bool:
+        """Whether the value lies outside its interval."""
+        return self.value < self.lower or self.value > self.upper
+
+    @property
+    def unit(self) -> str:
+        return "/s" if self.name.startswith("counter/") else ""
+
+    def part(self, cause: str) -> str:
+        """The part of the model that found it, as `EpisodeEvent.part` names it."""
+        feature = FEATURES[int(self.scores.dominant_feature[self.at])]
+        return STUCK if cause == STUCK else reasons.PART_OF_FEATURE[feature]
+
+    def scale(self, reach: float) -> float:
+        """Scale of the healthy state's distribution; its interval reaches `reach` scales to either side."""
+        return (self.upper - self.typical) / reach

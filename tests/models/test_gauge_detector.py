@@ -1,0 +1,82 @@
+"""Parts of the gauge detector: rates of counters, runs of repeated values, columns of single precision."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.core.store import SeriesTable
+from models.detection import gauge_columns as col
+from models.detection.gauge_detector import rates, score_repeats
+from models.detection.gauge_episodes import forget_repeats
+
+
+def feed(values: list[float], warm: int = 30) -> np.ndarray:
+    """The surprise of the run after each window."""
+    s = np.zeros((len(col.COLUMNS), 1))
+    found = []
+    for k, x in enumerate(values):
+        same = np.array([k > 0 and x == values[k - 1]])
+        found.append(score_repeats(s, np.array([x]), same, np.array([k < warm]), np.array([10.0]), 21_600))
+    return np.array(found)[:, 0]
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=2, max_size=20), st.floats(1, 1e4))
+def test_rates_times_seconds_sum_up_to_the_growth_of_the_counter(steps: list[float], seconds: float) -> None:
+    totals = 1e3 + np.cumsum(steps)
+    found = rates(totals[1:], totals[:-1], np.full(len(totals) - 1, seconds))
+    assert np.isclose((found * seconds).sum(), totals[-1] - totals[0], rtol=1e-9)
+
+
+def test_a_reset_and_a_first_row_have_no_rate_and_the_row_after_has_one() -> None:
+    found = rates(np.array([5.0, 100.0, 25.0]), np.array([100.0, np.nan, 5.0]), np.array([10.0, 10.0, 10.0]))
+    assert np.isnan(found[:2]).all()
+    assert found[2] == 2.0
+
+
+def test_a_longer_run_of_one_value_is_more_surprising() -> None:
+    varied = np.random.default_rng(1).normal(50, 2, 300).round(3).tolist()
+    nats = feed(varied + [50.0] * 12 + varied[:5])
+    assert nats[:300].max() < 18
+    assert (np.diff(nats[300:312]) > 0).all()
+    assert nats[311] > 18
+    assert nats[312] == 0
+
+
+def test_a_series_that_repeats_itself_is_never_stuck() -> None:
+    steps = np.repeat(np.random.default_rng(2).normal(50, 2, 60), 10).tolist()
+    assert feed([*steps, *[7.0] * 30])[100:].max() < 18
+
+
+def test_an_idle_gauge_is_not_stuck_where_another_value_would_be() -> None:
+    busy = np.random.default_rng(3).poisson(9, 300).astype(float).tolist()
+    assert feed(busy + [0.0] * 60)[300:].max() == 0
+    assert feed(busy + [9.0] * 60)[300:].max() > 18
+
+
+def test_only_the_chosen_series_forgets_its_repeats() -> None:
+    s = np.ones((len(col.COLUMNS), 2))
+    forget_repeats(s, 1)
+    assert s[col.REPEAT, 0].sum() == 4
+    assert s[col.REPEAT, 1].sum() == 0
+
+
+def test_what_is_rounded_off_is_dumped_to_the_bit() -> None:
+    table = SeriesTable(col.COLUMNS, kinds=tuple(col.KINDS.values()))
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        table.add(name)
+    table.matrix[:] = rng.gamma(2, 1000, table.matrix.shape)
+    table.matrix[col.HOST_WINDOW] = [0, 7, 2**31]
+    table.matrix[col.SEEN] = 1_767_571_200_000 + np.arange(3)
+    col.round_off(table.matrix)
+    loaded = SeriesTable(col.COLUMNS, kinds=tuple(col.KINDS.values()))
+    loaded.load(table.names, table.dump())
+    assert (loaded.matrix == table.matrix).all()
+    assert loaded.dump() == table.dump()
+
+
+def test_times_and_totals_keep_every_bit() -> None:
+    s = np.full((len(col.COLUMNS), 1), 1_767_571_200_001.0)
+    col.round_off(s)
+    kept = {name for name, value in zip(col.COLUMNS, s[:, 0], strict=True) if value == 1_767_571_200_001}
+    assert kept == {"seen", "total", "host_window"}
