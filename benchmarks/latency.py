@@ -23,8 +23,8 @@ from app.kafka.heartbeats import Heartbeats
 from app.runtime.run import running
 from app.search.connection import elasticsearch_connection
 from benchmarks.deployment import HOSTS, say
-from pipelines.jvm import java_array
 from pipelines.runner import PRODUCER
+from pipelines.spark_internals import java_array, jvm_of
 
 LOAD = Path(__file__).with_name("Load.java")
 WARM_UP_SECONDS = 600.0  # in the first ten minutes a third of a core compiles
@@ -89,7 +89,7 @@ def live(
 
 def generate(spark: SparkSession, settings: Settings, rate: int, series: int) -> Any:
     """A thread of Spark's JVM that sends canonical events at a fixed rate: what it costs is not what is measured."""
-    jvm: Any = spark._jvm
+    jvm = jvm_of(spark)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(LOAD.read_text())
     kind = compiler.getClassLoader().loadClass("kappa.bench.Load")

@@ -35,7 +35,7 @@ def batches(spark: SparkSession, settings: Settings, job: Job, kafka: Kafka | No
 
     Starting the job is left out: it happens once in the life of a deployment, and here it would be a tenth of the whole.
     """
-    runner = Runner(spark, kafka or kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka or kafka_connection(settings))
     try:
         query = runner.run_to_end(job)
         return [(b["numInputRows"], b["durationMs"]["triggerExecution"] / 1000) for b in query.recentProgress]

@@ -1,7 +1,7 @@
 """Starts jobs, watches over them and stops them: the only place where a streaming query begins.
 
 A `Job` says what it reads, the function from input to output, and where the output goes. The runner puts it on Kafka,
-reports each batch, and stops a job that would break the law (a row dropped by the watermark).
+reports each batch, and stops a job that would not be deterministic (a row dropped by the watermark).
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from typing import Any, ClassVar
+from functools import reduce
+from typing import Any
 
 import structlog
-from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import failures
 from pipelines.errors import DeterminismViolation
-from pipelines.windowing import WindowingConfig
+from pipelines.spark_internals import ProgressListener
 
 log = structlog.get_logger()
 
 PATIENCE_SECONDS = 10
 MOST_STARTS = 3
 
-Progress = Mapping[str, Any]
+QueryProgress = Mapping[str, Any]
 BatchSink = Callable[[DataFrame, int], None]
 
 
@@ -138,7 +136,7 @@ CONSUMER = {
 }
 
 
-# Order within a partition is what ticks rest on: idempotent producers keep it through retries. A dead letter is the
+# Order within a partition is what watermark messages rely on: idempotent producers keep it through retries. A dead letter is the
 # record as it came, with headers on top, so more than the megabyte that a record may have.
 PRODUCER = {
     "kafka.enable.idempotence": "true",
@@ -166,77 +164,61 @@ def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any
     return writer.format("kafka").options(**kafka.prefixed(), **PRODUCER).outputMode("append").start()
 
 
-class Watch(StreamingQueryListener):
-    """Hears of every batch, and of looking for one in vain: hands that on, and remembers a broken law.
-
-    Hears the JVM's own events. PySpark would make Python objects of all that is in them, at the cost of an exception, and of
-    a search through every jar, for each map: a sixth of a core where a few jobs have a batch a second.
-    """
-
-    class Java:
-        """Says to py4j what this is."""
-
-        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+class BatchListener(ProgressListener):
+    """Hands on the progress of every batch and every idle trigger, and counts rows that the watermark dropped."""
 
     def __init__(
-        self, on_progress: Callable[[str, Progress], None] | None = None, on_idle: Callable[[str], None] | None = None
+        self,
+        on_progress: Callable[[str, QueryProgress], None] | None = None,
+        on_idle: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
         self._on_progress, self._on_idle = on_progress, on_idle
         self._names: dict[str, str] = {}
         self.dropped: dict[str, int] = {}
 
-    @cached_property
-    def _jlistener(self) -> Any:  # what PySpark gives to the JVM
-        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(self)  # type: ignore[union-attr]
+    def query_started(self, query: str, name: str) -> None:
+        """Remember the name: events of idle queries have only the id."""
+        self._names[query] = name
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Spark's name."""
-        self._names[event.id().toString()] = event.name() or "?"
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Spark's name."""
-        progress = json.loads(event.progress().json())
+    def query_progress(self, progress: QueryProgress) -> None:
+        """Count dropped rows, and hand on the progress."""
         name = progress.get("name") or "?"
         dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
         self.dropped[name] = self.dropped.get(name, 0) + dropped
         if self._on_progress is not None:
             self._on_progress(name, progress)
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Spark's name."""
-        name = self._names.get(event.id().toString())  # the event itself has none
+    def query_idle(self, query: str) -> None:
+        """Hand on that a query has found no data."""
+        name = self._names.get(query)
         if name is not None and self._on_idle is not None:
             self._on_idle(name)
 
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Spark's name."""
-
 
 class Runner:
-    """Runs jobs in one Spark session until they are told to stop, one fails, or the law is broken."""
+    """Runs jobs in one Spark session until they are told to stop, one fails, or the watermark drops a row."""
 
     def __init__(
         self,
         spark: SparkSession,
         kafka: Kafka,
-        windowing: WindowingConfig,
         trigger_seconds: float = 1.0,
-        on_progress: Callable[[str, Progress], None] | None = None,
+        on_progress: Callable[[str, QueryProgress], None] | None = None,
         on_idle: Callable[[str], None] | None = None,
     ) -> None:
-        self._spark, self._kafka, self._law = spark, kafka, windowing
+        self._spark, self._kafka = spark, kafka
         self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
-        self._watch = Watch(on_progress, on_idle)
+        self._listener = BatchListener(on_progress, on_idle)
         self._queries: dict[str, StreamingQuery] = {}
         self._jobs: dict[str, Job] = {}
         self._starts: Counter[str] = Counter()
-        spark.streams.addListener(self._watch)
+        spark.streams.addListener(self._listener)
 
     @property
     def dropped_by_watermark(self) -> int:
-        """Rows that Spark has dropped as too late: 0, or the law is broken."""
-        return sum(self._watch.dropped.values())
+        """Rows that Spark has dropped as too late: 0, or results are not deterministic."""
+        return sum(self._listener.dropped.values())
 
     @property
     def queries(self) -> dict[str, StreamingQuery]:
@@ -303,7 +285,7 @@ class Runner:
             stop_after_batch(query, max(0.0, deadline - time.monotonic()))
             log.info("job stopped", job=name)
         self._queries.clear()
-        self._spark.streams.removeListener(self._watch)
+        self._spark.streams.removeListener(self._listener)
 
 
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:

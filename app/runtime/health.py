@@ -22,7 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from app.core.errors import SettingsError
 from pipelines.errors import KappaError
-from pipelines.runner import Progress
+from pipelines.runner import QueryProgress
 
 log = structlog.get_logger()
 
@@ -80,7 +80,7 @@ class Health:
         """Count records that went to `late` or `dead-letters`."""
         self._refused.labels(topic).inc(records)
 
-    def on_progress(self, name: str, progress: Progress) -> None:
+    def on_progress(self, name: str, progress: QueryProgress) -> None:
         """Take in the progress of a batch, as Spark reports it."""
         operators = progress.get("stateOperators", [])
         rows = progress.get("numInputRows", 0)
@@ -148,7 +148,7 @@ class Health:
         return bytes(generate_latest(self.registry))
 
 
-def lag_of(progress: Progress) -> int:
+def lag_of(progress: QueryProgress) -> int:
     """The consumer lag: records that were in the topics when the batch was planned and that it did not read."""
     lag = 0
     for source in progress.get("sources", []):

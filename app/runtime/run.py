@@ -20,7 +20,7 @@ from app.search.connection import elasticsearch_connection
 from app.versions import locks
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.errors import InputError
-from pipelines.runner import Job, Progress, Runner
+from pipelines.runner import Job, QueryProgress, Runner
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -65,7 +65,7 @@ def running(
     names: Sequence[str],
     instance: int = 0,
     instances: int = 1,
-    on_progress: Callable[[str, Progress], None] | None = None,
+    on_progress: Callable[[str, QueryProgress], None] | None = None,
     accept_gap: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[tuple[Runner, Health]]:
@@ -93,7 +93,7 @@ def started_jobs(
     health: Health,
     instance: int = 0,
     instances: int = 1,
-    on_progress: Callable[[str, Progress], None] | None = None,
+    on_progress: Callable[[str, QueryProgress], None] | None = None,
     accept_gap: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Runner]:
@@ -103,14 +103,14 @@ def started_jobs(
     prepare(settings, names, instances)
     stopping = threading.Event()
 
-    def heard(name: str, progress: Progress) -> None:
+    def heard(name: str, progress: QueryProgress) -> None:
         health.on_progress(name, progress)
         if on_progress is not None:
             on_progress(name, progress)
 
     spark = session(settings)
     trigger = settings.spark.trigger_seconds
-    runner = Runner(spark, kafka_connection(settings), settings.windowing, trigger, heard, health.on_idle)
+    runner = Runner(spark, kafka_connection(settings), trigger, heard, health.on_idle)
     try:
         for name in names:
             job = make_job(settings, name, instance, instances, stopping, health)
@@ -128,7 +128,7 @@ def started_jobs(
 def index_to_end(spark: SparkSession, settings: Settings) -> None:
     """Write what a version has said to Elasticsearch, to the end of its topics. The caller holds the lock of `index`."""
     prepare(settings, ("index",))
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     try:
         runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
     finally:

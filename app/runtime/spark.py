@@ -9,9 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from app import PORTABLE_NUMPY
@@ -20,6 +18,7 @@ from app.core.settings import PROJECT, Settings
 from app.embedded.jars import ensure_jars
 from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
+from pipelines import spark_internals
 from pipelines.jvm import FUNCTIONS
 
 LEAST_TASKS = 6
@@ -55,7 +54,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     # Spark binds to the host's name, which need not resolve; without a cluster, loopback is enough.
     if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("SPARK_HOME", str(home_of_modules(settings.home / "spark-home")))
+        os.environ.setdefault("SPARK_HOME", str(spark_internals.home_without_archive(settings.home / "spark-home")))
     builder = SparkSession.builder.appName(name)
     for key, value in configured.items():
         builder = builder.config(key, value)
@@ -66,7 +65,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     spark.sparkContext.setLogLevel("ERROR")
-    register_functions(spark)
+    spark_internals.register_functions(spark, FUNCTIONS)
     return spark
 
 
@@ -109,28 +108,6 @@ def own_session(settings: Settings, name: str, report: Report = silent) -> Itera
     finally:
         if before is None:
             spark.stop()
-
-
-def home_of_modules(folder: Path) -> Path:
-    """A home of Spark without the archive of its Python modules, so that workers import those that are installed.
-
-    Nobody compiles what is in an archive: every worker would, at each start, which takes 1.2 s instead of 0.3. A job whose
-    worker is not there after ten seconds, on a busy machine, has failed.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "jars"):
-        link = folder / f"{name}.{os.getpid()}"
-        link.symlink_to(Path(pyspark.__file__).with_name(name))
-        link.replace(folder / name)  # another process may be using it
-    return folder
-
-
-def register_functions(spark: SparkSession) -> None:
-    """Make our functions in the JVM known by their SQL names."""
-    java: Any = spark._jsparkSession  # the Java API: the Python one wants generics, which Spark's compiler leaves out
-    for name, (kind, answer, arguments) in FUNCTIONS.items():
-        function = getattr(spark._jvm.kappa, kind)(*arguments)  # type: ignore[union-attr]
-        java.udf().register(name, function, java.parseDataType(answer.json()))
 
 
 @contextmanager
@@ -179,20 +156,15 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         # Counting rows costs a read for each one that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
-        # Checkpoints on this machine's disk, without starting a process for each file.
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         # Rows of packed records are up to 256 KiB: a batch of these is bounded by bytes.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
-        # Each batch uses the same few hundred generated classes; the default cache of 100 would compile them every time.
-        "spark.sql.codegen.cache.maxEntries": "2000",
         # Batches are small: planning again after each shuffle costs more than it saves.
         "spark.sql.adaptive.enabled": "false",
-        # Recording where in Python an expression was made costs two more calls to the JVM, for thousands of expressions.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
         # A worker keeps the models of the shards that it has processed.
         "spark.python.worker.reuse": "true",
+        **spark_internals.options(),
     }
 
 

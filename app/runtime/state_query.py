@@ -37,6 +37,7 @@ from models.detection.detector import ShardDetector
 from models.detection.shard_state import TABLES, host_of
 from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
+from pipelines.spark_internals import prepare_state_reader
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import WindowBuffer
 
@@ -213,8 +214,7 @@ def state_of(spark: SparkSession, checkpoint: Path, batch: int) -> DataFrame:
 
 def variable_of(spark: SparkSession, checkpoint: Path, variable: str, batch: int) -> DataFrame:
     """A state variable of a query as of a committed batch."""
-    # Spark makes what state stores report to with the first look at queries; without it the read fails in a fresh session.
-    _ = spark.streams
+    prepare_state_reader(spark)
     options = {"path": str(checkpoint), "stateVarName": variable, "batchId": str(batch)}
     return spark.read.format("statestore").options(**options).load()
 

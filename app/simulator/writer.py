@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from app.simulator.simulation import Block
 
-Progress = Callable[[int, int], None]  # events so far, and about how many there will be
+OnEventCount = Callable[[int, int], None]  # events so far, and about how many there will be
 
 
 def write(
-    simulation: Simulation, folder: Path | str, *, overwrite: bool = False, on_progress: Progress | None = None
+    simulation: Simulation, folder: Path | str, *, overwrite: bool = False, on_progress: OnEventCount | None = None
 ) -> dict[str, Any]:
     """Write `telemetry.jsonl`, `logs.jsonl`, both with `.arrival.npy` (int64, epoch ms per line), and `truth.json`.
 

@@ -28,7 +28,8 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
 from models.records.novelty import Novelty
-from pipelines.jvm import own_workers, packed_by_shard
+from pipelines.jvm import packed_by_shard
+from pipelines.spark_internals import own_workers
 from pipelines.state.state_packing import BUFFER, joined, parted
 from pipelines.state.window_buffer import SCHEMA, Columns, WindowBuffer
 

@@ -1,20 +1,16 @@
-"""Code of our own in Spark's JVM: where it is, and what it answers. Why: docs/decisions/0010-flat-records-in-java.md.
+"""Our Java classes in Spark's JVM: SQL functions, and their result types. Why: docs/decisions/0010-flat-records-in-java.md.
 
 Functions read or write the bytes of one record each, so that no record of the usual forms costs a parser or a writer of its
 own; `app.runtime.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
 """
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
-    DataType,
     DoubleType,
     IntegerType,
     LongType,
@@ -24,12 +20,13 @@ from pyspark.sql.types import (
 )
 
 from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, NEEDS
+from pipelines.spark_internals import Functions, java_array, map_partitions
 
 SOURCES = Path(__file__).parent
 
 _PATTERNS, _TOKENS = zip(*MASKS, strict=True)
 # SQL name -> (class, what it answers, what it is made of); readers answer null for a record that is not plainly good
-FUNCTIONS: dict[str, tuple[str, DataType, tuple[Any, ...]]] = {
+FUNCTIONS: Functions = {
     "kappa_score_text": ("ScoreText", BinaryType(), ()),
     "kappa_template": (
         "LogTemplate",
@@ -68,32 +65,13 @@ RECORD = [
     StructField("value", BinaryType()),
 ]
 
-_environment = threading.Lock()
-
 
 def packed_by_shard(values: DataFrame) -> DataFrame:
     """Records of `statistics` (one column, their bytes) -> `shard, value`: many records of a shard, a line each.
 
     A task fails on a record without a shard.
     """
-    return _map_partitions(values, PACKED, "ShardPacker")
-
-
-@contextmanager
-def own_workers(spark: SparkSession, job: str) -> Iterator[None]:
-    """Let functions that are made now have a Python worker for each partition, which meets no other partition's tasks.
-
-    What such a worker keeps in memory is there when the partition's next task comes. PySpark has no argument for it: it takes
-    the environment of a function's workers from the context.
-    """
-    context: Any = spark.sparkContext
-    with _environment:
-        before = context.environment
-        context.environment = context._jvm.kappa.OwnWorkers(before, job)
-        try:
-            yield
-        finally:
-            context.environment = before
+    return map_partitions(values, PACKED, "ShardPacker")
 
 
 def sums_of_flat(
@@ -114,7 +92,7 @@ def sums_of_flat(
     schema = StructType([*RECORD, *sums_schema(scales)])
     columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
     arrays = (java_array(raw.sparkSession, "double", each) for each in scales)
-    rows = _map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
+    rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 
@@ -124,20 +102,3 @@ def sums_schema(scales: Sequence[Sequence[float]]) -> list[StructField]:
     sums = [("window", LongType()), ("series", StringType()), ("n", LongType()), *((p, LongType()) for p in parts)]
     sums += [("min", DoubleType()), ("max", DoubleType()), ("last", DoubleType()), ("order", LongType())]
     return [StructField(f"sums_{name}", kind) for name, kind in sums]
-
-
-def java_array(spark: SparkSession, kind: str, values: Sequence[Any]) -> Any:
-    """An array of Java's, of a primitive type or a class of this name."""
-    gateway: Any = spark.sparkContext._gateway
-    array = gateway.new_array(getattr(gateway.jvm, kind), len(values))
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
-
-
-def _map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:
-    """Rows through a class of ours, a partition at a time: Python has no such call."""
-    java: Any = frame.sparkSession
-    encoder = java._jvm.org.apache.spark.sql.Encoders.row(java._jsparkSession.parseDataType(schema.json()))
-    mapping = getattr(java._jvm.kappa, kind)(*arguments)
-    return DataFrame(frame._jdf.mapPartitions(mapping, encoder), frame.sparkSession)

@@ -117,7 +117,7 @@ def on_the_cluster(file: Path, address: str) -> Settings:
 def in_one_process(spark: SparkSession, settings: Settings) -> None:
     """Both jobs, one after the other, over what the log holds."""
     prepare(settings, JOBS)
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

@@ -19,7 +19,6 @@ from app.embedded.stack_state import Addresses
 from models.incidents.correlator import CorrelationParameters
 from pipelines.jobs.correlate import correlate
 from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
-from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -130,7 +129,7 @@ def test_a_job_whose_python_takes_too_long_to_start_is_started_again(
     slow.write_text(f'#!/bin/sh\n{waits}exec "{sys.executable}" "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow))
-    runner, stopping = Runner(spark, Kafka(kafka), WindowingConfig()), threading.Event()
+    runner, stopping = Runner(spark, Kafka(kafka)), threading.Event()
     runner.start(correlating(novelties, incidents, tmp_path))
 
     def look() -> None:

@@ -114,7 +114,7 @@ def send(settings: Settings, plan: list[Sent]) -> dict[tuple[str, int, int], Sen
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """extract, then detect, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, ("extract", "detect"))
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

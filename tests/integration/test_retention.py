@@ -27,7 +27,7 @@ from app.runtime import jobs
 from app.runtime.run import prepare, running
 from app.search.connection import elasticsearch_connection
 from pipelines.errors import DeterminismViolation
-from pipelines.runner import Progress, Runner
+from pipelines.runner import QueryProgress, Runner
 from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -110,7 +110,7 @@ def windows_of(settings: Settings, kind: str) -> set[int]:
 
 
 def run_to_end(spark: SparkSession, settings: Settings, *names: str) -> None:
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     made = {
         "extract": lambda: jobs.extract_job(settings),
         "detect": lambda: jobs.detect_job(settings),
@@ -211,7 +211,7 @@ def go_on(settings: Settings, until: int, report: Report) -> None:
     deadline = threading.Timer(120, stopping.set)
     deadline.start()
 
-    def seen(job: str, progress: Progress) -> None:
+    def seen(job: str, progress: QueryProgress) -> None:
         if job == "detect" and until in windows_of(settings, "scores"):
             stopping.set()
 
@@ -293,7 +293,7 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
     checkpoints = data_loss.checkpoints(settings, ["extract"])
     deleted = threading.Event()
 
-    def behind(job: str, progress: Progress) -> None:
+    def behind(job: str, progress: QueryProgress) -> None:
         if not deleted.is_set():
             delete(settings, "telemetry", 0, 2990)
             deleted.set()

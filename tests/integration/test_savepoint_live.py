@@ -85,7 +85,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     topics.create(settings)
     pin_configuration(settings)
     feed(settings)
-    runner = Runner(spark, kafka_connection(settings), settings.windowing, trigger_seconds=0.5)
+    runner = Runner(spark, kafka_connection(settings), trigger_seconds=0.5)
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))

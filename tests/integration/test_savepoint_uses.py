@@ -74,7 +74,7 @@ def second_half(settings: Settings) -> None:
 def run_chain(spark: SparkSession, settings: Settings) -> None:
     """extract, detect and correlate over what the log holds, one after the other, from where they stand."""
     prepare(settings, JOBS)
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     try:
         for job in (jobs.extract_job, jobs.detect_job, jobs.correlate_job):
             runner.run_to_end(job(settings))

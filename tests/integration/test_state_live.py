@@ -116,7 +116,7 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
         state_query.describe_state(spark, settings, GAUGE)
     topics.create(settings)
     write(settings, 0, 40)
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     try:
         runner.run_to_end(jobs.extract_job(settings))
     finally:

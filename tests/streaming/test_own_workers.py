@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.jvm import own_workers
+from pipelines.spark_internals import own_workers
 
 pytestmark = pytest.mark.spark
 

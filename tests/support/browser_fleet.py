@@ -123,7 +123,7 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
     """All jobs of a version over what the log holds, and all that they found searchable."""
     topics.create(settings)
     prepare(settings, jobs.NAMES)
-    runner = Runner(spark, kafka_connection(settings), settings.windowing, on_progress=health.on_progress)
+    runner = Runner(spark, kafka_connection(settings), on_progress=health.on_progress)
     try:
         for job in (
             jobs.extract_job(settings),

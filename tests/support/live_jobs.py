@@ -108,7 +108,7 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """All jobs, one after the other, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, jobs.NAMES)
-    runner = Runner(spark, kafka_connection(settings), settings.windowing)
+    runner = Runner(spark, kafka_connection(settings))
     try:
         for job in (
             jobs.extract_job(settings),

@@ -1,0 +1,208 @@
+"""Everything that uses a part of Spark which is not its public API, in one module.
+
+Tried with the Spark of `TRIED_WITH`; `tests/unit/test_spark_internals.py` fails with another one, and where another module
+uses a private attribute of Spark. After an upgrade: run `make test` and `make bench`, read each function's "Without it", then
+set `TRIED_WITH`.
+
+    private part of Spark                        used for                                  without it
+    environment of a context's functions         `own_workers`                             a model is loaded again for every batch
+    JVM side of a listener                       `ProgressListener`                        17 % of a core at three batches a second
+    Java API of sessions and DataFrames          `register_functions`, `map_partitions`    records are parsed by SQL expressions
+    objects of the JVM                           `java_array`, `java_object`               the same
+    layout of Spark's home                       `home_without_archive`                    Python workers start in 1.2 s, not 0.3
+    file system of checkpoints                   `options`                                 60 ms for each of a batch's six files
+    cache of generated classes                   `options`                                 classes are compiled for every batch
+    debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
+    where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.types import DataType, StructType
+
+TRIED_WITH = "4.2.0"
+
+# SQL name -> class in the package `kappa`, type of its answer, arguments of its constructor
+Functions = Mapping[str, tuple[str, DataType, tuple[Any, ...]]]
+
+_environment = threading.Lock()
+
+
+def options() -> dict[str, str]:
+    """Options of Spark that it does not document.
+
+    Without the file system, Hadoop starts a process for each change of a file's rights and each rename (60 ms a file). The
+    default cache of 100 generated classes is smaller than what a batch uses, so all are compiled every time. Recording where
+    in Python an expression was made costs two more calls to the JVM for each of thousands of expressions.
+    """
+    return {
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+
+
+def home_without_archive(folder: Path) -> Path:
+    """A home of Spark that has no archive of its Python modules, so that workers import those that are installed.
+
+    Without it every worker compiles the modules of the archive at each start, which takes 1.2 s instead of 0.3; a job whose
+    worker has not started after ten seconds, on a busy machine, has failed.
+
+    Parameters
+    ----------
+    folder
+        Where to make it; it may be in use by another process.
+
+    Returns
+    -------
+    Path
+        The same folder, for the environment variable `SPARK_HOME`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "jars"):
+        link = folder / f"{name}.{os.getpid()}"
+        link.symlink_to(Path(pyspark.__file__).with_name(name))
+        link.replace(folder / name)  # another process may be using it
+    return folder
+
+
+def register_functions(spark: SparkSession, functions: Functions) -> None:
+    """Register our classes in the JVM under SQL names.
+
+    Uses the Java API of the session: the Python one wants a class with generics, which the compiler of our classes leaves
+    out. Without it, records are parsed and written by Spark's SQL functions (decision 10 has figures).
+    """
+    java: Any = spark._jsparkSession
+    for name, (kind, answer, arguments) in functions.items():
+        java.udf().register(name, java_object(spark, kind, *arguments), java.parseDataType(answer.json()))
+
+
+def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:
+    """Rows through a class of ours, a partition at a time. PySpark has such a call for functions in Python only.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    schema
+        Of the result.
+    kind
+        A class in the package `kappa` that implements `MapPartitionsFunction`.
+    *arguments
+        Of its constructor.
+
+    Returns
+    -------
+    DataFrame
+        The rows that the class makes of each partition.
+    """
+    java: Any = frame.sparkSession
+    encoder = java._jvm.org.apache.spark.sql.Encoders.row(java._jsparkSession.parseDataType(schema.json()))
+    mapping = java_object(frame.sparkSession, kind, *arguments)
+    return DataFrame(frame._jdf.mapPartitions(mapping, encoder), frame.sparkSession)
+
+
+def jvm_of(spark: SparkSession) -> Any:
+    """Spark's JVM: packages and classes by their names."""
+    return spark._jvm
+
+
+def java_object(spark: SparkSession, kind: str, *arguments: Any) -> Any:
+    """An object of a class in the package `kappa`."""
+    return getattr(jvm_of(spark).kappa, kind)(*arguments)
+
+
+def java_array(spark: SparkSession, kind: str, values: Sequence[Any]) -> Any:
+    """An array in the JVM, of a primitive type or of a class with this name."""
+    gateway: Any = spark.sparkContext._gateway
+    array = gateway.new_array(getattr(gateway.jvm, kind), len(values))
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+@contextmanager
+def own_workers(spark: SparkSession, job: str) -> Iterator[None]:
+    """Give functions that are made in the block a Python worker for each partition, which gets no other partition's tasks.
+
+    What such a worker keeps in memory is there when the partition's next task comes. PySpark has no argument for it: it takes
+    the environment of a function's workers from the context. Without it, the models of a shard are loaded for every batch.
+
+    Parameters
+    ----------
+    spark
+        A session.
+    job
+        The workers' names begin with it.
+    """
+    context: Any = spark.sparkContext
+    with _environment:
+        before = context.environment
+        context.environment = java_object(spark, "OwnWorkers", before, job)
+        try:
+            yield
+        finally:
+            context.environment = before
+
+
+class ProgressListener(StreamingQueryListener):
+    """A listener that takes the text of the JVM's own events; subclasses override `query_started`, `query_progress`, `query_idle`.
+
+    Without it PySpark makes Python objects of all that is in an event, at the cost of an exception and a search through every
+    jar for each map in it: 17 % of a core at three batches a second.
+    """
+
+    class Java:
+        """Tells py4j which interface this is."""
+
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+
+    def query_started(self, query: str, name: str) -> None:
+        """A query has started. `query` is its id."""
+
+    def query_progress(self, progress: Mapping[str, Any]) -> None:
+        """A batch has ended. `progress` is as in `StreamingQuery.lastProgress`."""
+
+    def query_idle(self, query: str) -> None:
+        """A query with this id has found no data."""
+
+    @cached_property
+    def _jlistener(self) -> Any:  # what PySpark hands to the JVM
+        return SparkContext._jvm.PythonStreamingQueryListenerWrapper(self)  # type: ignore[union-attr]
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+        self.query_started(event.id().toString(), event.name() or "?")
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+        self.query_progress(json.loads(event.progress().json()))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+        self.query_idle(event.id().toString())
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Spark's name."""
+
+
+def prepare_state_reader(spark: SparkSession) -> None:
+    """Let the session read states of streaming queries.
+
+    Spark creates what state stores report to when queries are first looked at. Without it, a new session that has started no
+    query fails when it reads a state.
+    """
+    _ = spark.streams
