@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,15 @@ def test_every_decision_is_short_and_says_what_was_asked_decided_and_not_chosen(
     assert len(text.splitlines()) <= LONGEST_DECISION
     parts = [re.search(rf"\*\*{part}", text) for part in ("Question", "Decision", "[^*]*[Ff]igures", "Not chosen")]
     assert all(parts), parts
+
+
+def test_picture_of_rooms_is_what_import_linter_checks() -> None:
+    contracts = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    checked = [layer.split(" | ") for one in contracts if one["type"] == "layers" for layer in one["layers"]]
+    text = ARCHITECTURE.read_text()
+    rooms = text[text.index("## Rooms") : text.index("## The jobs")]
+    drawn = [re.match(r"    ((?:[a-z.]+ {0,4})+)", line) for line in rooms.splitlines() if re.match(r"    [a-z]", line)]
+    assert [line.group(1).split() for line in drawn if line] == checked
 
 
 @pytest.mark.parametrize(("state", "version"), FORMATS.items())
