@@ -1,6 +1,7 @@
-"""Series in doubt: a table with rows for those series alone whose values do not fit, in order of their rows in `gauges`.
+"""Change candidates: a sparse table with a row for each metric whose values do not fit what it has been.
 
-Numbers are kept in the types that they are dumped in, so a state that was dumped and loaded goes on to the bit.
+Rows are in the order of the metrics' rows in the table `gauges`. Numbers are kept in the types that they are dumped in, so
+a state that was dumped and loaded goes on bit for bit.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from models.stats import regression
 
 PART = "change_candidates"
 TREND = tuple(f"trend_{name}" for name in regression.COLUMNS)
-# Values are in units of `unit` from `anchor`, level and spread of the series when the doubt began. Times are epoch ms.
+# Values are in units of `unit` from `anchor`, level and spread of the series when it became a candidate. Times are epoch ms.
 KINDS: dict[str, str] = {
     "anchor": "f8",
     "unit": "f8",
-    "worth": "f4",  # of a row as evidence: see `dependence`
+    "worth": "f4",  # of a row as evidence: see `models.univariate.effective_sample`
     "level_start": "f8",  # the last row before the new level
     "level_rows": "f4",
     "level_mean": "f4",
@@ -34,7 +35,7 @@ KINDS: dict[str, str] = {
     "spread_nats": "f4",
     "spread_against": "f4",
     **dict.fromkeys(TREND, "f4"),
-    "back_until": "f8",  # the regime before is remembered until then, 0: there is none
+    "back_until": "f8",  # until when the state before the last change is remembered, 0: there is none
     "back_place": "f8",
     "back_scale": "f8",
     "back_start": "f8",
@@ -45,7 +46,15 @@ Table = dict[str, Floats]
 
 
 class ChangeCandidates:
-    """`rows` are the places of the series in `gauges`, rising; `columns` the arrays of `KINDS`, `(n,)`."""
+    """The table of change candidates.
+
+    Attributes
+    ----------
+    rows
+        Rows of the series in the table `gauges`, ascending, `(n,)`.
+    columns
+        The numbers of each candidate by the names of `KINDS`, `(n,)` each.
+    """
 
     def __init__(self) -> None:
         self.rows: Ints = np.zeros(0, dtype=np.int64)
@@ -55,11 +64,11 @@ class ChangeCandidates:
         return len(self.rows)
 
     def there(self, rows: Ints) -> Bools:
-        """Which of these series are in doubt."""
+        """Which of the series at `rows` of `gauges` are candidates."""
         return np.isin(rows, self.rows)
 
     def open(self, rows: Ints) -> None:
-        """Begin to doubt series that are not in doubt."""
+        """Add candidates, all numbers 0; `rows` of `gauges` that are none yet."""
         if not len(rows):
             return
         at = np.searchsorted(self.rows, np.sort(rows))
@@ -67,44 +76,44 @@ class ChangeCandidates:
         self.columns = {name: np.insert(column, at, 0) for name, column in self.columns.items()}
 
     def take(self, places: Ints) -> Table:
-        """The numbers of some of them, to reckon with."""
+        """The numbers of the candidates at `places`, in double precision, `(len(places),)` each."""
         return {name: column[places].astype(np.float64) for name, column in self.columns.items()}
 
     def put(self, places: Ints, table: Mapping[str, Floats]) -> None:
-        """The inverse of `take`."""
+        """Write numbers of the candidates at `places`: the inverse of `take`."""
         for name, numbers in table.items():
             self.columns[name][places] = numbers
 
     def place(self, row: int) -> int | None:
-        """Where a series is, if it is in doubt."""
+        """The place of the series at a row of `gauges`; None if it is no candidate."""
         at = int(np.searchsorted(self.rows, row))
         return at if at < len(self.rows) and self.rows[at] == row else None
 
     def drop(self, chosen: Bools) -> None:
-        """Doubt some of them no more, `(n,)`."""
+        """Remove the chosen candidates, `(n,)`."""
         if chosen.any():
             self.rows = self.rows[~chosen]
             self.columns = {name: column[~chosen] for name, column in self.columns.items()}
 
     def forget(self, rows: Ints) -> None:
-        """Doubt these series no more."""
+        """Remove the series at `rows` of `gauges`."""
         self.drop(np.isin(self.rows, rows))
 
     def keep(self, kept: Bools) -> None:
-        """Rows of `gauges` go but for these, `(gauges,)`; the others move up."""
+        """Follow a removal of rows from `gauges`, of which those in `kept`, `(gauges,)`, stay and move up."""
         self.drop(~kept[self.rows])
         self.rows = (np.cumsum(kept) - 1)[self.rows]
 
     def dump(self) -> bytes:
-        """As an Arrow part, a row for each series in doubt."""
+        """As an Arrow part, a row for each candidate."""
         return numbers_part({"row": self.rows.astype(np.int32), **self.columns})
 
     @classmethod
     def load(cls, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> ChangeCandidates:
-        """The inverse of `dump`, of what `read_part` answers. Raises ValueError for other columns."""
+        """The inverse of `dump`, from the answer of `read_part`. Raises ValueError for other columns."""
         wanted = ["row", *KINDS]
         if about.get("columns") != wanted:
-            msg = f"detector state has change_candidates of {about.get('columns')}; wanted {wanted}"
+            msg = f"detector state has change candidates with {about.get('columns')}; wanted {wanted}"
             raise ValueError(msg)
         found, change_candidates = numbers_of(arrays, about), cls()
         change_candidates.rows = found["row"].astype(np.int64)

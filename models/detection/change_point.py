@@ -1,7 +1,7 @@
-"""A passing outlier, or a change of state? Competing explanations of the latest windows, compared by evidence.
+"""Outlier or change of state: competing explanations of a series' latest windows, compared by evidence.
 
-What a series has been, its level m and spread s, is what the univariate model knows of it. While it is in doubt, its rows since
-some start may be explained by
+The level m and spread s that a series has had are those of the univariate model. While the series is a change candidate, its
+rows since some start are explained by
 
     old       it goes on, with a row ten spreads wide now and then:  (1 - e) t(m, s) + e t(m, 10 s)
     spread    the old level with a spread of its own                 trend   a line through the latest rows
@@ -12,18 +12,18 @@ Each predicts every row before it learns it, and evidence is gathered as in Page
 
     L_level += clip(ln p_level(x) - max(ln p_old(x), ln p_spread(x)), -c, c)        alike for spread and back against old
 
-It begins with `HEAD` nats at a row that strays, so that a first row or two may miss; where it is used up, the explanation is.
-So it is where others have explained the latest rows better by `against_nats`: a ramp is no level, however far away it is, and values that are back
-at the old level end the new one at once. A row of a series whose neighbours depend on each other is worth w <= 1 rows
-(`dependence`), so what counts is w (L - HEAD).
+An explanation begins with `HEAD` nats at a row that strays, so that a first row or two may miss, and ends where its evidence
+is used up, or where others have explained the latest rows better by `against_nats`: a ramp is not a level, however far away,
+and values that return to the old level end the new one at once. Where neighbouring rows depend on each other, a row is worth
+w <= 1 independent observations (`models.univariate.effective_sample`), so the evidence is w (L - HEAD).
 
-    a change     has lasted, goes on, and either is beyond doubt for what the series has been (an episode is open), or brings as
-                 much evidence as a loud metric must
-    a trend      leads while values are on their way: nothing is learnt from it
-    a return     to the regime before a change needs evidence, and no time
+    level, spread   win once they have lasted and still hold, where an episode has been open for long, or the evidence reaches
+                    what opens an episode
+    trend           leads while values are on their way; nothing is learnt from it
+    back            a return to the state before a change needs evidence, and no time
 
-Nothing is announced while no explanation has won: `undecided`. Where all evidence is used up, the series is in doubt no more. It fails
-on changes so slow that the old regime learns them.
+While no explanation has won, nothing is reported. A series whose explanations have no evidence left is no candidate any more.
+It fails on changes so slow that the old state learns them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXPLANATIONS = ("old", "spread", "level", "trend", "back")
 OLD, SPREAD, LEVEL, TREND, BACK = range(len(EXPLANATIONS))
 WIDE, DEGREES = 10.0, 8.0
 HEAD = 2.0
-CALM = 3.0  # nats against an explanation that goes on
+MOST_AGAINST = 3.0  # nats against an explanation that still holds
 FARTHEST = 1e12  # spreads: squares of larger values would overflow single precision
 SHAPE = 1.0  # of the prior of a spread: it is worth two rows
 SINGLE = 3e38
@@ -51,18 +51,28 @@ LN2 = float(np.log(2))
 
 @dataclass(frozen=True)
 class ChangeParameters:
-    """What it takes to doubt, and to believe in a change.
+    """When a series becomes a change candidate, and what decides.
 
-    `open_scales`    so many spreads from its level a series is in doubt.
-    `clip_nats`      the most that one row can say.
-    `against_nats`   evidence for others that ends an explanation.
-    `outlier_share`  of rows are wide of what is usual.
-    `level_rows`     rows that the prior of a new level, around the old one, is worth: the smaller, the wider it is.
-    `trend_rows`     the same of a trend, around 0.
-    `half_life_rows` memory of the trend.
-    `least_rows`     rows that a new regime must have.
-    `back_rows`      rows that a return must have.
-    `back_hours`     the regime before a change is remembered for so long.
+    Parameters
+    ----------
+    open_scales
+        Distance from the level, in spreads, at which a series becomes a candidate.
+    clip_nats
+        Most evidence of one row.
+    against_nats
+        Evidence for other explanations that ends one.
+    outlier_share
+        Share of rows in a spread `WIDE` times as large, in the old state.
+    level_rows
+        Rows that the prior of a new level, around the old one, is worth. Raising it expects smaller changes.
+    trend_rows
+        The same of a trend's prior around 0.
+    half_life_rows
+        Memory of the trend.
+    least_rows, back_rows
+        Least number of rows of a new level or spread, and of a return.
+    back_hours
+        How long the state before a change is remembered.
     """
 
     open_scales: float = 2.5
@@ -77,7 +87,7 @@ class ChangeParameters:
     back_hours: float = 24.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a number that is not above 0."""
+        """Check the numbers. Raises ValueError for one that is not above 0."""
         for field in fields(self):
             if not getattr(self, field.name) > 0:
                 msg = f"{field.name} is {getattr(self, field.name)}; wanted a number above 0"
@@ -86,11 +96,22 @@ class ChangeParameters:
 
 @dataclass(frozen=True)
 class CandidateRows:
-    """A row of each series in doubt, `(n,)`: the value, level and spread that the series has had, whether it is loud (an
-    episode is open) and has been for long (`settled`).
+    """A window's row of each change candidate; arrays are `(n,)`.
 
-    `before` and `now` are the ends of the last window with a row and of this one, ms; `worth` is that of a row of evidence;
-    `lasting` how long a change must have lasted, ms; `asked` how much evidence it takes, nats.
+    Attributes
+    ----------
+    x, place, scale
+        The value, and the level and spread that the series has had, in the unit of the series.
+    has_episode, settled
+        Whether an episode about its values is open, and has been for `lasting`.
+    before, now
+        Ends of the last window with a row and of this one, epoch ms.
+    worth
+        Independent observations that a row is worth, at most 1.
+    lasting
+        How long a change must have lasted, ms.
+    demanded
+        Evidence that it takes without an episode, nats.
     """
 
     x: Floats
@@ -107,10 +128,20 @@ class CandidateRows:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is thought of each series after a row, `(n,)`.
+    """The leading explanation of each candidate after a row; arrays are `(n,)`.
 
-    `what` of `EXPLANATIONS` leads. `announced`: it has won, just now; it began after `start` (ms); `after` is its level, `spread` its spread,
-    `lead` its evidence, nats. `over`: nothing is left to doubt.
+    Attributes
+    ----------
+    what
+        Its index in `EXPLANATIONS`.
+    announced
+        Whether it has won with this row.
+    start
+        End of the last window before it began, epoch ms.
+    after, spread, lead
+        Its level and spread, in the unit of the series, and its evidence, nats.
+    over
+        Whether the series is no candidate any more.
     """
 
     what: NDArray[np.int8]
@@ -124,7 +155,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Densities:
-    """ln of what each explanation has said of a row, `(n,)`, -inf where it says nothing."""
+    """Log density of a row under each explanation, `(n,)`, -inf where the explanation has not begun."""
 
     old: Floats
     spread: Floats
@@ -134,7 +165,7 @@ class Densities:
 
 
 def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
-    """Weigh a row of every series in doubt, then learn it in place; `s` are the columns of `doubts`."""
+    """Weigh a row of every candidate, then learn it; `s` are the columns of `ChangeCandidates`, changed in place."""
     strays = (np.abs(rows.x - rows.place) >= p.open_scales * rows.scale) | rows.has_episode
     y = _anchor(s, rows, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~rows.has_episode), p)
     trend = np.stack([s[name] for name in TREND_COLUMNS])
@@ -151,9 +182,9 @@ def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
 
 
 def _anchor(s: Table, rows: CandidateRows, fresh: Bools, p: ChangeParameters) -> Floats:
-    """The values in units of the spread that the series has had, from its level, as they were when the doubt began: `fresh` if nothing goes on.
+    """The values as distances from the level in units of the spread, both as they were when the series became a candidate.
 
-    What it has been is held fast meanwhile: in a young series, the model would learn what is in doubt.
+    They are fixed meanwhile, because the model of a young series would learn the change. `fresh` are candidates that begin.
     """
     s["anchor"], s["unit"] = np.where(fresh, rows.place, s["anchor"]), np.where(fresh, rows.scale, s["unit"])
     s["worth"] = np.where(fresh, rows.worth, s["worth"])
@@ -167,7 +198,7 @@ def _anchor(s: Table, rows: CandidateRows, fresh: Bools, p: ChangeParameters) ->
 
 
 def _begin(s: Table, strays: Bools, rows: CandidateRows) -> None:
-    """Explanations that begin with this row, which they do not have to explain, and those that go on."""
+    """Begin explanations at rows that stray, which they need not explain, and count the rows of the others."""
     for name in ("level", "spread"):
         begins = strays & (s[f"{name}_nats"] == 0)
         s[f"{name}_start"] = np.where(begins, rows.before, s[f"{name}_start"])
@@ -176,7 +207,7 @@ def _begin(s: Table, strays: Bools, rows: CandidateRows) -> None:
 
 
 def _densities(s: Table, y: Floats, trend: Floats, rows: CandidateRows, p: ChangeParameters) -> Densities:
-    """What is said beforehand of `y`, which is in units of the doubt."""
+    """Log densities of `y`, as `_anchor` scales it, before it is learnt."""
     nothing = np.full(len(y), -np.inf)
     old = np.logaddexp(
         np.log1p(-p.outlier_share) + reg.log_density(y, np.ones_like(y), DEGREES),
@@ -202,7 +233,7 @@ def _densities(s: Table, y: Floats, trend: Floats, rows: CandidateRows, p: Chang
 
 
 def spread_of(s: Table) -> Floats:
-    """The spread of the rows around the old level."""
+    """Spread of the rows around the old level, in units of `unit`, `(n,)`."""
     out: Floats = np.sqrt((SHAPE + s["spread_sum"] / 2) / (SHAPE + s["spread_rows"] / 2))
     return out
 
@@ -216,7 +247,7 @@ def level_of(s: Table, p: ChangeParameters) -> tuple[Floats, Floats, Floats]:
 
 
 def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParameters) -> None:
-    """Evidence for an explanation that has begun, and that against it; it ends where either says so."""
+    """Add the evidence for and against an explanation that has begun, and end it where either decides."""
     there = s[f"{name}_nats"] > 0
     gain, against = (np.clip(np.where(there, nats, 0.0), -p.clip_nats, p.clip_nats) for nats in (gain, against))
     s[f"{name}_nats"] = s[f"{name}_nats"] + gain
@@ -232,7 +263,7 @@ def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParamete
 
 
 def _return(s: Table, gain: Floats, strays: Bools, rows: CandidateRows, p: ChangeParameters) -> None:
-    """Evidence for the regime before."""
+    """Add the evidence for a return to the state before the last change."""
     known, going = rows.now <= s["back_until"], s["back_rows"] > 0
     begins = known & ~going & strays
     gain = np.clip(np.where(known & going, gain, 0.0), -p.clip_nats, p.clip_nats)
@@ -245,7 +276,7 @@ def _return(s: Table, gain: Floats, strays: Bools, rows: CandidateRows, p: Chang
 
 
 def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
-    """Explanations take in the row; it has been counted."""
+    """Learn the row, which has been counted, in all explanations."""
     rows = s["level_rows"]
     delta = np.where(rows > 0, y - s["level_mean"], 0.0)
     s["level_mean"] = s["level_mean"] + delta / np.maximum(rows, 1.0)
@@ -261,13 +292,13 @@ def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) ->
     lasted = {name: rows.now - s[f"{name}_start"] >= rows.lasting for name in ("level", "spread")}
     lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}
     sure = {name: s[f"{name}_rows"] >= p.least_rows for name in lasted}
-    goes_on = {name: s[f"{name}_against"] <= CALM for name in lasted}
+    goes_on = {name: s[f"{name}_against"] <= MOST_AGAINST for name in lasted}
     level = sure["level"] & lasted["level"] & goes_on["level"] & (rows.settled | (lead["level"] >= rows.demanded))
     spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & rows.settled & (lead["spread"] > 0)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
     back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= rows.demanded) & (lead["back"] >= lead["level"])
     best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
-    best = np.where(s["level_against"] > CALM, TREND, best)
+    best = np.where(s["level_against"] > MOST_AGAINST, TREND, best)
     best = np.where((s["level_rows"] == 0) & (s["spread_rows"] == 0), OLD, best)
     what = np.where(back, BACK, np.where(level, LEVEL, np.where(spread, SPREAD, best)))
     idle = (s["level_rows"] == 0) & (s["back_rows"] == 0)
@@ -281,7 +312,7 @@ def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) ->
 
 
 def settle(s: Table, level: float, spread: float, now: int, p: ChangeParameters) -> None:
-    """The series is what it is now, in place: nothing speaks for another explanation, and the regime before is remembered."""
+    """Drop the evidence for all explanations, in place, and remember the state before the change for `back_hours`."""
     for name in s:
         if name.startswith(("level_", "spread_", "back_", "trend_")):
             s[name][:] = 0.0

@@ -1,7 +1,7 @@
-"""Control over learning and alarms: what people have said beforehand, by rules, about what may be said and what is learnt.
+"""Control over learning and alarms: the rules and labels of people, applied to the series of a shard.
 
-The detector asks at every window. Which rules hold follows from the window's end alone, what has been said under a mute
-is part of the state, so a replay controls the same.
+Which rules hold follows from the window's end alone, and what is muted or labelled is part of the state, so a replay applies
+the same.
 """
 
 from __future__ import annotations
@@ -28,18 +28,29 @@ PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"
 
 @dataclass(frozen=True)
 class ControlledParameters(DetectorParameters):
-    """The parameters of the detector, and the rules that it follows."""
+    """The parameters of the detector with rules about some series.
+
+    Parameters
+    ----------
+    rules
+        Rules, or mappings of their keys as in JSON; of several that contradict each other the last one counts.
+
+    Raises
+    ------
+    ValueError
+        For a parameter out of range, or an unknown or malformed key of a rule.
+    """
 
     rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
-        """Rules may come as JSON types."""
+        """Check the numbers, and build rules from mappings."""
         super().__post_init__()
         object.__setattr__(self, "rules", rules_of(self.rules))
 
 
 class Control:
-    """Follows the rules for the series of a shard."""
+    """Applies rules and labels to the series of a shard."""
 
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
@@ -50,9 +61,9 @@ class Control:
         self._by_name: dict[str, dict[str, bool]] = {MUTED: {}, PLANNED: {}}
 
     def turn(self, now: int, before: int) -> list[Novelty]:
-        """Go on from the window that ended at `before` to the next one: series that are reset begin anew.
+        """Go on from the window that ended at `before` to the one that ends at `now`: reset the series that a rule resets.
 
-        Answers the closing of episodes that were open on those.
+        Answers the closing of episodes that were open on them.
         """
         if not self._rules:
             return []
@@ -66,7 +77,7 @@ class Control:
         return said
 
     def hold(self, now: int) -> None:
-        """See which rules hold in a window."""
+        """Determine the rules that hold in the window that ends at `now`, epoch ms."""
         length = int(1000 * self._p.window_seconds)
         holding = tuple(rule.holds(now, length) for rule in self._rules)
         if holding != self._holding:
@@ -79,30 +90,30 @@ class Control:
         return self._tables[table].masks(names, self._state.texts, PREFIXES[table])
 
     def of(self, table: str) -> Applied | None:
-        """What holds of the rows of a table; None if nothing does of any."""
+        """What the rules that hold say about the rows of a table; None if no rule holds."""
         return self._tables[table].applied(self._masks(table), self._holding) if any(self._holding) else None
 
-    def _told(self, what: str, deed: str, name: str, text: str | None = None) -> bool:
-        """Whether a rule that holds does something to a series, which may be unknown."""
+    def _affects(self, what: str, effect: str, name: str, text: str | None = None) -> bool:
+        """Whether a rule that holds has an effect on a series, which may be unknown."""
         known = self._by_name[what]
         found = known.get(name)
         if found is None:
             both = zip(self._rules, self._holding, strict=True)
-            found = any(h and getattr(r, deed) and r.selector.matches(name, text) for r, h in both)
+            found = any(h and getattr(r, effect) and r.selector.matches(name, text) for r, h in both)
             known[name] = found
         return found
 
     def muted(self, name: str) -> bool:
-        """Whether nothing is to be said of a series, host or service."""
-        return bool(self._rules) and self._told(MUTED, "mute", name, self._state.text_of(name))
+        """Whether a rule mutes a series, host or service."""
+        return bool(self._rules) and self._affects(MUTED, "mute", name, self._state.text_of(name))
 
     def held(self, table: str, row: int) -> bool:
-        """Whether a row of a table is not to be learnt."""
+        """Whether a rule keeps a row of a table from being learnt."""
         applied = self.of(table)
         return applied is not None and bool(applied.dont_learn[row])
 
     def planned_now(self, name: str) -> bool:
-        """Whether a known count series is planned."""
+        """Whether a count series that has a row is planned."""
         applied = self.of("counts")
         return applied is not None and bool(applied.planned[self._state.counts.index[name]])
 
@@ -111,8 +122,10 @@ class Control:
         if not any(holds and rule.planned for rule, holds in zip(self._rules, self._holding, strict=True)):
             return None
         both = zip(rows.series.tolist(), rows.template.tolist(), strict=True)
-        told = [self._told(PLANNED, "planned", name, reasons.short(text) if text else None) for name, text in both]
-        found = np.array(told, dtype=bool)
+        affected = [
+            self._affects(PLANNED, "planned", name, reasons.short(text) if text else None) for name, text in both
+        ]
+        found = np.array(affected, dtype=bool)
         return found if found.any() else None
 
     def planned(self, table: str) -> Ints:
@@ -121,7 +134,7 @@ class Control:
         return np.zeros(0, dtype=np.int64) if applied is None else np.flatnonzero(applied.planned)
 
     def published(self, now: int, said: Sequence[Novelty]) -> list[Novelty]:
-        """What may be said of it. An episode that began under a mute is said after it, if it still goes on."""
+        """Those episode events that are not muted. An episode that began under a mute is opened after it, if it goes on."""
         unsaid = self._state.control.unsaid
         if not (unsaid or any(self._holding)):
             return list(said)
@@ -151,7 +164,7 @@ NUMBERS = ("score", "value", "typical", "lower", "upper", "health")
 
 
 def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
-    """Scores of the other rows, and for each planned one its value alone."""
+    """Scores of all rows, of which the planned ones have a value alone; `scores` are those of the others."""
     size, kept = len(planned), np.flatnonzero(~planned)
     more = len(scores.series) - len(kept)
     at = np.concatenate([kept, size + np.arange(more)])
@@ -169,7 +182,7 @@ def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
 
 
 def values_of(rows: Windows) -> Floats:
-    """What rows say by themselves, `(n,)`: means of gauges, numbers of lines; a counter's rate is not known."""
+    """The values of rows without a model, `(n,)`: means of gauges, numbers of lines; NaN for counters."""
     kinds = np.array([name.split("/", 1)[0] for name in rows.series.tolist()], dtype=object)
     found: Floats = np.where(kinds == "gauge", rows.mean, np.where(kinds == "counter", np.nan, rows.n))
     return found.astype(np.float64)

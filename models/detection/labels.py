@@ -1,13 +1,13 @@
-"""What people say of incidents afterwards: true, a false alarm, an expected change. Labels are records of the log.
+"""Labels that people give to incidents: true, false alarm, expected change. Labels are records of the log.
 
 A label comes into a shard as a row of series `label/HOST/OFFSET`, in the window in which it was appended, and takes effect
-before that window is scored.
+before that window is scored. A *pattern* is the cause of an episode, with its direction where it has one.
 
-    false-alarm      the pattern that opened the last episode of each series (which look at it, in which direction, and up to
-                     BEYOND times as far off) needs `label_nats` more from then on. More labels add up, to MOST_LABELS of
-                     them; half is left after `label_half_life_days`
-    true             that pattern needs no more than usual again
-    expected-change  the level that the series has now is the normal, and its open episode ends as a change
+    false-alarm      the pattern of the last episode of each series, up to BEYOND times as far off, is reported only with
+                     `label_nats` more surprise from then on. Labels add up, to MOST_LABELS of them; half of the demand is
+                     left after `label_half_life_days`
+    true             the demand on that pattern is removed
+    expected-change  the level that the series has now is adopted as normal, and its open episode ends as a change
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TRUE, FALSE_ALARM, EXPECTED = "true", "false-alarm", "expected-change"
 LABELS = (TRUE, FALSE_ALARM, EXPECTED)
 MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
 FIRST, AFTER = "label/", "label0"  # names of labels lie between
-BEYOND = 3.0  # what is so many times as far off is something else
+BEYOND = 3.0  # a deviation so many times as large as the labelled one is not affected
 MOST_LABELS = 3  # false alarms of one pattern that add up
-LEAST_NATS = 0.1  # what is less is forgotten
+LEAST_NATS = 0.1  # smaller demands are forgotten
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 UP, DOWN = "up", "down"
-# The looks at a series that have a direction; the others have the same name both ways.
+# Causes of episodes whose patterns have a direction.
 DIRECTED = ("strange",)
-SIZED = ("strange", "high")  # those that are more or less far off
+SIZED = ("strange", "high")  # causes whose deviations have a size
 USUAL = {
     "gauge": ("strange",),
     "counter": ("strange",),
@@ -49,7 +49,7 @@ USUAL = {
 
 @dataclass(frozen=True)
 class Label:
-    """One label, as far as one host is concerned."""
+    """A label, with those of its series that are of one host."""
 
     label: str
     series: tuple[str, ...]
@@ -62,12 +62,12 @@ class Label:
 
 
 def named(part: str, way: str) -> str:
-    """A pattern: the look at a series, and the direction where it has one."""
+    """The pattern of a cause, with the direction where it has one."""
     return f"{part} {way}" if part in DIRECTED else part
 
 
 class Labels:
-    """Takes in labels, and says what more they demand of a pattern."""
+    """Takes in labels, and answers how much more surprise each pattern needs."""
 
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
@@ -75,7 +75,7 @@ class Labels:
         self._changes = 0
 
     def take(self, now: int, rows: Windows) -> Windows:
-        """The labels of a window take effect, in the order in which they were appended. Answers the rows that are none."""
+        """Apply the labels of a window in the order in which they were appended. Answers the other rows."""
         first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
         if first == after:
             return rows
@@ -107,7 +107,7 @@ class Labels:
             del demands[name]
 
     def _patterns(self, name: str) -> list[tuple[str, float]]:
-        """The pattern and size of the last episode that was said of a series; if that is not known, all that are usual."""
+        """Pattern and size of the last published episode of a series; all patterns of its kind if that is not known."""
         last = self._state.control.spoken.get(name)
         if last is not None:
             return [(last[0], last[2])]
@@ -119,23 +119,25 @@ class Labels:
 
     @property
     def any(self) -> bool:
-        """Whether any pattern needs more than the usual."""
+        """Whether anything is demanded of any pattern."""
         return bool(self._state.control.demands)
 
     def note(self, spoken: Iterable[Novelty]) -> None:
-        """Remember what was said, to know what a label is about."""
+        """Remember published episodes, to know what a later label is about."""
         known = self._state.control.spoken
         for novelty in spoken:
             episode, size = self._state.episodes.get(novelty.series), size_of(novelty)
             if novelty.status == "open" and episode is not None:
                 pattern = named(episode.cause, way_of(episode))
                 known[novelty.series] = (pattern, novelty.window_end, size if episode.cause in SIZED else 0.0)
-            elif novelty.kind == "anomaly" and novelty.series in known:  # a change says where it stands, not its peak
+            elif (
+                novelty.kind == "anomaly" and novelty.series in known
+            ):  # the value of a change is its new level, not the peak
                 pattern, at, before = known[novelty.series]
                 known[novelty.series] = (pattern, at, before and max(before, size))
 
     def forget(self, now: int) -> None:
-        """Once an hour: let go of what is long ago, or hardly counts any more."""
+        """Forget old episodes and small demands; called once an hour."""
         state, oldest = self._state.control, now - DAY_MS * self._p.forget_days
         state.spoken = {name: last for name, last in state.spoken.items() if last[1] >= oldest}
         kept = {
@@ -146,15 +148,26 @@ class Labels:
         self._changes += 1
 
     def changed(self) -> None:
-        """What patterns need is no longer what it was."""
+        """Note that demands have changed from outside."""
         self._changes += 1
 
     def demand(
         self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = ""
     ) -> Floats | float:
-        """Nats that a pattern needs beyond the usual ones, `(n,)`, of series at `rows` of a table, as of the hour's beginning.
+        """Surprise that a pattern needs beyond the threshold, nats, as of the beginning of the hour.
 
-        `size` is how far off they are, in the unit of novelties.
+        Parameters
+        ----------
+        table, rows, prefix
+            The series: rows of a table of the shard, whose names with `prefix` are series.
+        pattern
+            As `named` makes it.
+        size
+            How far off values are, in the unit of episode events, `(n,)`; without it, deviations of any size are meant.
+
+        Returns
+        -------
+        array of shape `(n,)`, or 0.0 where nothing is demanded of any pattern
         """
         if not self.any:
             return 0.0
@@ -169,7 +182,7 @@ class Labels:
         return found
 
     def _made(self, table: str, pattern: str, at: int, prefix: str) -> tuple[Floats, Floats]:
-        """Nats and reach of all rows of a table."""
+        """Demand, and the largest deviation that it applies to, of all rows of a table."""
         columns = getattr(self._state, table)
         nats, reach = np.zeros(len(columns)), np.zeros(len(columns))
         for name, own in self._state.control.demands.items():
@@ -181,10 +194,10 @@ class Labels:
 
 
 def size_of(novelty: Novelty) -> float:
-    """How far off what was seen is from what is typical; 0 if that is not known."""
+    """Distance of an episode's value from the typical one; 0 if that is not known."""
     return float(np.nan_to_num(abs(novelty.value - novelty.typical)))
 
 
 def way_of(episode: Episode) -> str:
-    """The direction in which an episode's peak lies."""
+    """The direction of an episode's deviation."""
     return DOWN if episode.value < episode.typical else UP

@@ -1,7 +1,7 @@
-"""Shifts in the mix of a service's log templates: blocks of lines, score, episodes, learning.
+"""Shifts in the mix of a service's log templates: lines are gathered to blocks, which are scored, learnt and reported.
 
-What the rates of templates have said is not said again: a template with an open episode of its own is left out of the mix. So
-is a muted one, where the service itself is not muted.
+A template with an open episode about its rate is left out of the mix, so that nothing is reported twice. So is a muted
+template of a service that is not muted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_NAMED = 3  # templates in a sentence
 
 @dataclass(frozen=True)
 class Judged:
-    """Blocks that ended with a window: their `contexts` `(size,)`, the `rows` of their templates in the table of counts `(m,)`."""
+    """Blocks that ended with a window: their services in `contexts`, `(size,)`, and the `rows` of their templates in `counts`, `(m,)`."""
 
     now: int
     contexts: Ints
@@ -44,37 +44,37 @@ class Judged:
     belief: MixturePrediction
 
     def counted_in(self, at: int) -> Ints:
-        """Positions in `rows` of the templates that the block `at` is judged by, the strangest first."""
+        """Positions in `rows` of the templates that block `at` is judged by, the most surprising first."""
         found = np.flatnonzero((self.blocks.place == at) & self.belief.counted)
         return found[np.argsort(-self.belief.nats[found], kind="stable")]
 
 
 class MixtureDetector:
-    """Steps the services of a shard."""
+    """Scores, learns and reports the mixes of templates of the services of a shard."""
 
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
     def step(self, now: int, lines: CountScores) -> list[Novelty]:
-        """Take in the lines of a window; score, then learn, the services whose block is full with them."""
+        """Add the lines of a window to the blocks; score, learn and report the services whose block is full."""
         said = self._give_up(now)
         of_template = self._state.counts.owner[2, lines.rows] == 1
         of_template &= ~np.isin(self._state.counts.owner[1, lines.rows], self._control.planned("contexts"))
         if not of_template.any():
             return said
-        rows, told = lines.rows[of_template], self._told()
+        rows, reported = lines.rows[of_template], self._reported()
         muted = self._muted(rows)
         full = self._gather(now, rows, lines.value[of_template], muted)
         if not full.any():
             return said
         chosen = full[self._state.counts.owner[1, rows]]
-        left_out = [*told, *rows[muted].tolist()]
+        left_out = [*reported, *rows[muted].tolist()]
         judged = self._judge(now, full, rows[chosen], left_out, settled=~lines.belief.warming[of_template][chosen])
         self._learn(judged)
-        return said + [novelty for at in self._concerned(judged) for novelty in self._speak(judged, at)]
+        return said + [novelty for at in self._concerned(judged) for novelty in self._update_episode(judged, at)]
 
-    def _told(self) -> list[int]:
-        """Rows of templates of which something has been said. One with a new rate has a new share: that is learnt anew."""
+    def _reported(self) -> list[int]:
+        """Rows of templates with an open episode. The share of one whose new rate was adopted is learnt from the beginning."""
         found, counts = [], self._state.counts
         for name, episode in self._state.episodes.open.items():
             row = counts.index.get(name)
@@ -85,18 +85,18 @@ class MixtureDetector:
         return found
 
     def _muted(self, rows: Ints) -> Bools:
-        """Which of these templates, `(m,)`, may not be named, where their service may be."""
+        """Which of these templates, `(m,)`, are muted though their service is not."""
         counts, contexts = self._control.of("counts"), self._control.of("contexts")
         if counts is None or contexts is None:
             return np.zeros(len(rows), dtype=bool)
-        # Of a service that is muted nothing is said anyhow: it is learnt as ever.
+        # nothing is reported of a muted service: its templates are learnt as ever
         found: Bools = counts.muted[rows] & ~contexts.muted[self._state.counts.owner[1, rows]]
         return found
 
     def _gather(self, now: int, rows: Ints, lines: Floats, muted: Bools) -> Bools:
-        """Put lines to their blocks; answers which services have a full one, or have waited too long, `(n_contexts,)`.
+        """Add lines to their blocks; answers which services have a full one, or one that is too old, `(n_contexts,)`.
 
-        Lines of muted templates fill no block: blocks of one that is most of the lines would have too few of the others.
+        Lines of muted templates do not fill a block: where they are most of the lines, it would have too few of the others.
         """
         state, begun = self._state, self._state.context_column("mix_begun")
         place = state.counts.owner[1, rows]
@@ -109,16 +109,16 @@ class MixtureDetector:
         )
         return full
 
-    def _judge(self, now: int, full: Bools, rows: Ints, told: list[int], *, settled: Bools) -> Judged:
+    def _judge(self, now: int, full: Bools, rows: Ints, left_out: list[int], *, settled: Bools) -> Judged:
         state, contexts = self._state, np.flatnonzero(full)
         seconds = (now - state.context_column("mix_seen")[contexts]) / 1000.0
         place = np.searchsorted(contexts, state.counts.owner[1, rows])
         s = state.counts.matrix[OF_MIX, rows]
-        blocks = Blocks(len(contexts), place, s[template_mixture.PENDING], np.isin(rows, told), settled, seconds)
+        blocks = Blocks(len(contexts), place, s[template_mixture.PENDING], np.isin(rows, left_out), settled, seconds)
         return Judged(now, contexts, rows, blocks, template_mixture.predict(s, blocks, self._p))
 
     def _learn(self, judged: Judged) -> None:
-        """Learn the blocks in place, and what they hold against chance."""
+        """Learn the blocks, and accumulate their evidence against chance."""
         state, p, contexts, b = self._state, self._p, judged.contexts, judged.belief
         page, blocks = (state.context_column(name) for name in ("mix_page", "mix_blocks"))
         since, begun = (state.context_column(name) for name in ("mix_since", "mix_begun"))
@@ -138,7 +138,7 @@ class MixtureDetector:
         state.counts.matrix[OF_MIX, judged.rows] = s.astype(np.float32)
 
     def _weight(self, judged: Judged) -> Floats:
-        """How much of each template's lines is learnt, `(m,)`: hardly anything of a strange block, nothing of an episode."""
+        """Share of each template's lines that is learnt, `(m,)`: little of a surprising block, nothing in an episode."""
         place = judged.blocks.place
         strange = np.exp(np.minimum(np.nan_to_num(judged.belief.score), 50.0))
         weight = 1 / (1 + self._p.outlier_share * strange)
@@ -151,7 +151,7 @@ class MixtureDetector:
         return found
 
     def _concerned(self, judged: Judged) -> list[int]:
-        """Blocks that something may be said about: where the evidence is enough, or an episode is open."""
+        """Blocks with enough evidence to open an episode, or with an open one."""
         contexts = judged.contexts
         page = self._state.context_column("mix_page")[contexts]
         page -= self._control.labels.demand("contexts", MIX, contexts, prefix=PREFIX)
@@ -165,12 +165,12 @@ class MixtureDetector:
         names = sorted(name for name, episode in episodes.items() if episode.cause == MIX)
         return {name: index[name.removeprefix(PREFIX)] for name in names}
 
-    def _speak(self, judged: Judged, at: int) -> list[Novelty]:
+    def _update_episode(self, judged: Judged, at: int) -> list[Novelty]:
         name = PREFIX + self._state.contexts.names[int(judged.contexts[at])]
         episode = self._state.episodes.get(name)
         if episode is None:
             return [self._open(name, judged, at)]
-        return self._go_on(episode, judged, at) if episode.cause == MIX and not episode.over else []
+        return self._continue(episode, judged, at) if episode.cause == MIX and not episode.over else []
 
     def _open(self, name: str, judged: Judged, at: int) -> Novelty:
         context, score = int(judged.contexts[at]), float(judged.belief.score[at])
@@ -181,7 +181,7 @@ class MixtureDetector:
         self._describe(episode, judged, at)
         return self._state.episodes.begin(episode, judged.now)
 
-    def _go_on(self, episode: Episode, judged: Judged, at: int) -> list[Novelty]:
+    def _continue(self, episode: Episode, judged: Judged, at: int) -> list[Novelty]:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
         if episode.gather(score, p.allowance_nats):
             self._describe(episode, judged, at)
@@ -194,13 +194,13 @@ class MixtureDetector:
         return [episode.say("update", judged.now)] if episode.worth_saying() else []
 
     def _lasted(self, episode: Episode, now: int, context: int) -> bool:
-        """Whether an episode has become the normal: after a while and several blocks, as long as it goes on."""
+        """Whether an episode is to be adopted as normal: expected by a label, or lasting for several blocks."""
         blocks = self._state.context_column("mix_blocks")[context]
         enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.clear_windows
         return episode.expected or bool(enough and not episode.quiet)
 
     def _adopt(self, episode: Episode, judged: Judged, at: int) -> Novelty:
-        """The mix since the episode began is the normal: says so, and the episode closes with the next window."""
+        """Adopt the mix since the episode began as normal; the episode becomes a change and closes with the next window."""
         self._describe(episode, judged, at, changed=True)
         episode.kind, episode.adopted, episode.over = "change", True, judged.now + 1
         episode.before, episode.after = episode.typical, episode.value
@@ -212,7 +212,7 @@ class MixtureDetector:
         return episode.say("update", judged.now)
 
     def _describe(self, episode: Episode, judged: Judged, at: int, *, changed: bool = False) -> None:
-        """Put into an episode what is seen since it began, and what is expected in a block: numbers of the strangest template."""
+        """Describe the mix since the episode began, and what is expected, by the templates with the largest surprise."""
         state, b, found = self._state, judged.belief, judged.counted_in(at)
         fresh = state.counts.matrix[FRESH, judged.rows[found]]
         seen = 100 * fresh / max(float(fresh.sum()), 1.0)
@@ -239,7 +239,7 @@ class MixtureDetector:
         return f"{level} {self._text(row)}".strip()
 
     def _begin_anew(self, contexts: Sequence[int]) -> None:
-        """What was held against the mix of services is forgotten."""
+        """Forget the evidence against the mixes of services."""
         for name in ("mix_page", "mix_since", "mix_blocks"):
             self._state.context_column(name)[contexts] = 0.0
         of = np.isin(self._state.counts.owner[1], contexts)

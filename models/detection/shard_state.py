@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,6 @@ from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
 from models.records.novelty import Novelty
-from models.rules.control_state import ControlState
 from models.stats import gamma_poisson as poisson
 from models.stats import template_mixture
 from models.univariate.univariate_state import PARTS as UNIVARIATE
@@ -35,6 +34,16 @@ CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first"
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
+UNSAID, SPOKEN, DEMAND = "unsaid", "spoken", "demand"
+# Columns of `ControlState.rows`, and their Arrow types.
+CONTROL_COLUMNS = {
+    "series": "string",
+    "what": "string",
+    "pattern": "string",
+    "nats": "double",
+    "at": "int64",
+    "size": "double",
+}
 PARTS = ("names", "texts", "episodes", CHANGE_CANDIDATES, *TABLES, *UNIVARIATE)
 
 
@@ -74,6 +83,54 @@ class NewTemplate:
     first: int
     returns: int = 0
     windows: int = 0
+
+
+@dataclass
+class ControlState:
+    """What a shard remembers of mutes and labels.
+
+    Attributes
+    ----------
+    unsaid
+        Series whose open episodes were not published, because they are muted.
+    spoken
+        By series: the pattern of the last episode that was published, when (epoch ms), and how far its value was from the
+        typical one, in the unit of the episode.
+    demands
+        By series and pattern: surprise that is demanded beyond the threshold (nats), since when (epoch ms), and how far off
+        the labelled episode was (0: not known). See `labels`.
+    """
+
+    unsaid: set[str] = field(default_factory=set)
+    spoken: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    demands: dict[str, dict[str, tuple[float, int, float]]] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All of it in a fixed order, as rows by `CONTROL_COLUMNS`."""
+        found: list[tuple[str, str, str, float, int, float]] = [(name, UNSAID, "", 0.0, 0, 0.0) for name in self.unsaid]
+        found += [(name, SPOKEN, pattern, 0.0, at, size) for name, (pattern, at, size) in self.spoken.items()]
+        for name, own in self.demands.items():
+            found += [(name, DEMAND, pattern, nats, at, size) for pattern, (nats, at, size) in own.items()]
+        return [dict(zip(CONTROL_COLUMNS, row, strict=True)) for row in sorted(found)]
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> ControlState:
+        """The inverse of `rows`."""
+        state = cls()
+        for row in rows:
+            if row["what"] == UNSAID:
+                state.unsaid.add(row["series"])
+            elif row["what"] == SPOKEN:
+                state.spoken[row["series"]] = (row["pattern"], row["at"], row["size"])
+            else:
+                state.demands.setdefault(row["series"], {})[row["pattern"]] = (row["nats"], row["at"], row["size"])
+        return state
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget the episodes and labels of these series."""
+        for name in names:
+            self.spoken.pop(name, None)
+            self.demands.pop(name, None)
 
 
 @dataclass

@@ -1,9 +1,9 @@
-"""What has stopped reporting: hosts, and single metrics of hosts that go on.
+"""Silence: hosts that have stopped reporting, and single metrics of hosts that go on.
 
-A host is present in a window when any of its series is; its absence is one novelty and hides that of its series, which
-are held against the windows in which their host was present. How surprising an absence is follows from how often and
-for how long the host or series has been absent before (`habits`): one that reports now and then needs a long absence.
-A gap in which the whole shard has no window is no evidence: windows are counted, not time.
+A host is present in a window if any of its series is. Its absence is one episode and hides that of its series, whose
+absence counts only in windows in which the host was present. The surprise of an absence follows from how often and for how
+long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence. A gap in
+which the whole shard has no window is no evidence, because windows are counted and not time.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from models.detection.shard_state import ShardState, ShardWindow
 from models.records.novelty import Novelty
 from models.stats import run_length
 
-LEAST_REPORTS = 30.0  # windows that something must have been seen in before its silence means anything
+LEAST_REPORTS = 30.0  # windows in which something must have been present before its silence is judged
 HOST_SILENT, METRIC_SILENT = "host silent", "metric silent"
 TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
 
 
 class Silence:
-    """Watches who does not report."""
+    """Reports hosts and metrics that fall silent or return."""
 
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
     def hosts(self, now: int, present: Bools) -> list[Novelty]:
-        """Take in which hosts are present, `(n_hosts,)`; says who fell silent and who is back."""
+        """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
         state = self._state
         said = [self._back(row, now) for row in self._silent_hosts() if present[row]]
         rows = np.flatnonzero(present)
@@ -62,7 +62,7 @@ class Silence:
 
     def _back(self, row: int, now: int) -> Novelty:
         state = self._state
-        state.host_column("step")[row] = state.steps - 1  # an outage is not a habit
+        state.host_column("step")[row] = state.steps - 1  # an outage is not learnt as a usual absence
         return state.episodes.close(build(Series("host", unquote(state.hosts.names[row]))), now)
 
     def _absent_hosts(self, now: int, rows: Ints) -> list[Novelty]:
@@ -85,13 +85,13 @@ class Silence:
                 surprise=surprise[at],
                 usual=usual[at],
             )
-            if self._tired(name, now):
+            if self._exhausted(name, now):
                 said.append(self._give_up(name, now))
                 state.hosts.matrix[TRIALS:, row] = 0.0
         return said
 
     def metrics(self, now: int, present: Bools) -> list[Novelty]:
-        """Says which metrics fell silent though their host did not; their rows must have been learnt before."""
+        """Report metrics that fell silent though their host did not; after the metrics of the window were learnt."""
         state = self._state
         owner = state.gauges.owner[0]
         planned = self._control.planned("gauges")
@@ -114,7 +114,7 @@ class Silence:
             what = f"{reasons.subject(series)} on {series.host}"
             seen = state.gauges.matrix[col.SEEN, row]
             said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
-            if self._tired(name, now):
+            if self._exhausted(name, now):
                 said.append(self._give_up(name, now))
                 state.gauges.matrix[col.PRESENT, row] = 0.0
         return said
@@ -144,7 +144,7 @@ class Silence:
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
         if episode is not None:
-            if episode.cause != cause:  # whatever it was, it has stopped: the next window says that
+            if episode.cause != cause:  # the next window opens an episode about the silence
                 return [self._state.episodes.close(name, now)]
             episode.reason = reasons.silent(what, seconds, episode.typical)
             episode.score = episode.evidence = max(episode.score, float(surprise))
@@ -156,7 +156,7 @@ class Silence:
         )  # fmt: skip
         return [self._state.episodes.begin(episode, now)]
 
-    def _tired(self, name: str, now: int) -> bool:
+    def _exhausted(self, name: str, now: int) -> bool:
         episode = self._state.episodes.get(name)
         if episode is None:
             return False

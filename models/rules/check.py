@@ -1,4 +1,4 @@
-"""What rules come to for the series that are known: what each matches, where two contradict, what does nothing."""
+"""Rules checked against known series: what each matches, which contradict each other, which have no effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from models.core.series import parse
 from models.rules.rule import NUMBERS, Rule
 
 EXAMPLES = 3
-# Which kinds of series a key says something of; the others say something of all.
+# Kinds of series that a key has an effect on; the other keys have one on all.
 METRICS, LOGS = ("gauge", "counter"), ("logs", "template")
 CONCERNED = {
     "alarm_chance": METRICS,
@@ -25,7 +25,7 @@ CONCERNED = {
 
 @dataclass(frozen=True)
 class Explained:
-    """One rule: its title, what it does, when it holds, how many series it is about, some of them, and of how many hosts."""
+    """A rule in words: title, effects, when it holds, how many series of how many hosts it matches, and examples."""
 
     title: str
     does: str
@@ -36,9 +36,19 @@ class Explained:
 
 
 def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[list[Explained], list[str]]:
-    """Each rule, and warnings as sentences. `series` has the texts of templates by the names of series.
+    """Explain rules, and warn of those without effect and of contradictions.
 
-    Hosts and services are series too, so that a rule about a host as a whole matches one more.
+    Parameters
+    ----------
+    rules
+        In the order of the file.
+    series
+        Names of known series, each with the text of its template or None. Their hosts and services are added as series.
+
+    Returns
+    -------
+    list of Explained, list of str
+        One explanation for each rule, and warnings as sentences.
     """
     known = dict(series) | dict.fromkeys(places(series))
     matched = [{name for name, text in known.items() if rule.selector.matches(name, text)} for rule in rules]
@@ -52,20 +62,20 @@ def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[li
 
 
 def places(series: Mapping[str, str | None]) -> set[str]:
-    """The hosts and services of series, as series."""
+    """Names of the series that stand for the hosts and services of `series`."""
     parts = [name.split("/") for name in series]
     return {f"host/{p[1]}" for p in parts} | {f"service/{p[1]}/{p[2]}" for p in parts if len(p) > 2 and p[2]}
 
 
 def explained(rule: Rule, number: int, matched: set[str]) -> Explained:
-    """One rule with what it matches."""
+    """The explanation of a rule that matches these series."""
     examples = tuple(sorted(matched)[:EXAMPLES])
     hosts = len({name.split("/")[1] for name in matched})
-    return Explained(rule.title(number), deeds(rule), times(rule), len(matched), hosts, examples)
+    return Explained(rule.title(number), effects(rule), times(rule), len(matched), hosts, examples)
 
 
-def deeds(rule: Rule) -> str:
-    """What a rule does, in words."""
+def effects(rule: Rule) -> str:
+    """The effects of a rule, in words."""
     return ", ".join(name if value is True else f"{name} {value}" for name, value in rule.does.items())
 
 
@@ -81,7 +91,7 @@ def times(rule: Rule) -> str:
 
 
 def idle(rule: Rule, title: str, matched: set[str], known: bool) -> list[str]:
-    """What of a rule has no effect."""
+    """Warnings of keys of a rule that have no effect on any series it matches."""
     if known and not matched:
         return [f"{title} matches no series that is known"]
     found = []
@@ -93,7 +103,7 @@ def idle(rule: Rule, title: str, matched: set[str], known: bool) -> list[str]:
 
 
 def conflicts(rules: Sequence[Rule], one: int, other: int, both: set[str]) -> list[str]:
-    """What two rules say otherwise of the same series at the same time; calendars are taken to overlap."""
+    """Warnings of values in which two rules differ for the same series at the same time; calendars count as overlapping."""
     first, second = rules[one], rules[other]
     apart = first.span[1] <= second.span[0] or second.span[1] <= first.span[0]
     if not both or apart:

@@ -1,12 +1,13 @@
-"""Rules about what may be said of a series and what is learnt of it, as people write them into the settings.
+"""Rules about what is reported of a series and what is learnt of it, as people write them into the settings.
 
-A rule has a selector (`control_selector`), times, and what it does. Times are event times: a rule holds in a window that
-overlaps its span from `since` to `until`, and whose first or last moment is in its calendar. Nothing asks a clock, so a
-replay holds the same rules at the same windows.
+A rule selects series, holds at certain times, and has effects. Times are event times: a rule holds in a window that
+overlaps `since` to `until` and whose first or last moment is in its calendar. No clock is read, so a replay applies the
+same rules in the same windows.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,7 +16,7 @@ from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from models.rules.selector import SELECTED, Selector
+from models.core.series import KINDS, Series, parse
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DIRECTIONS = ("up", "down", "both")
@@ -24,30 +25,105 @@ FLAGS = ("mute", "planned", "dont_learn")
 DOES = (*FLAGS, "reset", "direction", *NUMBERS)
 HOURS = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)")
 DAY_MINUTES = 1440
+SELECTED = ("host", "service", "metric", "level", "template", "kind")
+REGEX = "re:"
+MOST_KNOWN = 20_000  # answers kept by a selector
 
 Instant = str | datetime | None
 
 
+class Selector:
+    """Patterns by part of a series' name; all must match, and a series that lacks a part does not match a pattern for it.
+
+    A pattern is a glob (`*`, `?`, `[abc]`), or after `re:` a regular expression, for the whole of the part. Case matters. A
+    glob for a metric without `{` matches any labels. A pattern for a template is compared with its id and with the beginning
+    of its text.
+    """
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        """Raises ValueError for a malformed pattern, or a kind that no series has."""
+        self._patterns = {part: compiled(part, text) for part, text in patterns.items()}
+        self._any_labels = "{" not in patterns.get("metric", "{") and not patterns["metric"].startswith(REGEX)
+        kind = self._patterns.get("kind")
+        if kind is not None and not any(kind.fullmatch(known) for known in KINDS):
+            msg = f"kind is {patterns['kind']!r}, which no series is; there are {', '.join(KINDS)}"
+            raise ValueError(msg)
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def matches(self, name: str, text: str | None = None) -> bool:
+        """Whether a series matches; `text` is the beginning of its template, if it has one."""
+        series = parse(name)
+        return all(self._part(part, series, text) for part in self._patterns)
+
+    def _part(self, part: str, series: Series, text: str | None) -> bool:
+        if part == "template":
+            return bool(series.template_id) and (
+                self._fits(part, series.template_id) or (text is not None and self._fits(part, text))
+            )
+        value: str = getattr(series, part)
+        if part == "metric" and self._any_labels:
+            value = value.split("{", 1)[0]
+        return bool(value) and self._fits(part, value)
+
+    def _fits(self, part: str, value: str) -> bool:
+        """Whether a pattern matches. Parts are shared by many series, so answers are kept."""
+        found = self._known.get((part, value))
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[part, value] = self._patterns[part].fullmatch(value) is not None
+        return found
+
+
+def compiled(part: str, text: str) -> re.Pattern[str]:
+    """The regular expression of a pattern. Raises ValueError for a malformed one."""
+    try:
+        return re.compile(text.removeprefix(REGEX) if text.startswith(REGEX) else fnmatch.translate(text))
+    except re.error as error:
+        msg = f"{part} is {text!r}, which is no regular expression: {error}"
+        raise ValueError(msg) from error
+
+
 @dataclass(frozen=True)
 class Rule:
-    """One rule. What is not given is not asked for, or not said.
+    """One rule: which series it is about, when it holds, and what it does. Keys that are not given have no effect.
 
-    `name`                      what people call it; its number if empty.
-    `host`, `service`, `metric`, `level`, `template`, `kind`  the selector: all that are given must match.
-    `since`, `until`            instants with a zone: the rule holds from one to the other, for ever without them.
-    `days`, `hours`, `zone`     a calendar: days of the week, `HH:MM-HH:MM`, in a named time zone. Hours that go over midnight
-                                belong to the day on which they begin.
-    `mute`                      nothing is said of these series; they are scored and learnt.
-    `planned`                   a planned event: these series are neither scored nor learnt, as if they had not been read.
-    `dont_learn`                they are scored and spoken of, but not learnt.
-    `reset`                     an instant: with the first window after it what is known of these series begins anew.
-    `direction`                 `up` or `down`: deviations the other way open no episode.
-    `least_deviation`           a smaller distance of a window from what is typical is no deviation: in the unit of the metric,
-                                lines a minute for logs.
-    `least_relative_deviation`  the same as a share of what is typical.
-    `alarm_chance`              as the setting of that name; metrics only.
-    `half_life_days`            memory of what is normal of a metric, of the rate of a count series.
-    `warm_up_minutes`           as the setting of that name.
+    Parameters
+    ----------
+    name
+        What people call it; its number in the file if empty.
+    host, service, metric, level, template, kind
+        Patterns that select series, see `Selector`; all that are given must match.
+    since, until
+        Instants with a zone between which the rule holds; without them always.
+    days, hours, zone
+        A calendar: days of the week, `HH:MM-HH:MM`, and a named time zone. Hours that pass midnight belong to the day on
+        which they begin.
+    mute
+        No episode of these series is reported; they are scored and learnt.
+    planned
+        A planned event: these series are neither scored nor learnt, as if they had sent nothing.
+    dont_learn
+        They are scored and reported, but not learnt.
+    reset
+        An instant: with the first window after it, what is known of these series is forgotten.
+    direction
+        `up` or `down`: deviations in the other direction open no episode. `both` cancels an earlier rule.
+    least_deviation
+        Smallest distance from the typical value that opens an episode: in the unit of the metric, or lines a minute.
+    least_relative_deviation
+        The same as a share of the typical value.
+    alarm_chance
+        Instead of the setting of that name; metrics only.
+    half_life_days
+        Memory of the normal values of a metric, or of the rate of a count series.
+    warm_up_minutes
+        Instead of the setting of that name.
+
+    Raises
+    ------
+    ValueError
+        For a rule that does nothing, a value out of range, or `planned` and `dont_learn` without an end.
     """
 
     name: str = ""
@@ -74,15 +150,15 @@ class Rule:
     warm_up_minutes: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be meant. Instants become text, so that a rule is the same from JSON."""
+        """Check the values. Instants become text, so that a rule read from JSON equals the one that was written."""
         for name in ("since", "until", "reset"):
             object.__setattr__(self, name, instant(name, getattr(self, name)))
         object.__setattr__(self, "days", tuple(self.days))
-        self._check_deeds()
+        self._check_effects()
         self._check_times()
-        _ = self.selector  # a pattern that is none is an error now
+        _ = self.selector  # raises for a malformed pattern
 
-    def _check_deeds(self) -> None:
+    def _check_effects(self) -> None:
         if not self.does:
             msg = f"the rule does nothing; wanted one or more of {', '.join(DOES)}"
             raise ValueError(msg)
@@ -124,38 +200,38 @@ class Rule:
 
     @cached_property
     def selector(self) -> Selector:
-        """What the rule is about."""
+        """The patterns that select series."""
         return Selector({name: text for name in SELECTED if (text := getattr(self, name)) is not None})
 
     @property
     def does(self) -> dict[str, Any]:
-        """What the rule does, by name."""
+        """The effects that are given, by key."""
         return {name: value for name in DOES if (value := getattr(self, name)) is not None and value is not False}
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """From when to when, epoch milliseconds; infinite where it is not said."""
+        """`since` and `until`, epoch milliseconds; infinite where they are not given."""
         return _milliseconds(self.since, -float("inf")), _milliseconds(self.until, float("inf"))
 
     @cached_property
     def reset_ms(self) -> float | None:
-        """When the series begin anew, epoch milliseconds."""
+        """When the series are reset, epoch milliseconds; None if never."""
         return None if self.reset is None else _milliseconds(self.reset, 0.0)
 
     @property
     def calendar(self) -> bool:
-        """Whether days or hours are said."""
+        """Whether the rule has days or hours."""
         return bool(self.days or self.hours)
 
     def holds(self, window_end: int, window_ms: int) -> bool:
-        """Whether it holds in a window of this length, by event time (epoch ms)."""
+        """Whether it holds in the window of `window_ms` that ends at `window_end`, epoch ms."""
         begin, end = self.span
         if window_end <= begin or window_end - window_ms >= end:
             return False
         return not self.calendar or self._open(window_end - window_ms) or self._open(window_end - 1)
 
     def _open(self, at_ms: int) -> bool:
-        """Whether a moment is in the calendar."""
+        """Whether a moment, epoch milliseconds, is in the calendar."""
         local = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(self.zone))
         minute, day = 60 * local.hour + local.minute, local.weekday()
         begin, end = _minutes(self.hours) if self.hours else (0, DAY_MINUTES)
@@ -167,7 +243,7 @@ class Rule:
         return not self.days or DAYS[day] in self.days
 
     def title(self, number: int) -> str:
-        """What it is called: its name, or its place in the file from 1."""
+        """Its name, or its number in the file from 1."""
         return self.name or f"rule {number + 1}"
 
 
@@ -186,7 +262,7 @@ def rule_of(value: Mapping[str, Any]) -> Rule:
 
 
 def instant(name: str, value: Instant) -> str | None:
-    """An instant as ISO 8601 text in UTC. Raises ValueError for what is none, or has no zone."""
+    """An instant as ISO 8601 text in UTC. Raises ValueError for other text, or one without a zone."""
     if value is None:
         return None
     try:

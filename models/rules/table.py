@@ -1,7 +1,7 @@
-"""What rules say of the rows of a table: which rules are about which rows, and what the ones that hold now come to.
+"""Rules applied to the rows of a table: which rules match which rows, and what those that hold have in effect.
 
-Names are resolved once, when a row is added: a window asks only which rules hold. Where several rules that hold say a
-number or a direction of one series, the last one in the file counts.
+Names are matched once, when a row is added; each window only determines which rules hold. Where several rules that hold
+give a number or a direction for one series, the last one in the file counts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from models.rules.rule import FLAGS, Rule
 
 @dataclass(frozen=True)
 class Applied:
-    """What holds of each row now; every array is `(n,)`.
+    """What the rules that hold have in effect for each row of a table; every array is `(n,)`.
 
-    `muted`, `planned`, `dont_learn` are as the keys of rules; `up` and `down` say whether a deviation that way may open an episode;
-    `least` and `least_relative` are distances. `alarm_chance`, `half_life_days` and `warm_up_minutes` are NaN where no rule
-    says any.
+    Attributes
+    ----------
+    muted, planned, dont_learn
+        As the keys of rules.
+    up, down
+        Whether a deviation in this direction may open an episode.
+    least, least_relative
+        Smallest deviation that may open one: in the unit of `least_deviation`, and as a share of the typical value.
+    alarm_chance, half_life_days, warm_up_minutes
+        As the keys of rules; NaN where no rule gives one.
     """
 
     muted: Bools
@@ -37,7 +44,7 @@ class Applied:
 
 
 class RuleTable:
-    """The rules against the rows of one table, whose names only grow until the table is made anew."""
+    """The rules for the rows of one table. Its list of names only grows, or is another list."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
@@ -46,7 +53,7 @@ class RuleTable:
         self._applied: tuple[tuple[bool, ...], Applied] | None = None
 
     def masks(self, names: list[str], texts: dict[str, str], prefix: str = "") -> Bools:
-        """Which rules are about which rows, `(rules, n)`. `names` with `prefix` are series, `texts` of templates by their ids."""
+        """Which rules match which rows, `(rules, n)`. `prefix` and a name make a series; `texts` are templates by their ids."""
         if names is not self._names:  # a table that has forgotten rows has another list
             self._names, self._masks = names, np.zeros((len(self._rules), 0), dtype=bool)
         known = self._masks.shape[1]
@@ -62,7 +69,7 @@ class RuleTable:
         return self._masks
 
     def applied(self, masks: Bools, holding: tuple[bool, ...]) -> Applied:
-        """What the rules that hold come to. The same object as long as neither rows nor rules that hold change."""
+        """What those of the rules that hold have in effect: the same object until rows or holding rules change."""
         if self._applied is None or self._applied[0] != holding or len(self._applied[1].up) != masks.shape[1]:
             self._applied = holding, self._made(masks, holding)
         return self._applied[1]
@@ -91,9 +98,16 @@ class RuleTable:
 
 
 def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: Ints) -> Bools:
-    """Which values are far enough from what is typical, in a direction that counts, `(n,)`; `rows` are theirs in the table.
+    """Which deviations are large enough, in a direction that counts, `(n,)`.
 
-    `way` is how far, upwards; `per_unit` is what one is in the unit of `least_deviation`.
+    Parameters
+    ----------
+    way, typical
+        Deviation, positive upwards, and typical value, `(n,)`.
+    per_unit
+        A deviation of 1 in the unit of `least_deviation`.
+    applied, rows
+        What is in effect, and the rows of the series in that table.
     """
     size = np.abs(way)
     allowed: Bools = np.where(way < 0, applied.down[rows], applied.up[rows])

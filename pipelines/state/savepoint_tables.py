@@ -18,9 +18,8 @@ from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories, ChallengerMemory
 from models.core import store
 from models.detection import shard_state
-from models.detection.change_candidates import KINDS as DOUBTED
+from models.detection.change_candidates import KINDS as CANDIDATE_COLUMNS
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
-from models.rules import control_state
 from models.univariate import univariate_state
 from pipelines.errors import InputError
 
@@ -33,7 +32,7 @@ TRIAL = {
     "returns": pa.int64(),
     "windows": pa.int64(),
 }
-REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in control_state.COLUMNS.items()}
+REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in shard_state.CONTROL_COLUMNS.items()}
 LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
 TABLES = (*LABELS, *univariate_state.PARTS, CHANGE_CANDIDATES, "episodes", *LISTED, "texts")
 
@@ -112,7 +111,7 @@ def doubts_part(table: pa.Table, names: pa.Array) -> bytes:
     """The inverse of `doubts_table`."""
     rows = {name: row for row, name in enumerate(names.to_pylist())}
     found = np.array([rows[name] for name in column(table, "series").to_pylist()], dtype=np.int32)
-    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in DOUBTED}})
+    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in CANDIDATE_COLUMNS}})
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
