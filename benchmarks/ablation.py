@@ -3,10 +3,10 @@
     python -m benchmarks.ablation [--data DIR] [--quick]
 
 Every variant is measured on the series as they are and as perturbed: with noise and the clock put on by six hours, and with
-values to the power 0.8 and the clock put on by fifteen. An episode opens with a loud row and is over when no row was loud for
-four hours; nothing is adopted and no row is skipped, as only the model is asked about. A variant is judged at the three best of a few
-rates of loud rows, the same for all of its series, so that a part is not blamed for moving the scores, nor praised for one lucky
-threshold. `--quick`: the series as they are only.
+values to the power 0.8 and the clock put on by fifteen. An episode opens with a row above the alert threshold and closes after four
+hours without one. Levels are not adopted and no row is skipped, because only the model is measured. A variant is judged at the
+three best of a few alert rates, the same for all of its series: so a part is not judged by its shift of the scores, nor by
+one lucky threshold. `--quick`: the series as they are only.
 """
 
 from __future__ import annotations
@@ -29,16 +29,24 @@ from models.univariate.model import Univariate, join
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import FEATURES
 
-RATES = (3.2e-2, 2.7e-2, 2.4e-2, 2.1e-2, 1.9e-2, 1.6e-2, 1.3e-2)  # share of rows that are loud, outages among them
+RATES = (
+    3.2e-2,
+    2.7e-2,
+    2.4e-2,
+    2.1e-2,
+    1.9e-2,
+    1.6e-2,
+    1.3e-2,
+)  # share of rows above the alert threshold, outages included
 BEST = 3  # rates of which a figure is the mean
 HOUR_MS = 3.6e6
-QUIET_HOURS = 4.0  # an episode is over when no row was loud for so long
+CLEAR_HOURS = 4.0  # an episode closes after this long without a row above the alert threshold
 Join = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A model: its parameters, and how members are joined, of rarities and surprises `(members, n)`."""
+    """A model: its parameters, and how features are joined, from rarities and surprises `(features, n)`."""
 
     name: str
     parameters: UnivariateParameters
@@ -83,8 +91,8 @@ def perturbed(series: Sequence[Series]) -> list[list[Series]]:
     return [list(series), noisy, bent]
 
 
-def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
-    """Rarities and surprises of every row, `(members, rows)`, by series; NaN while warming up."""
+def features_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
+    """Rarities and surprises of every row, `(features, rows)`, by series; NaN while warming up."""
     lengths = np.array([len(s.times) for s in series])
     out = [(np.full((len(FEATURES), n), np.nan), np.zeros((len(FEATURES), n))) for n in lengths]
     model = Univariate(p)
@@ -102,23 +110,23 @@ def members_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[
 
 def decided(series: Series, scores: Floats, threshold: float) -> Floats:
     """The score in thresholds on rows that open an episode, 0 elsewhere."""
-    loud, out = np.flatnonzero(scores >= threshold), np.zeros(len(scores))
-    first = loud[np.diff(series.times[loud], prepend=-np.inf) > QUIET_HOURS * HOUR_MS]
+    above, out = np.flatnonzero(scores >= threshold), np.zeros(len(scores))
+    first = above[np.diff(series.times[above], prepend=-np.inf) > CLEAR_HOURS * HOUR_MS]
     out[first] = scores[first] / threshold
     return out
 
 
-def figures(shared: Path, sets: list[list[Series]], members: list[tuple[Floats, Floats]], join: Join) -> Floats:
+def figures(shared: Path, sets: list[list[Series]], features: list[tuple[Floats, Floats]], join: Join) -> Floats:
     """The three profiles, `(sets, profiles)`, as means over the thresholds that are best for all sets together."""
-    scores = [join(*m) for m in members]
+    scores = [join(*m) for m in features]
     pooled = np.concatenate(scores)
     found, each = [], len(sets[0])
     for threshold in np.nanquantile(pooled, 1 - np.array(RATES)).tolist():
         rows = []
         for at, series in enumerate(sets):
             own = scores[at * each : (at + 1) * each]
-            told = {s.name: decided(s, v, threshold) for s, v in zip(series, own, strict=True)}
-            rows.append(list(judges.nab_profiles(shared, told, 1.0).values()))
+            alerts = {s.name: decided(s, v, threshold) for s, v in zip(series, own, strict=True)}
+            rows.append(list(judges.nab_profiles(shared, alerts, 1.0).values()))
         found.append(np.array(rows))
     best: Floats = np.mean(sorted(found, key=lambda f: -float(f.mean()))[:BEST], axis=0)
     return best
@@ -135,9 +143,9 @@ def main() -> None:
     for column in ("", "all", "as it is", "noise", "power", "standard", "low FP", "low FN"):
         view.add_column(column)
     for parameters, some in variants(UnivariateParameters()):
-        members = members_of([one for series in sets for one in series], parameters)
+        features = features_of([one for series in sets for one in series], parameters)
         for variant in some:
-            f = figures(chosen.data, sets, members, variant.join)
+            f = figures(chosen.data, sets, features, variant.join)
             each = [f"{v:.1f}" for v in f.mean(axis=1)] + [""] * (3 - len(sets))
             view.add_row(variant.name, f"{f.mean():.1f}", *each, *(f"{v:.1f}" for v in f[0]))
             print(f"{variant.name}: {f.mean():.1f}", file=sys.stderr)

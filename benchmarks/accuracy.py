@@ -108,7 +108,7 @@ def table(figures: Figures) -> Table:
 
 
 def run(shared: Path, chosen: list[str], *, challenged: bool, processes: int) -> Figures:
-    """Measure everyone; says on stderr what it is at."""
+    """Measure all contenders; progress goes to stderr."""
     figures: Figures = {}
     with ProcessPoolExecutor(processes) as pool:
         apply: Apply = pool.map if processes > 1 else map

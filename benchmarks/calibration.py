@@ -1,19 +1,19 @@
-"""Are scores probabilities? exp(-score) of normal rows against the uniform law, in the body and in the tail.
+"""Are scores probabilities? exp(-score) of normal rows against the uniform distribution, in the body and in the tail.
 
     python -m benchmarks.calibration [--data DIR] [--only simulated nab smd asd] [--machines 10] [--hours 30] [--seed 1]
                                      [--json]
 
 Normal rows are those of a simulated fleet without faults, and the rows of the collections that carry no label, once a series is
-a day old. `base` is by the law of normal data at large, `score` by that of each series.
+a day old. `base` is the probability in the reference distribution, `score` that in each series' own.
 
-Rows depend on one another, so a plain test of all of them refuses what is right. The body passes where the distance of Kolmogorov
-and Smirnov from the uniform law is below 0.05 in the middle series (`ks`). Beside it, `right` is what a right law would have in the middle series
-with rows as dependent as these, and `refused` the share of series that
-the test refuses at 1 % on rows six hours apart, which hardly depend on one another. Both are of series whose answers have a density: where
-one answer makes more than 5 % of all (a metric that stands still most of the time, few counts), probabilities are atoms, and
-what is asked is that none is too small: `too small` is how far P(p <= x) is above x at the most, in the middle one of those. The tail passes
-where p is below 1e-4 between half and twice as often: those columns are rates as multiples of p, of all rows together, and
-`+-` is the standard error of the last one, with a day of a series as the unit.
+Rows depend on one another, so a plain test of all of them rejects correct probabilities. The body passes if the Kolmogorov-Smirnov
+distance from uniform of the median series is below 0.05 (`ks`). Beside it, `right` is the distance that correct probabilities
+would have in the median series with rows as dependent as these, and `refused` the share of series that the test rejects at 1 % on
+rows six hours apart, which hardly depend on one another. Both are of series whose scores have a density. If one score makes more
+than 5 % of all (a metric that stands still most of the time, few counts), only too small probabilities count: `too small` is the
+largest excess of P(p <= x) over x, in the median one of those series. The tail passes if p is below 1e-4 between half and twice as
+often as it should: those columns are rates as multiples of p, of all rows together, and `+-` is the standard error of the last one,
+with a day of a series as the unit.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def alike(times: Floats, values: Floats, counted: Bools) -> Normal:
 
 
 def together(parts: Sequence[Normal]) -> Normal:
-    """All series beside one another, so that the model steps them at once; shorter ones end in rows without a value."""
+    """All series as columns, so that the model steps them at once; shorter ones end in rows without a value."""
     longest = max(len(part.times) for part in parts)
 
     def padded(name: str, fill: float) -> NDArray[Any]:
@@ -120,16 +120,16 @@ def answers(normal: Normal) -> tuple[Floats, Floats]:
     base, score = (np.full(normal.values.shape, np.nan, np.float32) for _ in range(2))
     for row, (now, x) in enumerate(zip(normal.times, normal.values, strict=True)):
         index = np.flatnonzero(np.isfinite(x))
-        said = model.step(now[index], index, np.ones(len(index), np.int64), x[index], np.zeros(len(index)))
-        base[row, index], score[row, index] = said.base, said.score
+        scores = model.step(now[index], index, np.ones(len(index), np.int64), x[index], np.zeros(len(index)))
+        base[row, index], score[row, index] = scores.base, scores.score
     first = np.array([t[np.argmax(np.isfinite(x))] for t, x in zip(normal.times.T, normal.values.T, strict=True)])
     left_out = ~normal.counted | (normal.times < first + DAY_MS)
     base[left_out] = score[left_out] = np.nan
-    return base, score
+    return np.asarray(base, np.float64), np.asarray(score, np.float64)
 
 
 def distance(chances: Floats) -> float:
-    """The largest distance of probabilities from the uniform law."""
+    """Kolmogorov-Smirnov distance of probabilities from the uniform distribution."""
     return float(stats.kstest(chances, "uniform").statistic)
 
 
@@ -139,7 +139,7 @@ def days_of(times: Floats) -> NDArray[np.int64]:
 
 
 def distance_if_right(chances: Floats, times: Floats) -> float:
-    """The median distance that a right law would have with rows as dependent as these: by a bootstrap of days (Kuensch 1989)."""
+    """The median distance that correct probabilities would have with rows as dependent as these: a bootstrap of days (Kuensch 1989)."""
     day = days_of(times)
     edge = np.minimum((chances * EDGES).astype(np.int64), EDGES - 1)
     counts = np.zeros((day[-1] + 1, EDGES))
@@ -156,7 +156,7 @@ def too_small(chances: Floats) -> float:
 
 
 def refused(chances: Floats, times: Floats) -> bool:
-    """Whether rows that hardly depend on one another refuse the uniform law."""
+    """Whether the test rejects uniform probabilities on rows that hardly depend on one another."""
     _, apart = np.unique(times // APART_MS, return_index=True)
     return bool(stats.kstest(chances[apart], "uniform").pvalue < 0.01)
 

@@ -1,8 +1,8 @@
-"""The check that a model is off against river's ADWIN on the same p-values: false alarms, and hours until it is seen.
+"""The check for calibration drift beside river's ADWIN on the same p-values: false alarms, and hours until drift is detected.
 
     python -m benchmarks.calibration_drift [--series 50] [--seed 1] [--json]
 
-Streams of p-values of rows five minutes apart: thirty days that are right, then ten that are not. `noise` has independent rows; in
+Streams of p-values of rows five minutes apart: thirty days of correct p-values, then ten of wrong ones. `noise` has independent rows; in
 `minutes` and `hours` neighbouring rows are correlated by 0.8 and 0.97, as those of real series are, and p is uniform all the
 same. After the change p is u^k: its mean is 0.2 or 0.35 (too sure) or 0.8 (too wary). ADWIN reads every row, or the means of
 hours, with its default `delta` of 0.002 and with 1e-6.
@@ -27,7 +27,7 @@ AN_HOUR = 12
 RIGHT_DAYS, OFF_DAYS = 30, 10
 KINDS = {"noise": 0.0, "minutes": 0.8, "hours": 0.97}
 MEANS = (0.2, 0.35, 0.8)
-Look = Callable[[Floats], list[int]]  # p-values of a series, `(rows,)`: the hours at whose ends it is said to be off
+Check = Callable[[Floats], list[int]]  # p-values of a series, `(rows,)`: the hours at whose ends drift is reported
 
 
 def stream(rng: np.random.Generator, related: float, mean: float) -> Floats:
@@ -44,7 +44,7 @@ def stream(rng: np.random.Generator, related: float, mean: float) -> Floats:
 
 
 def ours(p: Floats) -> list[int]:
-    """Hours at which the check begins to say that the model is off."""
+    """Hours at which the check begins to report drift."""
     state, found, before = calibration_drift.begin(1), [], False
     for hour, mean in enumerate(p.reshape(-1, AN_HOUR).mean(axis=1)):
         state = calibration_drift.check(state, np.array([mean]), np.array([float(hour)]))
@@ -55,21 +55,22 @@ def ours(p: Floats) -> list[int]:
     return found
 
 
-def adwin(delta: float, rows: int) -> Look:
-    """Hours at which ADWIN, fed with means of so many rows, says that they have changed."""
+def adwin(delta: float, rows: int) -> Check:
+    """Hours at which ADWIN, fed with means of so many rows, reports a change."""
 
-    def look(p: Floats) -> list[int]:
-        detector, found = ADWIN(delta=delta, clock=32 if rows == 1 else 1), []
+    def check(p: Floats) -> list[int]:
+        detector = ADWIN(delta=delta, clock=32 if rows == 1 else 1)  # type: ignore[no-untyped-call]
+        found: list[int] = []
         for at, mean in enumerate(p.reshape(-1, rows).mean(axis=1).tolist()):
-            detector.update(mean)
+            detector.update(mean)  # type: ignore[no-untyped-call]
             if detector.drift_detected:
                 found.append((at + 1) * rows // AN_HOUR)
         return found
 
-    return look
+    return check
 
 
-LOOKS: dict[str, Look] = {
+CHECKS: dict[str, Check] = {
     "calibration_drift": ours,
     "ADWIN, rows": adwin(2e-3, 1),
     "ADWIN 1e-6, rows": adwin(1e-6, 1),
@@ -78,12 +79,12 @@ LOOKS: dict[str, Look] = {
 }
 
 
-def measure(look: Look, streams: list[Floats]) -> tuple[float, float, float]:
+def measure(check: Check, streams: list[Floats]) -> tuple[float, float, float]:
     """False alarms of a series in a year, the share of series that are seen to be off, and the median hours until then."""
     right = 24 * RIGHT_DAYS
-    said = [look(p) for p in streams]
-    false = sum(hour <= right for hours in said for hour in hours)
-    seen = [min(hour for hour in hours if hour > right) - right for hours in said if hours and hours[-1] > right]
+    reported = [check(p) for p in streams]
+    false = sum(hour <= right for hours in reported for hour in hours)
+    seen = [min(hour for hour in hours if hour > right) - right for hours in reported if hours and hours[-1] > right]
     share = len(seen) / len(streams)
     return false / len(streams) / RIGHT_DAYS * 365, share, float(np.median(seen)) if seen else float("nan")
 
@@ -99,8 +100,8 @@ def main() -> None:
     for kind, related in KINDS.items():
         for mean in MEANS:
             streams = [stream(rng, related, mean) for _ in range(chosen.series)]
-            for name, look in LOOKS.items():
-                false, seen, hours = measure(look, streams)
+            for name, check in CHECKS.items():
+                false, seen, hours = measure(check, streams)
                 row = {"rows": kind, "mean": mean, "by": name, "false a year": false, "seen": seen, "hours": hours}
                 found.append(row)
     if chosen.json:

@@ -42,7 +42,7 @@ def nab_profiles(shared: Path, scores: Mapping[str, Floats], threshold: float) -
 
 
 def _nab(shared: Path, scores: Mapping[str, Floats], options: Sequence[str]) -> dict[str, Any]:
-    """What NAB's scorer says."""
+    """The scores of NAB's scorer."""
     with tempfile.TemporaryDirectory() as folder:
         results, data = Path(folder) / "results", shared / "data" / "nab"
         for name, values in scores.items():

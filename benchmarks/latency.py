@@ -46,7 +46,7 @@ def chosen(settings: Settings, *, scores: bool) -> Settings:
         update={
             "home": settings.home / name,
             "jar_folder": settings.jars,
-            # Latency counts from when the law closes a window, whatever the law waits.
+            # Latency counts from when a window closes, not from its end: lateness is not included.
             "windowing": dataclasses.replace(
                 settings.windowing, lateness_seconds=10, skew_seconds=5, disorder_seconds=2, shards=16
             ),

@@ -1,4 +1,4 @@
-"""The detector on a simulated fleet without Kafka or Spark: which faults and changes it finds, and what it makes up.
+"""The detector on a simulated fleet without Kafka or Spark: which faults and changes it finds, and how many false alarms it raises.
 
     python -m benchmarks.offline --seeds 1 2 3 [--start-hours 0 6 12] [--schedule demo|seed] [--clean]
 
@@ -143,7 +143,8 @@ def cached(settings: SimulatorSettings, folder: Path | None) -> tuple[list[dict[
     key = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
     path = folder / f"{key}.pickle" if folder else None
     if path is not None and path.exists():
-        return pickle.loads(path.read_bytes())  # our own file
+        kept: tuple[list[dict[str, Any]], pd.DataFrame] = pickle.loads(path.read_bytes())  # written below
+        return kept
     simulation = simulate(settings)
     made = simulation.truth, rows_of(simulation)
     if path is not None:
@@ -179,7 +180,7 @@ def statement(novelty: Any) -> Statement:
 
 @dataclasses.dataclass
 class Run:
-    """What came of a simulation: the table, all statements and incidents, and the seconds that the detector took."""
+    """The results of a simulation: the table, all episode events and incidents, and the seconds that the detector took."""
 
     table: Table
     novelties: list[Any]
@@ -255,7 +256,7 @@ def main() -> None:
     parser.add_argument("--strength", type=float, default=1.0, help="factor of every fault's size")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--statements", type=Path, help="folder for what was said, as JSON lines")
+    parser.add_argument("--statements", type=Path, help="folder for episode events and incidents, as JSON lines")
     arguments = parser.parse_args()
     sums: Counter[str] = Counter()
     for start in arguments.start_hours:

@@ -1,8 +1,8 @@
 """How long the pages take with 1,000 hosts, 30 days and a million documents, as a browser sees it.
 
-The documents are made here, in the form in which `index` writes them: what they say has no influence on how long they take,
-their number and their spread have. The overview is ready when Streamlit has run it and its charts are drawn; an incident when what
-is in view is, and its other curves are measured apart.
+The documents are made here, in the form in which `index` writes them: their contents do not affect the time, their number and spread
+do. The overview is ready when Streamlit has run it and its charts are drawn; an incident when its visible part is drawn, and its
+other curves are measured separately.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ IN_VIEW = """() => {
 
 
 def measure(documents: int = DOCUMENTS) -> dict[str, float]:
-    """Seconds of the first and of later looks at the pages. Nothing where there is no browser to look with."""
+    """Seconds of the first and of later loads of the pages. Empty without a browser."""
     browser = next((path for name in NAMES if (path := shutil.which(name))), None)
     if browser is None:
         say("no Chromium on this machine, so pages are not measured: install it (Debian: apt-get install chromium)")
@@ -92,7 +92,7 @@ def fill(settings: Settings, documents: int) -> str:
         written = 0
         for good, _ in parallel_bulk(client, made(settings.version, documents, now), 2, chunk_size=CHUNK):
             written += good
-        client.indices.refresh(index=f"*-{settings.version}-*", request_timeout=120)
+        client.options(request_timeout=120).indices.refresh(index=f"*-{settings.version}-*")
         settled(client)
     say(f"{written:,} documents of {HOSTS:,} hosts and {DAYS} days in {time.monotonic() - began:.0f} s")
     return "incident-0"
@@ -176,30 +176,38 @@ def alert(chance: random.Random, number: int, start: datetime, version: str) -> 
 def novelty(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
     """What is known of an episode."""
     host = chance.randrange(HOSTS)
-    said = alert(chance, number + OPEN_INCIDENTS, start, version)
-    said["novelty"] |= {"series": series_of(host, number % len(METRICS)), "value": 80.0, "typical": 55.0, "lower": 40.0}
-    if said["novelty"]["kind"] == "new":
-        said["novelty"]["template"] = f"connection <*> lost by worker kind{number % TEMPLATES}"
-    return said | {"host": {"name": f"host-{host:04}"}, "service": {"name": SERVICES[host % len(SERVICES)] or "base"}}
+    document = alert(chance, number + OPEN_INCIDENTS, start, version)
+    document["novelty"] |= {
+        "series": series_of(host, number % len(METRICS)),
+        "value": 80.0,
+        "typical": 55.0,
+        "lower": 40.0,
+    }
+    if document["novelty"]["kind"] == "new":
+        document["novelty"]["template"] = f"connection <*> lost by worker kind{number % TEMPLATES}"
+    return document | {
+        "host": {"name": f"host-{host:04}"},
+        "service": {"name": SERVICES[host % len(SERVICES)] or "base"},
+    }
 
 
 def incident(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
     """What is known of an incident."""
-    said = alert(chance, number, start, version)
+    document = alert(chance, number, start, version)
     first = 0 if number < OPEN_INCIDENTS else chance.randrange(HOSTS)
     hosts = [first, *[chance.randrange(HOSTS) for _ in range(number % 3)]]
     series = [series_of(host, metric) for host in hosts for metric in range(len(METRICS))]
     shares = [
         {"series": name, "share": 1 / len(series), "score": 20.0, "kind": "anomaly", "reason": name} for name in series
     ]
-    said["novelty"] |= {"novelties": len(series), "contributions": shares}
-    return said | {"host": {"name": [f"host-{host:04}" for host in hosts]}}
+    document["novelty"] |= {"novelties": len(series), "contributions": shares}
+    return document | {"host": {"name": [f"host-{host:04}" for host in hosts]}}
 
 
 def refused(chance: random.Random, number: int, start: datetime, version: str) -> dict[str, Any]:
     """A record that was refused."""
     dataset = "kappa.late" if number % 3 else "kappa.dead-letters"
-    whence = {
+    source_position = {
         "version": version,
         "topic": "telemetry",
         "partition": 0,
@@ -208,7 +216,7 @@ def refused(chance: random.Random, number: int, start: datetime, version: str) -
         "size": 99,
     }
     event = {"kind": "pipeline_error", "dataset": dataset, "reason": f"reason {chance.randrange(8)}"}
-    return {"event": event, "message": '{"metric.value": "twelve"}', "pipeline": whence}
+    return {"event": event, "message": '{"metric.value": "twelve"}', "pipeline": source_position}
 
 
 # --- the browser

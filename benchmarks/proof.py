@@ -1,15 +1,16 @@
 """`python -m benchmarks.proof`: live against replay on millions of events, and with the live jobs killed again and again.
 
 A simulated fleet with disorder, late records, a wrong clock and an idle partition is appended to a log of its own. `kappa
-run all` works it off and is killed with SIGKILL at random moments; half-way a savepoint is taken of the running jobs. Then
+run all` processes it and is killed with SIGKILL at random moments; half-way a savepoint is taken of the running jobs. Then
 `kappa replay` runs over the same log with 1, 2 and 8 partitions and from the savepoint, and `kappa replay diff` holds each
-against what ran live: any difference is a broken law, and exit code 1.
+against what ran live: any difference violates the determinism rules, and gives exit code 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ class Chosen:
 
     @property
     def hosts(self) -> int:
-        return max(6, round((self.events / 350) ** 0.5))
+        return max(6, round(math.sqrt(self.events / 350)))
 
     @property
     def batch(self) -> int:
@@ -125,13 +127,13 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
 
 
 def tenths() -> Callable[[int, int], None]:
-    """Says each tenth that has been done, of about so many."""
-    said = 0
+    """Reports each tenth of about `total` events."""
+    reported = 0
 
     def progress(done: int, total: int) -> None:
-        nonlocal said
-        if 10 * done // max(total, 1) > said:
-            said = 10 * done // max(total, 1)
+        nonlocal reported
+        if 10 * done // max(total, 1) > reported:
+            reported = 10 * done // max(total, 1)
             say(f"{done:,} of about {total:,} events written")
 
     return progress
@@ -170,7 +172,7 @@ def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, middle:
                 pause(chance.uniform(LEAST_LIFE, MOST_LIFE))
             else:
                 more = committed(settings) + chance.randint(1, MOST_BATCHES)
-                wait_for(lambda n=more: committed(settings) >= n, process, MOST_WAIT, None)
+                wait_for(partial(has_committed, settings, more), process, MOST_WAIT, None)
                 pause(chance.uniform(0.0, 4.0))
             if announced(settings) >= middle.at:
                 with suppress(RuntimeError):  # there is another occasion, at the latest when they finish
@@ -188,13 +190,13 @@ def kill_again_and_again(file: Path, settings: Settings, chosen: Chosen, middle:
 
 
 def finish(file: Path, settings: Settings, last: int, middle: Middle) -> None:
-    """Let the jobs come to the end: all windows, all statements, all documents; then stop them as one does."""
+    """Wait until the jobs have finished all windows, episode events and documents; then stop them by SIGTERM."""
     with live_jobs(file) as process:
         wait_for(lambda: announced(settings) >= middle.at, process, 1800, "half of the windows")
         middle.take(file)
         wait_for(lambda: announced(settings) >= last, process, 1800, "the last window")
         for job in ("correlate", "index"):
-            wait_for(lambda j=job: caught_up(settings, j), process, 600, f"{job} to read all")
+            wait_for(partial(caught_up, settings, job), process, 600, f"{job} to read all")
         process.send_signal(signal.SIGTERM)
         if process.wait(timeout=120) != 0:
             ended(file, process)
@@ -220,6 +222,11 @@ def committed(settings: Settings) -> int:
     """The number of extract's last batch."""
     number = newest_batch(settings.checkpoint("extract") / "commits")
     return -1 if number is None else number
+
+
+def has_committed(settings: Settings, batch: int) -> bool:
+    """Whether extract has committed a batch of this number."""
+    return committed(settings) >= batch
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float, what: str | None) -> None:
@@ -255,7 +262,7 @@ def caught_up(settings: Settings, job: str) -> bool:
 
 
 def kappa(file: Path, *arguments: str) -> dict[str, Any]:
-    """A command's one JSON object. Raises RuntimeError with what it says when it fails."""
+    """A command's JSON object. Raises RuntimeError with its output if it fails."""
     command = [sys.executable, "-m", "app.cli", *arguments, "--json", "--config", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, check=False)
     if done.returncode != 0:
@@ -289,9 +296,9 @@ def replayed(file: Path, version: str, *arguments: str) -> dict[str, Any]:
 
 
 def differences(result: dict[str, Any]) -> int:
-    """How many things two versions say differently; 0 is the law."""
+    """How many records of two versions differ; anything but 0 violates the determinism rules."""
     both = sum(result[kind][name] for kind in KINDS for name in COUNTS[2:])
-    return both + sum(result["conflicts"].values())
+    return int(both + sum(result["conflicts"].values()))
 
 
 def keep(file: Path, report: dict[str, Any]) -> None:
@@ -300,7 +307,7 @@ def keep(file: Path, report: dict[str, Any]) -> None:
 
 
 def prove(file: Path, settings: Settings, chosen: Chosen, report: dict[str, Any]) -> dict[str, Any]:
-    """All of it, in order; from where `report` says that an earlier run has come to."""
+    """All steps in order; continues where `report` says that an earlier run has stopped."""
     began = time.monotonic()
     if "windows" not in report:
         events, *windows = fill(settings, chosen)

@@ -1,4 +1,4 @@
-"""How far jobs have come: from the log and from their checkpoints, without asking them."""
+"""How far jobs have processed the log: from the log and their checkpoints, without asking the processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def share_read(settings: Settings, job: str, kinds: Iterable[str]) -> float:
 
 
 def announced(settings: Settings) -> int:
-    """The last window end that every shard of detect has spoken for, ms; -1 where some shard has said nothing."""
+    """The last window end for which every shard of detect has written its watermark message, ms; -1 if a shard has written none."""
     ends = ends_of(settings, ("novelties",))
     with open_consumer(settings) as consumer:
         found = least_watermark_before(settings, consumer, "novelties", ends)

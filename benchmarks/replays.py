@@ -46,7 +46,7 @@ def replayed(spark: SparkSession, settings: Settings) -> float:
 
 
 def chained(spark: SparkSession, settings: Settings, last: int) -> float:
-    """Seconds until extract, detect and correlate, running side by side, have all said their last of a window (ms)."""
+    """Seconds until extract, detect and correlate, running side by side, have all completed a window (ms)."""
     runner = Runner(spark, kafka_connection(settings), settings.spark.trigger_seconds)
     began = time.monotonic()
     try:

@@ -25,7 +25,7 @@ from pipelines.runner import Input, Job, Kafka, Runner
 from pipelines.state.state_packing import joined
 
 RUNS = 3
-# What Kafka's consumer does where nothing is said: reading plainly is measured with it, and with the jobs' own options.
+# The defaults of Kafka's consumer: plain reading is measured with them, and with the jobs' own options.
 DEFAULTS = {"fetch.max.wait.ms": "500", "max.poll.records": "500", "receive.buffer.bytes": "65536"}
 LEARNING = 2  # batches, of a window each, in which all series are new or the machine warms up
 
