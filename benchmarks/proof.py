@@ -34,11 +34,12 @@ from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
-from app.kafka.checkpoints import newest_batch
+from app.kafka.checkpoints import last_committed
 from app.kafka.connection import admin_client, client_options
 from app.kafka.producer import BoundedProducer
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
+from app.versions.replay_manifest import RESULT_KINDS
 from benchmarks.deployment import beat, close_windows, machine, say
 from benchmarks.reached import announced, share_read
 
@@ -48,7 +49,6 @@ TELEMETRY, LOGS, OUTPUTS = 4, 3, 4
 EVENTS_OF_A_HOST = 21 * 360  # in an hour
 LATE_SHARE = 0.003
 READ_BY = {"correlate": ("novelties",), "index": ("novelties", "incidents", "late", "dead-letters")}
-KINDS = ("scores", "novelties", "incidents")
 LEAST_LIFE, MOST_LIFE = 8.0, 50.0  # seconds; about half of them are the start and the first batch
 STATE = "proof.json"
 MOST_BATCHES, MOST_WAIT = 5, 120.0
@@ -220,7 +220,7 @@ class Middle:
 
 def committed(settings: Settings) -> int:
     """The number of extract's last batch."""
-    number = newest_batch(settings.checkpoint("extract") / "commits")
+    number = last_committed(settings.checkpoint("extract"))
     return -1 if number is None else number
 
 
@@ -289,7 +289,7 @@ def replayed(file: Path, version: str, *arguments: str) -> dict[str, Any]:
         "events_per_second": round(made["counts"]["events"] / made["seconds"]),
         "windows": found["windows"],
         "conflicts": found["conflicts"],
-        **{kind: {name: counts[kind][name] for name in COUNTS} for kind in KINDS},
+        **{kind: {name: counts[kind][name] for name in COUNTS} for kind in RESULT_KINDS},
     }
     say(json.dumps(result))
     return result
@@ -297,7 +297,7 @@ def replayed(file: Path, version: str, *arguments: str) -> dict[str, Any]:
 
 def differences(result: dict[str, Any]) -> int:
     """How many records of two versions differ; anything but 0 violates the determinism rules."""
-    both = sum(result[kind][name] for kind in KINDS for name in COUNTS[2:])
+    both = sum(result[kind][name] for kind in RESULT_KINDS for name in COUNTS[2:])
     return int(both + sum(result["conflicts"].values()))
 
 
@@ -339,7 +339,7 @@ def table_of(report: dict[str, Any]) -> Table:
     for result in report["replays"]:
         about = [result["version"], f"{result['events']:,}", f"{result['seconds']:.1f}"]
         about.append(f"{result['events_per_second']:,}")
-        for number, kind in enumerate(KINDS):
+        for number, kind in enumerate(RESULT_KINDS):
             own = about if number == 0 else [""] * len(about)
             view.add_row(*own, kind, *(f"{result[kind][name]:,}" for name in COUNTS))
     return view

@@ -22,7 +22,7 @@ def collect(
     config: Config = None,
 ) -> None:
     """Send this machine's metrics, and the lines of log files, to Kafka until stopped."""
-    from app.collector import collector
+    from app.collector import collector  # loads Kafka's client
     from app.kafka import topics
     from app.kafka.connection import client_options
 

@@ -81,7 +81,7 @@ def check_rules(
 @config_app.command("spark")
 def spark(config: Config = None) -> None:
     """Spark's configuration as a properties file, for `spark-submit --properties-file`."""
-    from app.runtime.spark import configuration, properties
+    from app.runtime.spark import configuration, properties  # loads Spark
 
     sys.stdout.write(properties(configuration(load(config), report)))
 
@@ -142,7 +142,7 @@ def from_statistics(settings: Settings) -> KnownSeries:
     """Series in the newest records of the version's `statistics`."""
     from kafka import TopicPartition
 
-    from app.kafka.connection import open_consumer
+    from app.kafka.connection import open_consumer  # loads Kafka's client
 
     topic = settings.topic("statistics")
     with open_consumer(settings) as consumer:

@@ -10,6 +10,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
+from app.runtime.dashboard import serve
 from app.versions import serving
 
 
@@ -19,7 +20,5 @@ def dashboard(
     host: Annotated[str, typer.Option(help="Address to listen on. The pages ask nobody for a password.")] = "127.0.0.1",
 ) -> None:
     """The monitoring pages, in the browser."""
-    from app.runtime.dashboard import serve
-
     with stopped_by_signals() as stopping:
         serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)

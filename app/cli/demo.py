@@ -19,7 +19,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """The whole of it: Kafka, Elasticsearch, a simulated fleet with faults, all jobs, and what they found."""
-    from app.cli.demonstration import run_demo
+    from app.cli.demonstration import run_demo  # loads Spark
 
     with stopped_by_signals() as stopping:
         result = run_demo(load(config), minutes, seed, stopping, as_json, err if as_json else out)

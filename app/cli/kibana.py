@@ -21,7 +21,7 @@ def export(
     out_file: Annotated[Path | None, typer.Option("--out", help="Write them here, not on stdout.")] = None,
 ) -> None:
     """Kibana's saved objects as NDJSON, to be imported by its own page or by `kappa kibana import`."""
-    from app.search.kibana import exported
+    from app.search.kibana import exported  # loads Elasticsearch's client
 
     text = exported()
     if out_file is None:
@@ -42,7 +42,7 @@ def import_into(
     as_json: Json = False,
 ) -> None:
     """Put the saved objects into a Kibana, replacing those of before; who asks is as for Elasticsearch."""
-    from app.search.kibana import put
+    from app.search.kibana import put  # loads Elasticsearch's client
 
     made = put(url, load(config).elasticsearch)
     if as_json:

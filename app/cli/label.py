@@ -48,7 +48,7 @@ def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
     from elastic_transport import TransportError
     from elasticsearch import ApiError
 
-    from app.search.connection import elasticsearch_connection
+    from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client
 
     client = elasticsearch_connection(settings).connect()
     try:
@@ -108,7 +108,7 @@ def record(
 
 def send(settings: Settings, label: dict[str, Any]) -> None:
     """Append a label to the log. Raises ServiceUnavailable if Kafka does not take it."""
-    from app.kafka.connection import client_options
+    from app.kafka.connection import client_options  # loads Kafka's client
     from app.kafka.producer import BoundedProducer
 
     topic = settings.topic("labels")

@@ -1,7 +1,8 @@
 """The command `kappa`: composes the commands of this package, and turns expected errors into one line.
 
 Commands parse, call and print; whatever they do can be done from Python. A command imports what it calls when it runs: with
-Spark, Kafka's and Elasticsearch's clients and the models loaded first, `kappa --help` would take twice as long.
+Spark and Kafka's and Elasticsearch's clients loaded first, `kappa --help` would take twice as long. Each such import says what
+it loads.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def replay(
     if version is None:
         msg = "replay: give --version NAME, under which the results are written"
         raise typer.BadParameter(msg)
-    from app.cli import replay_request
+    from app.cli import replay_request  # loads Spark
 
     given = {
         "from_time": from_time,
@@ -144,7 +144,7 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Remove a version: its topics, indices, checkpoints and manifest."""
-    from replay import versions
+    from replay import versions  # loads Spark
 
     settings = connected(load(config, version=version))
     gone = versions.drop(settings, yes=yes)

@@ -15,10 +15,10 @@ from app.cli.output import Json, out, print_json, print_line, print_table, repor
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
 from app.versions import replay_manifest
+from app.versions.replay_manifest import RESULT_KINDS
 
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
 
-KINDS = ("scores", "novelties", "incidents")
 COUNTS = ("left", "right", "only_left", "only_right", "different")
 JUDGED = ("faults", "found", "missed", "changes", "changes_announced", "false_alarms", "median_seconds_to_detect")
 
@@ -34,7 +34,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """What two versions say differently about the windows that both have: scores, novelties, incidents."""
-    from app.runtime.spark import own_session
+    from app.runtime.spark import own_session  # loads Spark
     from replay.compare import diff as comparison
     from replay.compare import ground_truth as truths
     from replay.compare import version_results
@@ -66,7 +66,9 @@ def show(found: Mapping[str, Any]) -> None:
     title = f"{names['left']} (left) and {names['right']} (right)"
     counts = {"scores": found, "novelties": found["novelties"], "incidents": found["incidents"]}
     print_table(
-        title, ["", *(c.replace("_", " ") for c in COUNTS)], [[k, *(str(counts[k][c]) for c in COUNTS)] for k in KINDS]
+        title,
+        ["", *(c.replace("_", " ") for c in COUNTS)],
+        [[k, *(str(counts[k][c]) for c in COUNTS)] for k in RESULT_KINDS],
     )
     print_line(
         f"{span['compared']} windows from {iso(span['from'])} to {iso(span['to'])}; not compared: "
@@ -74,7 +76,7 @@ def show(found: Mapping[str, Any]) -> None:
     )
     for line in warnings(found):
         print_line(line)
-    first = [row for kind in KINDS for row in differences(found, kind)]
+    first = [row for kind in RESULT_KINDS for row in differences(found, kind)]
     if first:
         view = Table(title="first differences", title_justify="left")
         for column in ("", "window", "series or hosts", "left", "right"):

@@ -27,7 +27,7 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Let a version serve: aliases and live jobs go over at a watermark, once it has caught up. Again after a crash: it goes on."""
-    from replay import promote as promotion
+    from replay import promote as promotion  # loads Spark
 
     settings = connected(load(config))
     done(promotion.plan(settings, version, report), dry_run, as_json)
@@ -40,7 +40,7 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Let a version serve again that did before."""
-    from replay import promote as promotion
+    from replay import promote as promotion  # loads Spark
 
     settings = connected(load(config))
     done(promotion.plan_back(settings, to, report), dry_run, as_json)
@@ -48,7 +48,7 @@ def rollback(
 
 def done(what: PromotionPlan, dry_run: bool, as_json: bool) -> None:
     """Carry out a plan, or say what it is."""
-    from replay import promote as promotion
+    from replay import promote as promotion  # loads Spark
 
     if dry_run:
         made = promotion.shown(what)

@@ -35,7 +35,7 @@ def run(
     ] = False,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
-    from app.runtime.run import chosen
+    from app.runtime.run import chosen  # loads Spark
     from app.runtime.supervise import run_until_stopped
 
     if not 0 <= instance < instances:
@@ -57,7 +57,7 @@ def set_start_position(settings: Settings, savepoint: str | None, *, replace: bo
 
     `savepoint` is its name, or `REPLAY:VERSION`. Raises InputError for a savepoint that cannot be used.
     """
-    from app.versions import start_position
+    from app.versions import start_position  # loads Kafka's client
 
     if savepoint is not None:
         kind, _, name = savepoint.partition(":")

@@ -12,6 +12,8 @@ from app.core.settings import Settings, load
 from app.core.timestamps import iso
 from app.versions import serving
 from pipelines.errors import InputError
+from pipelines.state import savepoint_format
+from replay.savepoints import savepoint_folder
 
 savepoint_app = typer.Typer(
     help="Savepoints: the state of all series after a window, to start from, go back to, or inspect.",
@@ -29,9 +31,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Take a savepoint of a version, without stopping its jobs."""
-    from pipelines.state.savepoint_format import check_name
-
-    check_name(name)
+    savepoint_format.check_name(name)
     settings = serving.of_version(config, version)
     manifest = create_in_session(connected(settings, ("kafka",)), name)
     if as_json:
@@ -42,19 +42,17 @@ def create(
 
 def create_in_session(settings: Settings, name: str) -> dict[str, Any]:
     """Create a savepoint, in a Spark session of its own."""
-    from app.runtime.spark import own_session
+    from app.runtime.spark import own_session  # loads Spark
     from replay.savepoints import create_savepoint
 
     create_savepoint.check_begun(settings)  # refused before Spark starts, which takes a while
     with own_session(settings, "kappa-savepoint", report) as spark:
-        return create_savepoint.take(spark, settings, name, report)
+        return create_savepoint.create(spark, settings, name, report)
 
 
 @savepoint_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
     """All savepoints, oldest first."""
-    from replay.savepoints import savepoint_folder
-
     settings = load(config)
     folder = savepoint_folder.home_of(settings.home)
     savepoint_folder.tidy(folder)
@@ -89,9 +87,6 @@ def size(manifest: dict[str, Any]) -> str:
 @savepoint_app.command()
 def show(name: Name, config: Config = None, as_json: Json = False) -> None:
     """What a savepoint is of: its manifest."""
-    from pipelines.state import savepoint_format
-    from replay.savepoints import savepoint_folder
-
     settings = load(config)
     manifest = savepoint_format.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
     if as_json:
@@ -102,8 +97,6 @@ def show(name: Name, config: Config = None, as_json: Json = False) -> None:
 
 def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
     """Print what matters of a manifest."""
-    from replay.savepoints.savepoint_folder import home_of
-
     watermarks = sorted(set(manifest["ticks"].values()))
     apart = f" ({len(watermarks)} different windows of shards, up to {iso(watermarks[-1])})" if watermarks else ""
     correlated = manifest["correlated"]
@@ -119,7 +112,7 @@ def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
         "hash": manifest["hash"],
         "code version": manifest["code_version"],
         "taken": manifest["created_at"],
-        "folder": str(home_of(settings.home) / manifest["name"]),
+        "folder": str(savepoint_folder.home_of(settings.home) / manifest["name"]),
     }
     print_table(f"savepoint {manifest['name']}", ["", ""], [[key, value] for key, value in rows.items()])
 
@@ -127,9 +120,6 @@ def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
 @savepoint_app.command()
 def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
     """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
-    from pipelines.state import savepoint_format
-    from replay.savepoints import savepoint_folder
-
     problems = savepoint_format.verify(savepoint_folder.find(load(config).home, name))
     if as_json:
         print_json({"name": name, "whole": not problems, "problems": problems})
@@ -149,8 +139,6 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Remove a savepoint."""
-    from replay.savepoints import savepoint_folder
-
     home = load(config).home
     folder = savepoint_folder.find(home, name)
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}

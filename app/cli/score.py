@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from app.cli import score_files
 from app.cli.connection import Config
 from app.cli.output import Json, print_json, print_table, report
+from app.cli.table_files import TableColumns
 from app.core.settings import load
 
 
@@ -27,9 +29,6 @@ def score(
     as_json: Json = False,
 ) -> None:
     """The detector on the rows of files, without Kafka. CSV on stdout without --out or --json."""
-    from app.cli import score_files
-    from app.cli.table_files import TableColumns
-
     if (value is None) == (values is None):
         msg = "give either --value COLUMN or --values PATTERN"
         raise typer.BadParameter(msg)

@@ -26,7 +26,7 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """A labelled fleet: telemetry and logs with faults and changes of state, and the truth about them."""
-    from app.cli import simulation
+    from app.cli import simulation  # loads Kafka's client
 
     if to_kafka == (out_dir is not None):
         msg = "simulate: give either --to-kafka or --out DIR"

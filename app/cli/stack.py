@@ -11,7 +11,7 @@ from app.core.settings import load
 
 def up(config: Config = None, as_json: Json = False) -> None:
     """Start the embedded Kafka and Elasticsearch, and leave them running."""
-    from app.embedded import stack
+    from app.embedded import stack  # loads Kafka's client
 
     settings = load(config)
     ports = settings.stack
@@ -25,7 +25,7 @@ def up(config: Config = None, as_json: Json = False) -> None:
 
 def down(config: Config = None, as_json: Json = False) -> None:
     """Stop the embedded Kafka and Elasticsearch. Their data stay."""
-    from app.embedded import stack
+    from app.embedded import stack  # loads Kafka's client
 
     was_running = stack.down(load(config).home, report=report)
     if as_json:
@@ -36,7 +36,7 @@ def down(config: Config = None, as_json: Json = False) -> None:
 
 def status(config: Config = None, as_json: Json = False) -> None:
     """What of the embedded stack runs, where, and whether it answers."""
-    from app.embedded import stack
+    from app.embedded import stack  # loads Kafka's client
 
     found = stack.status(load(config).home)
     if as_json:

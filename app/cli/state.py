@@ -8,6 +8,7 @@ import typer
 
 from app.cli.connection import Config
 from app.cli.output import Json, print_json, print_table, report
+from app.runtime import state_server
 from app.versions import serving
 
 
@@ -18,8 +19,6 @@ def state(
     as_json: Json = False,
 ) -> None:
     """The model's state of a series: what it expects now, and what it is waiting to decide."""
-    from app.runtime import state_server
-
     answer = state_server.ask(serving.of_version(config, version), series, report)
     if as_json:
         print_json(answer)

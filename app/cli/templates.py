@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from app.cli.output import Json, print_json, print_table, progress_bar
 from app.core.atomic_files import atomic_text
+from models.templates.extraction import template_id, template_of
 from pipelines.errors import InputError
 
 COLUMNS = ("line", "template_id", "template")
@@ -58,8 +59,6 @@ class TemplateCounts:
 
 def rows_of(lines: Iterable[str], counts: TemplateCounts) -> Iterator[Row]:
     """A row per line, in order; `counts` is updated along the way. Nothing depends on the lines before."""
-    from models.templates.extraction import template_id, template_of
-
     for number, line in enumerate(lines, 1):
         text = template_of(line)
         if text not in counts.ids:

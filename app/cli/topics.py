@@ -14,7 +14,7 @@ topics_app = typer.Typer(help="Topics of the log.", no_args_is_help=True)
 @topics_app.command("create")
 def create(config: Config = None, as_json: Json = False) -> None:
     """Create the topics that are missing, with the settings that the results depend on."""
-    from app.kafka import topics
+    from app.kafka import topics  # loads Kafka's client
 
     outcomes = topics.create(connected(load(config), ("kafka",)))
     if as_json:

@@ -45,7 +45,7 @@ def show(
     settings: Settings, stopping: threading.Event, days: float, *, follow: bool, as_json: bool, lines: bool
 ) -> None:
     """Watch until stopped, or until nobody reads stdout any more."""
-    from app.cli.watch_incidents import watch_until_stopped
+    from app.cli.watch_incidents import watch_until_stopped  # loads Kafka's client
 
     try:
         with opened_view(as_json=as_json, lines=lines) as view:
@@ -60,7 +60,7 @@ def opened_view(*, as_json: bool, lines: bool) -> Iterator[WatchView]:
     """Objects with `--json`, a page on a terminal, else lines."""
     from rich.live import Live
 
-    from app.cli.watch_view import JsonView, LineView, TerminalView
+    from app.cli.watch_view import JsonView, LineView, TerminalView  # loads Kafka's client
 
     if as_json:
         yield JsonView(write_line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,16 @@ def read_json_object(file: Path, remedy: str = "bring it back from a copy") -> d
         msg = f"{file} is not JSON: {error}; {remedy}"
         raise InputError(msg) from error
     return found
+
+
+def link_or_copy(file: Path, copy: Path) -> None:
+    """Make a second name for a file that never changes; a copy where the file system has no links. Raises FileNotFoundError."""
+    try:
+        os.link(file, copy)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(file, copy)
 
 
 def sync_to_disk(path: Path) -> None:

@@ -410,7 +410,7 @@ def dotted_names(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 def checked(settings: Settings) -> Settings:
     """The settings, if the challenger that they name can be used. Checked only where there is one: it loads libraries."""
     if settings.detection.challenger:
-        from models.challengers.adapters import check
+        from models.challengers.adapters import check  # loads the libraries of challengers
 
         try:
             check(settings.detection.challenger, settings.detection.challenger_options)

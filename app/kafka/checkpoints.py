@@ -1,17 +1,26 @@
-"""What a job has read, from Spark's checkpoint.
+"""The layout of Spark's checkpoints: which batches a job has committed, and what it has read.
 
-`offsets/N` is where batch N ends, one JSON object for each source, and `commits/N` exists once the batch is done. The next
-batch begins where the last one that is done ended; a job that has never ended a batch begins at `sources/K/0`.
+    metadata       the query's id, written when the job starts for the first time
+    offsets/N      where batch N ends: Spark's metadata, then a JSON object for each source
+    commits/N      exists once batch N is done
+    sources/K/0    where source K began
+    state/         the state of each partition
+
+The next batch begins where the last one that is done ended; a job that has never ended a batch begins at `sources/K/0`.
+Spark's files never change once they are written, they are only deleted.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.core.atomic_files import link_or_copy
 from app.kafka.partitions import Partition
 from pipelines.errors import InputError
 
@@ -44,10 +53,10 @@ def consumed_offsets(checkpoint: Path) -> ConsumedOffsets | None:
     InputError
         The checkpoint is not as Spark writes it.
     """
-    done = newest_batch(checkpoint / "commits")
+    done = last_committed(checkpoint)
     try:
         if done is not None:
-            metadata, sources = offset_log((checkpoint / "offsets" / str(done)).read_text())
+            metadata, sources = offset_log(checkpoint, done)
             return ConsumedOffsets(offsets_of(sources), time_reached(metadata))
         beginnings = sorted((checkpoint / "sources").glob("*/0"))
         sources = [initial_offsets(file.read_text()) for file in beginnings]
@@ -61,11 +70,11 @@ def committed_watermark(checkpoint: Path) -> int | None:
 
     Raises InputError for a checkpoint that cannot be read.
     """
-    done = newest_batch(checkpoint / "commits")
+    done = last_committed(checkpoint)
     if done is None:
         return None
     try:
-        metadata, _ = offset_log((checkpoint / "offsets" / str(done)).read_text())
+        metadata, _ = offset_log(checkpoint, done)
     except (OSError, ValueError) as error:
         raise unreadable(checkpoint, error) from error
     return metadata.get("batchWatermarkMs") or None
@@ -79,19 +88,50 @@ def unreadable(checkpoint: Path, error: Exception) -> InputError:
     )
 
 
-def newest_batch(log: Path) -> int | None:
-    """The number of the newest batch in `offsets` or `commits`, whose files are named by it."""
-    if not log.is_dir():
-        return None
-    return max((int(file.name) for file in log.iterdir() if file.name.isdigit()), default=None)
+def has_started(checkpoint: Path) -> bool:
+    """Whether the job has ever started."""
+    return (checkpoint / "metadata").exists()
 
 
-def offset_log(text: str) -> tuple[dict[str, Any], list[str]]:
-    """An entry of `offsets`: Spark's metadata of the batch, and a line for each source.
+def committed_batches(checkpoint: Path) -> list[int]:
+    """The numbers of the batches that are done and still kept, ascending."""
+    commits = checkpoint / "commits"
+    return sorted(int(file.name) for file in commits.iterdir() if file.name.isdigit()) if commits.is_dir() else []
 
-    Raises ValueError for another format.
+
+def last_committed(checkpoint: Path) -> int | None:
+    """The number of the last batch that is done; None before there is one."""
+    return max(committed_batches(checkpoint), default=None)
+
+
+def offsets_after(checkpoint: Path, batch: int) -> dict[Partition, int]:
+    """Where a batch ended: the next offset of each partition. Raises InputError for a checkpoint that cannot be read."""
+    try:
+        return offsets_of(offset_log(checkpoint, batch)[1])
+    except (OSError, ValueError) as error:
+        raise unreadable(checkpoint, error) from error
+
+
+def link_checkpoint(checkpoint: Path, copy: Path) -> Path:
+    """Link the files of a checkpoint into a folder, or copy them where there are no links; returns the folder.
+
+    The job may run: logs come before state, so that the state of every batch that is in the logs is there.
     """
-    version, *lines = text.splitlines()
+    for part in ("commits", "offsets", "state"):
+        for parent, _, files in os.walk(checkpoint / part):
+            into = copy / Path(parent).relative_to(checkpoint)
+            into.mkdir(parents=True, exist_ok=True)
+            for file in files:
+                with suppress(FileNotFoundError):  # Spark has deleted it meanwhile
+                    link_or_copy(Path(parent) / file, into / file)
+    with suppress(FileNotFoundError):
+        link_or_copy(checkpoint / "metadata", copy / "metadata")
+    return copy
+
+
+def offset_log(checkpoint: Path, batch: int) -> tuple[dict[str, Any], list[str]]:
+    """The entry of a batch in `offsets`: Spark's metadata, and a line for each source. Raises ValueError for another format."""
+    version, *lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     if version != "v1" or not lines:
         msg = f"offset log of version {version[:20]!r}, wanted 'v1'"
         raise ValueError(msg)

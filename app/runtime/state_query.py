@@ -29,7 +29,8 @@ from pyspark.sql import functions as F
 
 from app.core.settings import Settings
 from app.core.timestamps import iso_millis
-from app.kafka.checkpoints import newest_batch
+from app.kafka.checkpoints import has_started, last_committed
+from app.runtime.health import Ask
 from models.core import series as names
 from models.core.parameters import DetectorParameters
 from models.core.store import read_part
@@ -85,6 +86,17 @@ def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict
     if series not in {*tables["gauges"], *tables["counts"]}:
         raise unknown(spark, settings, series, host, [*tables["gauges"], *tables["counts"]])
     return answer(settings, series, shard)
+
+
+def answers_from(spark: SparkSession, settings: Settings) -> Ask:
+    """A function that answers from the state on disk, in a session beside that of the jobs."""
+    own = spark.newSession()
+
+    def ask(series: str) -> dict[str, Any]:
+        own.sparkContext.setLocalProperty("spark.scheduler.pool", "state")  # a long batch must not hold it up
+        return describe_state(own, settings, series)
+
+    return ask
 
 
 def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
@@ -194,10 +206,13 @@ def read(spark: SparkSession, settings: Settings, choose: Any) -> Sequence[Any]:
 
 def committed(settings: Settings, checkpoint: Path) -> int:
     """The last batch whose state is complete. Raises InputError if there is none."""
-    batch = newest_batch(checkpoint / "commits")
+    batch = last_committed(checkpoint)
     if batch is None:
-        ran = (checkpoint / "metadata").exists()
-        what = "detect has not ended a batch yet; wait for it" if ran else "detect has never run; `kappa run detect`"
+        what = (
+            "detect has not ended a batch yet; wait for it"
+            if has_started(checkpoint)
+            else "detect has never run; `kappa run detect`"
+        )
         msg = f"version {settings.version} has no state in {checkpoint}: {what}"
         raise InputError(msg)
     return batch

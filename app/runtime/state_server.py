@@ -10,11 +10,11 @@ import http.client
 import json
 import os
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -22,18 +22,15 @@ from app.core.atomic_files import write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.embedded.stack_state import ProcessId
+from app.kafka.checkpoints import has_started
 from app.versions.pinned_configuration import as_begun
 from pipelines.errors import InputError
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 TIMEOUT_SECONDS = 30.0
-Ask = Callable[[str], dict[str, Any]]
 
 
 def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, Any]:
-    """What the model describe_state about a series: from the process that runs `detect`, else from its checkpoint.
+    """The model's state of a series: from the process that runs `detect`, else from its checkpoint.
 
     Raises InputError for a series or a version that is not known.
     """
@@ -43,10 +40,11 @@ def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, A
             return get(address, series)
         except OSError as error:
             report(f"{address} does not answer ({type(error).__name__})")
-    if not (settings.checkpoint("detect") / "metadata").exists():
+    if not has_started(settings.checkpoint("detect")):
         msg = f"version {settings.version} has never run; `kappa run detect`, or name another with --version"
         raise InputError(msg)
-    from app.runtime.spark import session
+    # Not at the top: loading Spark takes longer than the answer of a process that runs `detect`.
+    from app.runtime.spark import session  # loads Spark
     from app.runtime.state_query import committed, describe_state, host_in
 
     host_in(series)
@@ -102,19 +100,6 @@ def announced(settings: Settings, address: str) -> Iterator[None]:
     finally:
         if address_of(settings) == address:
             file.unlink(missing_ok=True)
-
-
-def from_session(spark: SparkSession, settings: Settings) -> Ask:
-    """Answers questions from the state on disk, in a session beside that of the jobs."""
-    from app.runtime.state_query import describe_state
-
-    own = spark.newSession()
-
-    def answer(series: str) -> dict[str, Any]:
-        own.sparkContext.setLocalProperty("spark.scheduler.pool", "state")  # a long batch must not hold it up
-        return describe_state(own, settings, series)
-
-    return answer
 
 
 def rows(answer: Mapping[str, Any]) -> list[list[str]]:

@@ -19,9 +19,10 @@ from app.kafka import data_loss, topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import Heartbeats
 from app.runtime import state_server
-from app.runtime.health import Health, HealthServer
+from app.runtime.health import Ask, Health, HealthServer
 from app.runtime.run import locks_of, started_jobs
 from app.runtime.spark import session
+from app.runtime.state_query import answers_from
 from app.versions import locks, serving, start_position
 from pipelines.errors import InputError
 
@@ -39,7 +40,7 @@ class ProcessServices:
     health: Health
     watch: data_loss.PartitionWatch
     beside: ExitStack
-    ask: state_server.Ask | None = None
+    ask: Ask | None = None
     begun: bool = field(default=False, init=False)
     server: HealthServer | None = field(default=None, init=False)
 
@@ -140,7 +141,7 @@ def run_version(
     with data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
         if "detect" in names:
-            services.ask = state_server.from_session(session(settings), settings)
+            services.ask = answers_from(session(settings), settings)
             asked = beside.enter_context(HealthServer(services.health, LOOPBACK, 0, services.ask))
             beside.enter_context(state_server.announced(settings, asked.address))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""

@@ -17,9 +17,10 @@ from typing import Any
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
 from app.core.settings import Settings
-from app.search.mappings import KINDS, Shown, ensure_templates, holders, not_done, versions
+from app.search.mappings import Shown, ensure_templates, holders, not_done, versions
 from app.versions import serving
 from app.versions.serving import Serving, TimeRange
+from pipelines.elasticsearch.indices import INDEX_KINDS
 
 Query = dict[str, Any]
 CLOSED: Query = {"term": {"novelty.status": "close"}}
@@ -28,7 +29,7 @@ CLOSED: Query = {"term": {"novelty.status": "close"}}
 def filters(spans: list[TimeRange]) -> Shown:
     """For each kind the filter on a version's documents, where it serves in these spans; None for all documents."""
     if spans == [(None, None)]:
-        return dict.fromkeys(KINDS)
+        return dict.fromkeys(INDEX_KINDS)
     return {
         "scores": any_of([within("@timestamp", span, ("gt", "lte")) for span in spans]),
         "pipeline": any_of([within("@timestamp", span, ("gte", "lt")) for span in spans]),
@@ -86,7 +87,7 @@ def point(client: Elasticsearch, served: Serving, *, replicas: int = 0, retentio
                 replicas=replicas,
                 retention_days=retention_days,
             )
-        actions = [action for kind in KINDS for action in swap(client, kind, shown)]
+        actions = [action for kind in INDEX_KINDS for action in swap(client, kind, shown)]
         if actions:
             client.indices.update_aliases(actions=actions)
     except (ApiError, TransportError) as error:

@@ -13,10 +13,9 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
+from pipelines.elasticsearch.indices import INDEX_KINDS, LABELS
 from pipelines.errors import ServiceUnavailable
 
-KINDS = ("scores", "novelties", "incidents", "pipeline")
-LABELS = "labels"
 PRIORITY = 500
 KEYWORD: dict[str, Any] = {"type": "keyword", "ignore_above": 8191}
 TEXT: dict[str, Any] = {"type": "text"}
@@ -136,7 +135,7 @@ def ensure_templates(
     try:
         client.indices.put_index_template(name=f"kappa-{LABELS}", create=False, **template_of_labels(replicas))
         lifecycles = retention_days is not None and has_lifecycles(client)
-        for kind in KINDS:
+        for kind in INDEX_KINDS:
             settings = settings_of(kind, replicas)
             if lifecycles:
                 client.ilm.put_lifecycle(name=f"kappa-{kind}", policy=policy(retention_days or 0))
@@ -206,16 +205,16 @@ def versions(client: Elasticsearch) -> set[str]:
         what = "list the index templates"
         raise not_done(what, "*", error) from error
     names = [t["name"] for t in answer.body.get("index_templates", [])]
-    return {n.removeprefix(f"kappa-{kind}-") for n in names for kind in KINDS if n.startswith(f"kappa-{kind}-")}
+    return {n.removeprefix(f"kappa-{kind}-") for n in names for kind in INDEX_KINDS if n.startswith(f"kappa-{kind}-")}
 
 
 def drop_version(client: Elasticsearch, version: str) -> list[str]:
     """Delete the templates and indices of a version; answer the indices' names."""
     try:
-        names = sorted({name for kind in KINDS for name in holders(client, f"{kind}-{version}")})
+        names = sorted({name for kind in INDEX_KINDS for name in holders(client, f"{kind}-{version}")})
         for name in names:
             client.indices.delete(index=name)
-        for kind in KINDS:
+        for kind in INDEX_KINDS:
             client.options(ignore_status=404).indices.delete_index_template(name=f"kappa-{kind}-{version}")
     except (ApiError, TransportError) as error:
         what = "drop the indices"

@@ -9,13 +9,12 @@ topics from where they end now: what follows comes from the new jobs alone.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.atomic_files import read_json_object, write_json_durably
+from app.core.atomic_files import link_or_copy, read_json_object, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
@@ -195,7 +194,4 @@ def link_tree(folder: Path, into: Path) -> None:
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     for file in folder.iterdir():
-        try:
-            os.link(file, into / file.name)
-        except OSError:
-            shutil.copyfile(file, into / file.name)
+        link_or_copy(file, into / file.name)

@@ -19,11 +19,10 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pipelines.elasticsearch.indices import LABELS
 from pipelines.inputs import labels
 from pipelines.inputs.fields import HEARTBEAT
 
-KINDS = ("scores", "novelties", "incidents", "pipeline")
-LABELS = "labels"
 DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
 SAMPLE_CHARACTERS = 512
 STATUSES = 8  # a power of two above the number of statuses: versions are window * 8 + status

@@ -11,7 +11,6 @@ ticks of `detect`, so nobody would say it again.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -26,6 +25,7 @@ from pyspark.sql import functions as F
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
+from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
 from app.versions.pinned_configuration import read_pinned, started_versions
@@ -48,11 +48,32 @@ EARLIER_BATCHES = 8  # of correlate: Spark keeps ten
 SILENT_POLLS = 30  # of a second, after which the broker counts as gone
 
 
-def take(spark: SparkSession, settings: Settings, name: str, report: Report = silent) -> dict[str, Any]:
-    """Write a savepoint of the version that the settings name; answers its manifest. Never stops or changes a job.
+def create(spark: SparkSession, settings: Settings, name: str, report: Report = silent) -> dict[str, Any]:
+    """Write a savepoint of a version, from its checkpoints. Never stops or changes a job.
 
-    Raises InputError for a bad or taken name, a version that never ran or has no complete window in every shard, and
-    jobs whose checkpoints do not come together; ServiceUnavailable if Kafka does not answer.
+    Parameters
+    ----------
+    spark
+        A session, to read the state with.
+    settings
+        Those of the version.
+    name
+        Of the savepoint.
+    report
+        Gets a line for each step that takes long.
+
+    Returns
+    -------
+    dict
+        The manifest.
+
+    Raises
+    ------
+    InputError
+        The name is bad or taken, the version never ran or has a shard without a complete window, or `correlate` stays ahead
+        of `detect`.
+    ServiceUnavailable
+        Kafka does not answer.
     """
     savepoint_format.check_name(name)
     home = savepoint_folder.home_of(settings.home)
@@ -87,7 +108,7 @@ def begun_configuration(settings: Settings) -> dict[str, Any]:
 def check_begun(settings: Settings) -> None:
     """Raise InputError for a version of which there is no state yet."""
     begun_configuration(settings)
-    if not committed(settings.checkpoint("detect")):
+    if last_committed(settings.checkpoint("detect")) is None:
         raise InputError(no_batch(settings))
 
 
@@ -97,17 +118,17 @@ def gather(
     """Spool the parts of every shard below `spool`; answer the shards' ticks and the state of `correlate` at them."""
     for attempt in range(TRIES):
         # First what lags behind: what correlate has read, detect has mostly committed by now.
-        correlate = frozen(settings.checkpoint("correlate"), spool / f"correlate-{attempt}")
-        detect = frozen(settings.checkpoint("detect"), spool / f"detect-{attempt}")
-        batches = committed(detect)
-        if not batches:
+        correlate = link_checkpoint(settings.checkpoint("correlate"), spool / f"correlate-{attempt}")
+        detect = link_checkpoint(settings.checkpoint("detect"), spool / f"detect-{attempt}")
+        batch = last_committed(detect)
+        if batch is None:
             raise InputError(no_batch(settings))
-        report(f"reading the state of detect after batch {batches[-1]}")
-        watermarks = spool_parts(state_of(spark, detect, batches[-1]), spool / "parts")
+        report(f"reading the state of detect after batch {batch}")
+        watermarks = spool_parts(state_of(spark, detect, batch), spool / "parts")
         check_whole(watermarks, provenance)
         shutil.rmtree(detect)
-        ended = committed(correlate)
-        found = correlator_at(spark, correlate, min(watermarks.values())) if ended else correlator_before(settings)
+        begun = last_committed(correlate) is not None
+        found = correlator_at(spark, correlate, min(watermarks.values())) if begun else correlator_before(settings)
         if found is not None:
             return watermarks, brought_to(spark, settings, provenance, watermarks, *found)
         # detect writes before it commits: correlate has heard of windows that its batch in hand is about.
@@ -122,37 +143,6 @@ def gather(
 
 def no_batch(settings: Settings) -> str:
     return f"detect of version {settings.version} has ended no batch yet; wanted one: run the jobs, then try again"
-
-
-def frozen(checkpoint: Path, copy: Path) -> Path:
-    """Link all files of a checkpoint into a folder, or copy them where there are no links.
-
-    Logs come before state, so that the state of every batch that is in the logs is there.
-    """
-    for part in ("commits", "offsets", "state"):
-        for parent, _, files in os.walk(checkpoint / part):
-            into = copy / Path(parent).relative_to(checkpoint)
-            into.mkdir(parents=True, exist_ok=True)
-            for file in files:
-                linked(Path(parent) / file, into / file)
-    linked(checkpoint / "metadata", copy / "metadata")
-    return copy
-
-
-def linked(file: Path, copy: Path) -> None:
-    """Link or copy a file; one that was tidied away meanwhile is not missed."""
-    try:
-        os.link(file, copy)
-    except FileNotFoundError:
-        return
-    except OSError:
-        shutil.copyfile(file, copy)
-
-
-def committed(checkpoint: Path) -> list[int]:
-    """Numbers of the batches that a job has committed, ascending."""
-    folder = checkpoint / "commits"
-    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 
 
 def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
@@ -197,11 +187,11 @@ def correlator_at(
 
     Answers None where all that is kept is beyond.
     """
-    for batch in committed(checkpoint)[: -EARLIER_BATCHES - 1 : -1]:
+    for batch in committed_batches(checkpoint)[: -EARLIER_BATCHES - 1 : -1]:
         row = variable_of(spark, checkpoint, "correlator", batch).select("value.*").first()
         if row is not None and row.done <= watermark:
             state = CorrelatorState(row.done, bytes(row.model), bytes(row.waiting))
-            return state, read_up_to(checkpoint / "offsets" / str(batch))
+            return state, {partition: offset for (_, partition), offset in offsets_after(checkpoint, batch).items()}
     return None
 
 
@@ -212,16 +202,6 @@ def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, in
     if state is None:
         state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
     return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])
-
-
-def read_up_to(log: Path) -> dict[int, int]:
-    """Offsets by partition at which a batch over one topic ended, from Spark's offset log. Raises InputError."""
-    kind, _, *lines = log.read_text().splitlines()
-    if kind != "v1":
-        msg = f"offset log {log} has format {kind}; wanted v1: take the savepoint with the release that wrote it"
-        raise InputError(msg)
-    sources = [json.loads(line) for line in lines]
-    return {int(p): offset for source in sources for parts in source.values() for p, offset in parts.items()}
 
 
 def brought_to(

@@ -22,11 +22,12 @@ from app.core.ports import free_port
 from app.core.settings import Settings
 from app.embedded.stack_state import Addresses
 from app.search import aliases
-from app.search.mappings import KINDS, PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
+from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
 from app.versions import serving
 from app.versions.serving import Serving, ServingInterval
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, write_all
 from pipelines.elasticsearch.documents import documents
+from pipelines.elasticsearch.indices import INDEX_KINDS
 from pipelines.errors import ServiceUnavailable
 from pipelines.jobs.index import sink
 from pipelines.runner import Input, Job, Kafka, start
@@ -384,12 +385,12 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
             ensure_templates(client, version, live=False)
         for day, terms in ((DAY, there), ("2026.11.22", back)):  # the second day's indices come from the templates
             for version in (old, new):
-                for kind in KINDS:
+                for kind in INDEX_KINDS:
                     for n, (at, status) in enumerate(moments):
                         client.index(index=f"{kind}-{version}-{day}", id=f"{n}", document=decided(kind, at, status))
             aliases.point(client, terms)
             client.indices.refresh(index=f"*-{unique}-*")
-            for kind in KINDS:
+            for kind in INDEX_KINDS:
                 hits = client.search(index=kind, size=1_000)["hits"]["hits"]
                 own = [hit for hit in hits if hit["_index"].startswith(f"{kind}-{unique}") and day in hit["_index"]]
                 assert sorted(int(hit["_id"]) for hit in own) == list(range(len(moments))), kind

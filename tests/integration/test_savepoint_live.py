@@ -81,7 +81,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession, settings: Settings) -> None:
     with pytest.raises(InputError, match="version live has never run"):
-        create_savepoint.take(spark, settings, "too-early")
+        create_savepoint.create(spark, settings, "too-early")
     topics.create(settings)
     pin_configuration(settings)
     feed(settings)
@@ -91,7 +91,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
         runner.run_to_end(jobs.detect_job(settings))
         # correlate has never been started: all that detect has said waits for it.
         before = savepoint_format.load_correlator(
-            folder_of(settings, create_savepoint.take(spark, settings, "lagging"))
+            folder_of(settings, create_savepoint.create(spark, settings, "lagging"))
         )
         assert before is not None
         assert before.done == BEGINNING
@@ -108,7 +108,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
             return correlated(spark, settings) == min(watermarks.values())
 
         wait_for(caught_up, "correlate to hear of every window")
-        while_running = create_savepoint.take(spark, settings, "while-running")
+        while_running = create_savepoint.create(spark, settings, "while-running")
         assert correlating.isActive and detecting.isActive
         runner.check(correlating)
         runner.check(detecting)

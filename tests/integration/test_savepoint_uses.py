@@ -91,7 +91,7 @@ class Deployment:
         topics.create(settings)
         first_half(settings)
         run_chain(spark, settings)
-        self.taken = create_savepoint.take(spark, settings, "half-way")
+        self.taken = create_savepoint.create(spark, settings, "half-way")
         self.savepoint = savepoint_folder.find(settings.home, "half-way")
         self.history = run.plan(self.version("history"), RequestedRange(), None).whole
         second_half(settings)
@@ -249,7 +249,7 @@ def test_adding_partitions_to_an_input_topic(
     topics.create(before)
     first_half(before)
     run_chain(spark, before)
-    taken = create_savepoint.take(spark, before, "before")
+    taken = create_savepoint.create(spark, before, "before")
     client = admin_client(before)
     client.create_partitions({before.topic("telemetry"): 5})
     client.close()

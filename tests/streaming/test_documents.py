@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from app.search.mappings import KINDS as TEMPLATE_KINDS
 from app.search.mappings import PROPERTIES
 from pipelines.elasticsearch.bulk import with_lines
-from pipelines.elasticsearch.documents import KINDS, documents, newest
+from pipelines.elasticsearch.documents import documents, newest
 
 pytestmark = pytest.mark.spark
 
@@ -363,7 +362,6 @@ def test_heartbeats_and_what_is_no_label_are_no_documents(spark: SparkSession) -
 
 
 def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession) -> None:
-    assert KINDS == TEMPLATE_KINDS
     rows = [
         ("scores", {**SCORE, "template": "lost <*>"}),
         ("novelties", {**NOVELTY, "metric": "m", "before": 1.0}),

@@ -23,8 +23,8 @@ from support.recording_server import server_that
 from app.cli import main
 from app.core.settings import PROJECT, Settings, load
 from app.runtime.jobs import NAMES
-from app.search.mappings import KINDS, LABELS
 from app.versions.pinned_configuration import configuration_of
+from pipelines.elasticsearch.indices import INDEX_KINDS, LABELS
 
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 EXAMPLE = (PROJECT / ".env.example").read_text()
@@ -226,7 +226,7 @@ def test_users_are_made_by_the_superuser_and_may_write_every_kind_of_documents()
     assert bodies["/_security/user/kibana_system/_password"] == {"password": "kibana-22"}
     assert bodies["/_security/user/kappa"] == {"password": "kappa-333", "roles": ["kappa"]}
     (indices,) = bodies["/_security/role/kappa"]["indices"]
-    assert set(indices["names"]) == {name for kind in (*KINDS, LABELS) for name in (kind, f"{kind}-*")}
+    assert set(indices["names"]) == {name for kind in (*INDEX_KINDS, LABELS) for name in (kind, f"{kind}-*")}
 
 
 @pytest.mark.parametrize("password", ["", "short", 'with "quotes"', "with $(touch it)"])

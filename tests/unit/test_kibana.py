@@ -19,10 +19,11 @@ from typer.testing import CliRunner
 from app.cli.main import app
 from app.core.settings import PROJECT, ElasticsearchSettings
 from app.search import kibana
-from app.search.mappings import KINDS, PROPERTIES
+from app.search.mappings import PROPERTIES
 from dashboards.kibana import contents
 from dashboards.kibana.fields import fields_of
 from dashboards.kibana.saved_objects import ndjson, saved_objects
+from pipelines.elasticsearch.indices import INDEX_KINDS
 from pipelines.errors import InputError, ServiceUnavailable
 
 FILE = PROJECT / "dashboards" / "kibana.ndjson"
@@ -84,7 +85,7 @@ def test_every_name_of_a_reference_is_resolved() -> None:
 
 
 def test_there_is_a_data_view_for_each_kind_of_documents_under_its_alias() -> None:
-    assert {each["attributes"]["title"] for each in of_type("index-pattern")} == set(KINDS)
+    assert {each["attributes"]["title"] for each in of_type("index-pattern")} == set(INDEX_KINDS)
 
 
 def test_panels_do_not_overlap_and_stay_within_the_dashboard() -> None:

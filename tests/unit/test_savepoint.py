@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import app
 from app.core.settings import Settings
+from app.kafka.checkpoints import offsets_after
 from app.versions.pinned_configuration import pin_configuration
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
@@ -29,7 +30,7 @@ from pipelines.state import savepoint_format, savepoint_tables
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
 from replay.savepoints import savepoint_folder, savepoint_writer
-from replay.savepoints.create_savepoint import check_begun, cut, read_up_to, start_of
+from replay.savepoints.create_savepoint import check_begun, cut, start_of
 from replay.savepoints.savepoint_writer import Provenance
 
 SHARDS = 3
@@ -386,15 +387,16 @@ def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
 
 
 def test_reading_begins_where_the_batch_ended(tmp_path: Path) -> None:
-    log = tmp_path / "7"
+    log = tmp_path / "offsets" / "7"
+    log.parent.mkdir()
     log.write_text('v1\n{"batchWatermarkMs":0}\n{"novelties.a":{"0":700,"1":3}}')
-    positions = read_up_to(log)
-    assert positions == {0: 700, 1: 3}
+    assert offsets_after(tmp_path, 7) == {("novelties.a", 0): 700, ("novelties.a", 1): 3}
+    positions = {0: 700, 1: 3}
     assert start_of(TopicPartition("novelties.a", 0), positions, first=10) == 700
     assert start_of(TopicPartition("novelties.a", 2), positions, first=10) == 10  # added since
     log.write_text("v9\n{}\n{}")
-    with pytest.raises(InputError, match="has format v9; wanted v1"):
-        read_up_to(log)
+    with pytest.raises(InputError, match="offset log of version 'v9', wanted 'v1'"):
+        offsets_after(tmp_path, 7)
 
 
 def test_statements_that_are_gone_from_the_log_are_missed() -> None:

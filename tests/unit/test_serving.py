@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from app.core.settings import PROJECT, Settings
 from app.search import aliases
-from app.search.mappings import KINDS, template
+from app.search.mappings import template
 from app.versions import locks, replay_manifest, serving
 from app.versions.pinned_configuration import configuration_of, pin_configuration, with_pinned_models
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from app.versions.serving import Serving, ServingInterval, TimeRange
 from models.core.parameters import DetectorParameters
+from pipelines.elasticsearch.indices import INDEX_KINDS
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay import promote, versions
@@ -92,7 +93,7 @@ def test_every_moment_belongs_to_exactly_one_interval(steps: list[tuple[str, int
     assert all(one.version != other.version for one, other in zip(served.intervals, served.intervals[1:], strict=False))
 
 
-@given(promotions, moments, st.sampled_from(KINDS), st.sampled_from(["open", "update", "close"]))
+@given(promotions, moments, st.sampled_from(INDEX_KINDS), st.sampled_from(["open", "update", "close"]))
 def test_every_document_is_shown_by_exactly_one_version(
     steps: list[tuple[str, int]], at: int, kind: str, status: str
 ) -> None:
