@@ -10,7 +10,7 @@ variances do,
 (Gelman et al., Bayesian Data Analysis, section 2.6; the tail is DLMF 8.17.5). As for gauges, a mixture makes it robust:
 with probability eps a window is a harmless burst, geometric with mean 10 mu + 10, and what is a burst is hardly learnt.
 Evidence that the rate is too high is Page's sum max(0, S + s - allowance) over the windows' surprises s; that it is too
-low is a run of zeros against how long runs of zeros are in this series (`habits`).
+low is a run of zeros against how long runs of zeros are in this series (`run_length`).
 """
 
 from __future__ import annotations

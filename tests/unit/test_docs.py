@@ -48,6 +48,8 @@ FORMATS = {
 }
 PACKAGES = ("app", "pipelines", "models", "dashboards", "replay", "benchmarks", "tests", "deploy")
 SOURCES = sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+NAME = re.compile(r"`((?:[a-z_][a-z0-9_]*\.)*[a-z_][a-z0-9_]*)`")
 MADE = ("benchmarks/results", "docs/operations.md")  # by `make bench`; of the past, in the change log
 PATH = re.compile(rf"(?<![\w./<{{-])((?:{'|'.join(PACKAGES)}|docs)/[\w./-]*\w)")
 MODULE = re.compile(rf"(?<![\w./$-])((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?![\w/-])")
@@ -90,9 +92,23 @@ def explained(source: Path) -> str:
     """The docstrings and comments of a Python file."""
     text = source.read_text()
     nodes = ast.walk(ast.parse(text))
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)]
+    docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, DOCUMENTED)]
     return "\n".join([*docstrings, *re.findall(r"(?:^|\s)# .*$", text, re.M)])
+
+
+def words_of_code() -> set[str]:
+    """All words of the sources outside of docstrings, and the names of modules."""
+    found = {path.stem for path in SOURCES} | {path.parent.name for path in SOURCES}
+    for source in SOURCES:
+        lines = source.read_text().splitlines()
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+                first, last = node.body[0].lineno - 1, node.body[0].end_lineno or 0
+                lines[first:last] = [""] * (last - first)
+        found |= set(re.findall(r"\w+", "\n".join(lines)))
+    for source in (PROJECT / "pipelines" / "jvm").glob("*.java"):
+        found |= set(re.findall(r"\w+", source.read_text()))
+    return found
 
 
 def unknown_names(text: str) -> list[str]:
@@ -187,6 +203,21 @@ def test_paths_and_modules_that_docstrings_and_comments_name_exist() -> None:
     found = {str(source.relative_to(PROJECT)): unknown_names(explained(source)) for source in SOURCES}
     assert len(found) > len(PACKAGES)
     assert {file: names for file, names in found.items() if names} == {}
+
+
+def test_names_in_the_docstrings_of_the_product_exist() -> None:
+    """`names` in docstrings are those of modules, functions, parameters, fields, topics: something in the code has them."""
+    known = words_of_code()
+    begun = tuple(word for word in known if len(word) > 2 and word.endswith("_"))  # of names such as f"sums_{name}"
+    sources = [path for path in SOURCES if path.relative_to(PROJECT).parts[0] not in ("tests", "benchmarks")]
+    named = {str(path.relative_to(PROJECT)): NAME.findall(explained(path)) for path in sources}
+    missing = {
+        f"{file}: {name}"
+        for file, names in named.items()
+        for name in names
+        if name.split(".")[-1] not in known and not name.startswith(begun)
+    }
+    assert missing == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
