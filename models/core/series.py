@@ -4,8 +4,8 @@
     counter/HOST/SERVICE/METRIC{...}               a cumulative sum: becomes a rate per second from `last`
     logs/HOST/SERVICE/LEVEL                        lines of one level in a window
     template/HOST/SERVICE/LEVEL/ID                 lines of one template in a window
-    host/HOST                                      the host itself: named by novelties about a whole host
-    service/HOST/SERVICE                           a service on a host: named by novelties about a whole service
+    host/HOST                                      the host itself, in episodes about a whole host
+    service/HOST/SERVICE                           a service on a host, in episodes about a whole service
 
 The service may be empty. A metric's name keeps its `/` encoded as well, so that splitting at `/` is always right.
 """
@@ -29,7 +29,7 @@ class Series(NamedTuple):
 
 
 def quote(part: str) -> str:
-    """Encode a part so that it holds no `/`."""
+    """Percent-encode `%` and `/` in a part of a name."""
     return part.replace("%", "%25").replace("/", "%2F")
 
 
@@ -39,7 +39,7 @@ def unquote(part: str) -> str:
 
 
 def parse(name: str) -> Series:
-    """Take a series' name apart. Raises ValueError for a name that is not of the form above."""
+    """The parts of a series' name, decoded. Raises ValueError for a name that is not of the form above."""
     kind, *rest = name.split("/")
     parts = [unquote(p) for p in rest]
     match kind, parts:
@@ -58,7 +58,7 @@ def parse(name: str) -> Series:
 
 
 def build(series: Series) -> str:
-    """The inverse of `parse`."""
+    """The name of a series: the inverse of `parse`."""
     tail = {
         "gauge": (series.service, series.metric),
         "counter": (series.service, series.metric),

@@ -1,4 +1,4 @@
-"""Columns of numbers with a row per name, and their form as Arrow IPC.
+"""Tables of numbers with a row for each series, and their form as Arrow IPC.
 
 A part is one record batch: a row per series, its numbers in a list of fixed size for each type, the columns' names and the
 format's version in the schema's metadata. Equal content gives equal bytes.
@@ -21,8 +21,15 @@ FORMAT = 8
 class SeriesTable:
     """A growing matrix of float64, `(n_columns, n_rows)`, whose rows have names and integers beside them.
 
-    `kinds` are the types that columns are dumped as; what does not fit into them must not be put there.
-    `owner` are integers of each row that follow from its name, such as the index of its host; they are not stored.
+    Parameters
+    ----------
+    columns
+        Names of the columns.
+    owners
+        How many integers each row has in `owner`. They follow from its name, as the index of its host does, and are not
+        dumped.
+    kinds
+        Types that the columns are dumped as, float64 without; values must fit into them.
     """
 
     def __init__(self, columns: Sequence[str], owners: int = 0, kinds: Sequence[str] = ()) -> None:
@@ -47,7 +54,7 @@ class SeriesTable:
         return self._owner[:, : len(self.names)]
 
     def add(self, name: str, owners: Iterable[int] = (), **values: float) -> int:
-        """A new row: zeros but for `values`. Answers its index."""
+        """Add a row, 0 but for `values` by column. Answers its index."""
         row = len(self.names)
         if row == self._matrix.shape[1]:
             self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)], axis=1)
@@ -61,7 +68,7 @@ class SeriesTable:
         return row
 
     def keep(self, kept: Bools) -> None:
-        """Forget the rows that are not kept; the others keep their order."""
+        """Remove the rows that are not in `kept`, `(n_rows,)`; the others keep their order."""
         rows = np.flatnonzero(kept)
         room = max(16, len(rows))
         matrix, owner = np.zeros((len(self.columns), room)), np.zeros((len(self._owner), room), dtype=np.int64)
@@ -77,7 +84,7 @@ class SeriesTable:
         return numbers_part({name: numbers.astype(kind) for name, kind, numbers in rows})
 
     def load(self, names: Sequence[str], data: bytes, owners: Sequence[Sequence[int]] | None = None) -> None:
-        """The inverse of `dump`. Raises ValueError for another format or other columns."""
+        """Read what `dump` has written. Raises ValueError for another format, other columns, or another number of names."""
         arrays, about = read_part(data)
         if about.get("columns") != list(self.columns):
             msg = f"detector state has columns {about.get('columns')}; wanted {list(self.columns)}"
@@ -108,7 +115,7 @@ def numbers_part(columns: Mapping[str, Array]) -> bytes:
 
 
 def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, Array]:
-    """The inverse of `numbers_part`, of what `read_part` answers."""
+    """The inverse of `numbers_part`, from the answer of `read_part`."""
     found: dict[str, Array] = {}
     for kind, lists in arrays.items():
         names = [name for name, k in zip(about["columns"], about["kinds"], strict=True) if k == kind]

@@ -1,4 +1,4 @@
-"""The rows that a detector reads and the rows that it answers with: one window of many series, column by column."""
+"""What a detector reads and answers: one window of many series, as arrays by column."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ from models.core.arrays import Bools, Floats, Ints, Texts
 class Windows:
     """Statistics of the series that reported in one window; every array has shape `(n_rows,)`.
 
-    Rows are sorted by `series` and no series stands twice. For count series (`logs/`, `template/`) only `n` has a
-    meaning; `template` and `sample` are texts on `template/` rows and None elsewhere.
+    Rows are sorted by `series`, each of which has one row at most.
+
+    Attributes
+    ----------
+    series
+        Names, see `models.core.series`.
+    n
+        Number of points, or of log lines in `logs/` and `template/` series, whose other numbers have no meaning.
+    mean, m2
+        Mean, and sum of squared distances from it.
+    min, max, last
+        Smallest, largest and last value; of a counter `last` is its total.
+    template, sample
+        Template and one line of `template/` series; a label as JSON in `sample` of `label/` series; None elsewhere.
     """
 
     series: Texts
@@ -29,19 +41,31 @@ class Windows:
         return len(self.series)
 
     def without(self, gone: Bools) -> Windows:
-        """The rows that are not `gone`, `(n_rows,)`."""
+        """The rows that are not in `gone`, `(n_rows,)`."""
         return Windows(**{field.name: getattr(self, field.name)[~gone] for field in fields(self)})
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What the model said of each series before it learnt from the window; every array has shape `(n_rows,)`.
+    """Scores of series by what was known before the window was learnt; every array has shape `(n_rows,)`.
 
-    `score` is surprise in nats, -ln of a tail probability, NaN while the model is warming up. `value` is what was
-    compared (the window's mean, a rate per second, a count); `typical`, `lower`, `upper` are in the same unit.
-    `kind` is `normal`, `warming`, `anomaly`, `change`, `new` or `silence`; by rules `muted` or `planned`. `health` is what
-    the score of a host is made of (`host_score`): of a metric the greater of what is unusual ever and what is not healthy
-    now, of lines their score; NaN while it is not known. `template` is a text on `template/` rows and None elsewhere.
+    Attributes
+    ----------
+    series
+        Names of the series.
+    score
+        Surprise, -ln of a tail probability, nats; NaN while the model is warming up.
+    value
+        The window's mean of a gauge, rate per second of a counter, or number of log lines.
+    typical, lower, upper
+        What was expected, and an interval around it, in the unit of `value`.
+    kind
+        `normal`, `warming`, or that of the open episode: `anomaly`, `change`, `new`, `silence`; by rules `muted`, `planned`.
+    template
+        The text of `template/` series; None elsewhere.
+    health
+        What a host's score is made of, nats: of metrics the greater of the surprise against all that the series has been and
+        against its healthy state, of log lines their score; NaN while it is not known.
     """
 
     series: Texts

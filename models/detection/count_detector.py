@@ -100,7 +100,7 @@ class CountDetector:
         said: list[Novelty] = []
         for j in sorted(set(concerned)):
             name = self._state.counts.names[int(scores.rows[j])]
-            row = _Row(name, int(scores.rows[j]), j, scores, window.end, *self._texts(window.rows, name))
+            row = _CountRow(name, int(scores.rows[j]), j, scores, window.end, *self._texts(window.rows, name))
             episode = self._state.episodes.get(name)
             if episode is None:
                 said.append(self._open(row))
@@ -137,7 +137,7 @@ class CountDetector:
             return rows.template[at], rows.sample[at]
         return self._state.texts.get(parse(name).template_id), None
 
-    def _open(self, row: _Row) -> Novelty:
+    def _open(self, row: _CountRow) -> Novelty:
         state, b, j = self._state, row.scores.belief, row.at
         cause = ZERO if b.zero[j] >= self._p.zero_nats else HIGH
         matrix = state.counts.matrix
@@ -155,7 +155,7 @@ class CountDetector:
         matrix[poisson.FROZEN, row.row] = 1.0
         return state.episodes.begin(episode, row.now)
 
-    def _words(self, row: _Row, cause: str) -> tuple[float, float, float, float, str]:
+    def _words(self, row: _CountRow, cause: str) -> tuple[float, float, float, float, str]:
         """Value, typical, lower, upper in lines a minute, and the reason.
 
         The value of a rate that is too high is its mean since it became so, and the interval is that of as long a time. A
@@ -177,7 +177,7 @@ class CountDetector:
         )
         return value, mean * p.windows(minutes=1), lower, upper, reason
 
-    def _continue(self, episode: Episode, row: _Row) -> list[Novelty]:
+    def _continue(self, episode: Episode, row: _CountRow) -> list[Novelty]:
         p, b, j = self._p, row.scores.belief, row.at
         score = float(row.scores.score[j])
         peak = np.isfinite(score) and episode.gather(score, p.allowance_nats)
@@ -200,7 +200,7 @@ class CountDetector:
             return [self._adopt(episode, row)]
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
-    def _adopt(self, episode: Episode, row: _Row) -> Novelty:
+    def _adopt(self, episode: Episode, row: _CountRow) -> Novelty:
         """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""
         p, matrix = self._p, self._state.counts.matrix
         mean = episode.mean  # 0 of one that fell silent
@@ -227,7 +227,7 @@ NO_SCORES = _nothing()
 
 
 @dataclass(frozen=True)
-class _Row:
+class _CountRow:
     """A series with an episode: its `row` in the table, its place `at` in `scores`, its template and a sample line."""
 
     name: str

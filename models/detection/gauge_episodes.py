@@ -67,7 +67,7 @@ class GaugeEpisodes:
         said: list[Novelty] = []
         for j in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):
             at = int(window.gauges[j])
-            row = _Row(window.rows.series[j], at, j, scores, window.end, changes.get(at))
+            row = _GaugeRow(window.rows.series[j], at, j, scores, window.end, changes.get(at))
             episode = self._state.episodes.get(row.name)
             if episode is None:
                 said.append(self._open(row) if scores.persistent[j] or not changed[j] else self._open_change(row))
@@ -86,7 +86,7 @@ class GaugeEpisodes:
                     found.append(at)
         return found
 
-    def _open(self, row: _Row) -> Novelty:
+    def _open(self, row: _GaugeRow) -> Novelty:
         stuck = row.scores.stuck[row.at] >= self._p.stuck_nats
         cause, lasted = (STUCK, col.REPEAT_SECONDS) if stuck else (STRANGE, col.ALERT_SECONDS)
         start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.row])
@@ -97,7 +97,7 @@ class GaugeEpisodes:
         episode.strayed, episode.part = row.strays, row.part(cause)
         return self._state.episodes.begin(episode, row.now)
 
-    def _words(self, row: _Row, cause: str, start: int) -> tuple[float, float, float, str]:
+    def _words(self, row: _GaugeRow, cause: str, start: int) -> tuple[float, float, float, str]:
         """Value, lower and upper bound, and reason of the episode's peak."""
         series, value, lower, upper, unit = parse(row.name), row.value, row.lower, row.upper, row.unit
         if cause == STUCK:
@@ -114,7 +114,7 @@ class GaugeEpisodes:
         value = described["fast"]
         return value, lower, upper, reasons.mean_off(series, value, lower, upper, unit)
 
-    def _continue(self, episode: Episode, row: _Row) -> list[Novelty]:
+    def _continue(self, episode: Episode, row: _GaugeRow) -> list[Novelty]:
         p = self._p
         episode.strayed |= row.strays
         if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
@@ -129,10 +129,10 @@ class GaugeEpisodes:
             return [self._adopt(episode, row)]
         return self._update(episode, row)
 
-    def _update(self, episode: Episode, row: _Row) -> list[Novelty]:
+    def _update(self, episode: Episode, row: _GaugeRow) -> list[Novelty]:
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
-    def _has_cleared(self, episode: Episode, row: _Row) -> bool:
+    def _has_cleared(self, episode: Episode, row: _GaugeRow) -> bool:
         """Whether the series has been normal for long enough to end the episode; counts its normal windows.
 
         Features with a memory stay above the threshold for a while after values that were far off, so values that have
@@ -147,13 +147,13 @@ class GaugeEpisodes:
         episode.quiet = episode.quiet + 1 if normal else 0
         return bool(episode.quiet >= wanted)
 
-    def _close(self, episode: Episode, row: _Row) -> Novelty:
+    def _close(self, episode: Episode, row: _GaugeRow) -> Novelty:
         if episode.strayed:
             self._model.settle(row.row)
         self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
         return self._state.episodes.close(episode.series, row.now)
 
-    def _is_new_normal(self, episode: Episode, row: _Row) -> bool:
+    def _is_new_normal(self, episode: Episode, row: _GaugeRow) -> bool:
         """Whether the values seen now are to be adopted: expected by a label, lasting, or explained by a change."""
         if not np.isfinite(row.value):
             return False
@@ -161,7 +161,7 @@ class GaugeEpisodes:
             return True
         return episode.cause == STRANGE and row.change is not None and row.change.announced
 
-    def _adopt(self, episode: Episode, row: _Row) -> Novelty:
+    def _adopt(self, episode: Episode, row: _GaugeRow) -> Novelty:
         """Adopt the values seen now as normal; the episode becomes a change and closes with the next window."""
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         if episode.cause == STUCK:
@@ -170,7 +170,7 @@ class GaugeEpisodes:
         self._learn(episode, row)
         return episode.say("update", row.now)
 
-    def _open_change(self, row: _Row) -> Novelty:
+    def _open_change(self, row: _GaugeRow) -> Novelty:
         """Report a change that stayed below the alert threshold; it closes with the next window.
 
         The model has learnt these values as they came, so nothing is adopted.
@@ -185,21 +185,21 @@ class GaugeEpisodes:
         self._changes.settle(row.row, found.before, found.old_spread, row.now)
         return self._state.episodes.begin(episode, row.now)
 
-    def _best_change(self, row: _Row, start: int = 0) -> Change:
+    def _best_change(self, row: _GaugeRow, start: int = 0) -> Change:
         """The change that explains the latest values best; a new level at the current value where none does."""
         if row.change is not None and row.change.what != OLD:
             return row.change
         after, scale = row.value if row.change is None else row.change.after, row.scale(self._reach)
         return Change("level", True, start or row.now, row.typical, after, scale, scale, row.score)
 
-    def _learn(self, episode: Episode, row: _Row) -> None:
+    def _learn(self, episode: Episode, row: _GaugeRow) -> None:
         """Teach the model the change, and describe it in the episode."""
         found = self._best_change(row, episode.start)
         self._describe_change(episode, row, found)
         self._changes.learn(row.row, found, row.now, healthy=episode.expected)
         self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
 
-    def _describe_change(self, episode: Episode, row: _Row, found: Change) -> None:
+    def _describe_change(self, episode: Episode, row: _GaugeRow, found: Change) -> None:
         """Set the episode's reason, values and part to those of a change."""
         episode.reason = found.words(parse(row.name), row.lower, row.upper, row.unit)
         episode.value, episode.lower, episode.upper = found.after, row.lower, row.upper
@@ -213,7 +213,7 @@ def forget_repeats(s: Floats, row: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _GaugeRow:
     """One row of a window with an episode: the series' name, its `row` in the table, and its place `at` in `scores`."""
 
     name: str

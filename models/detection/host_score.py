@@ -1,18 +1,18 @@
-"""How strange is a host? Its series' scores, each with a memory of the last hour, joined, and what each contributes.
+"""The score of a host: its series' scores, each held for about an hour, joined by a norm, and the share of each.
 
     held:  h_i = max(r_i, h_i 2^(-time / half-life))            H = (sum_i h_i^p)^(1/p)            share_i = h_i^p / sum_j h_j^p
 
-A p of 1 would add up what correlated metrics say as if each were evidence of its own, a large p would hear only the
-loudest: 3 lies between and was better than either. The hold keeps a host strange while a fault flickers, and joins what metrics say of it
-one after the other: held after joining, as it was, both collections of hosts had less.
+With p = 1 correlated metrics would count as independent evidence; with a large p only the largest score would count. 3 found
+more than either. Holding each score keeps a host's score up while a fault flickers, and joins metrics that react one after
+the other; both collections of hosts had less accuracy where the joined score was held instead.
 
 As a probability: powers r^p of normal series have tails so heavy that a sum of m of them is large because one of them is,
 
     P(H > h) = 1 - exp(-m S(x)),    x^p = h^2p / (h^p + m E r^p)    (which tends to h^p - m E r^p)
 
-with S the law of `calibration`. One series being enough, it does not matter much how they depend on each other; where all
-move as one, it says that H is rarer than it is. It is the law of one window: what is held is the worst of an hour or so, of each series, and
-is that much less rare.
+with S the tail of the reference distribution (`models.stats.reference_distribution`). As one series is enough, dependence
+between series matters little; where all move together, H is less rare than this says. The probability is that of a single
+window: held scores are the largest of about an hour, and so more frequent.
 """
 
 from __future__ import annotations
@@ -30,14 +30,24 @@ LARGEST = 1e50  # its powers are still numbers
 
 @dataclass(frozen=True)
 class HostParameters:
-    """`norm`: by which series are joined; `hold_minutes`: half-life of the hold; `alarm_nats`: a host is strange from there on."""
+    """How the scores of a host's series are joined.
+
+    Parameters
+    ----------
+    norm
+        Exponent of the norm, at least 1. Raising it gives more weight to the largest score.
+    hold_minutes
+        Half-life of held scores.
+    alarm_nats
+        Surprise at which a host is reported.
+    """
 
     norm: float = 3.0
     hold_minutes: float = 60.0
     alarm_nats: float = 13.8
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a number that is out of range."""
+        """Check the numbers. Raises ValueError for one that is out of range."""
         if not (self.norm >= 1 and self.hold_minutes > 0 and self.alarm_nats > 0):
             said = f"norm is {self.norm}, hold_minutes {self.hold_minutes}, alarm_nats {self.alarm_nats}"
             msg = f"{said}; wanted at least 1, and above 0"
@@ -45,9 +55,19 @@ class HostParameters:
 
 
 def join(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floats, Floats]:
-    """The joined score of each host `(hosts,)` and the share of each series `(n,)`; held scores and `host` are `(n,)`.
+    """Join the held scores of hosts.
 
-    A score that is not known (NaN) has no share; a host that has none that is known is not known.
+    Parameters
+    ----------
+    score
+        Held scores, nats, `(n,)`; NaN where not known.
+    host
+        Index of the host of each, `(n,)`, below `hosts`.
+
+    Returns
+    -------
+    array of shape `(hosts,)`, array of shape `(n,)`
+        The joined score of each host, NaN without a known score; the share of each series, NaN where its score is.
     """
     known = ~np.isnan(score)
     power = np.where(known, np.abs(score), 0.0) ** p.norm
@@ -60,7 +80,7 @@ def join(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floa
 
 
 def hold(before: Floats, score: Floats, seconds: Floats, p: HostParameters) -> Floats:
-    """The held scores `(n,)`: `before` are the last ones, NaN if there were none, `seconds` since then."""
+    """Held scores, `(n,)`: the greater of `score` and the held scores `before`, faded for `seconds`; NaN is not known."""
     faded = before * np.exp2(-seconds / (60 * p.hold_minutes))
     out: Floats = np.fmax(score, faded)
     return out
@@ -78,6 +98,6 @@ def surprisal(score: Floats, series: Ints, p: HostParameters) -> Floats:
 
 
 def usual_power(norm: float) -> float:
-    """E r^p of a normal series: the integral of p r^(p-1) S(r)."""
+    """Mean of r^p of a normal series: the integral of p r^(p-1) S(r)."""
     tail = norm * GRID ** (norm - 1) * np.exp(-reference_distribution.surprisal(GRID))
     return float(np.sum(tail[1:] + tail[:-1]) * (GRID[1] - GRID[0]) / 2)

@@ -1,4 +1,4 @@
-"""Novelties in words: what was seen, what was expected."""
+"""Sentences about episodes for a person: what was seen, what was expected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_CHARACTERS = 160
 Shares = Sequence[
     tuple[str, float, float, float]
 ]  # texts of templates, shares, and the least and most expected, percent
-BY_MEMBER = {
+BY_FEATURE = {
     "log level": "an unusual level",
     "step": "an unusual step",
     "fast mean": "an unusual mean of late",
@@ -34,7 +34,7 @@ PART_OF_FEATURE = {
 
 
 def number(value: float) -> str:
-    """A number for a person: three or four digits, large ones with a prefix."""
+    """A number with three or four digits; large ones with a prefix such as M."""
     if not math.isfinite(value):
         return "unknown"
     size = abs(value)
@@ -49,17 +49,17 @@ def number(value: float) -> str:
 
 
 def interval(lower: float, upper: float) -> str:
-    """Two numbers."""
+    """The bounds of an interval, as `LOWER to UPPER`."""
     return f"{number(lower)} to {number(upper)}"
 
 
 def clock(milliseconds: float) -> str:
-    """The time of day, UTC."""
+    """The time of day of epoch milliseconds, UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%H:%M:%SZ")
 
 
 def duration(seconds: float) -> str:
-    """A length of time."""
+    """A length of time in seconds, minutes or hours."""
     if seconds < 300:
         return f"{seconds:.0f} s"
     if seconds < 7200:
@@ -68,45 +68,45 @@ def duration(seconds: float) -> str:
 
 
 def place(series: Series) -> str:
-    """Host and service."""
+    """`HOST/SERVICE`, or the host of a series without a service."""
     return f"{series.host}/{series.service}" if series.service else series.host
 
 
 def subject(series: Series) -> str:
-    """What a metric is called: its name, and its service where it has one."""
+    """A metric by its name, after that of its service where it has one."""
     return f"{series.service} {series.metric}" if series.service else series.metric
 
 
 def sentence(text: str, start: float, certainty: float, *, provisional: bool) -> str:
-    """What is said of an episode: what was seen, since when, how sure, and whether that is the last word."""
+    """The whole sentence about an episode: `text`, since when, how sure, and whether that is provisional."""
     since = "" if " since " in text else f"since {clock(start)}, "
     return f"{text}; {since}{percent(certainty)} sure{' (provisional)' if provisional else ''}"
 
 
 def percent(probability: float) -> str:
-    """A probability for a person, never rounded to certainty."""
+    """A probability in percent, never rounded to 0 or 100."""
     if not 0.01 <= probability <= 0.999:
         return "less than 1 %" if probability < 0.01 else "more than 99.9 %"
     return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
 
 
-def value_off(series: Series, value: float, lower: float, upper: float, unit: str, member: str) -> str:
-    """A value that a member of the model is surprised by, mostly outside of its interval."""
-    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}: {BY_MEMBER[member]}"
+def value_off(series: Series, value: float, lower: float, upper: float, unit: str, feature: str) -> str:
+    """A value that is improbable by one of its features, mostly outside its interval."""
+    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}: {BY_FEATURE[feature]}"
 
 
 def rough(series: Series, moves: float, usual: float, unit: str) -> str:
-    """Too rough, or too smooth."""
+    """Values that move too much, or too little, from window to window."""
     return f"{subject(series)} moves by {number(moves)}{unit} from window to window, usually by {number(usual)}{unit}"
 
 
 def mean_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:
-    """A fast mean outside of its interval."""
+    """A fast mean outside its interval."""
     return f"{subject(series)} averages {number(value)}{unit}, expected {interval(lower, upper)}{unit}"
 
 
 def stuck(series: Series, value: float, seconds: float, unit: str) -> str:
-    """A value repeated exactly."""
+    """A value that is repeated exactly."""
     return f"{subject(series)} stuck at {number(value)}{unit} for {duration(seconds)}, it normally varies"
 
 
@@ -121,13 +121,13 @@ def new_level(
     unit: str,
     of: str = "new level",
 ) -> str:
-    """A level adopted; `of` says what kind of level it is."""
+    """A change of level that was adopted; `of` says what kind of level it is."""
     was = f"was {number(old)}{unit} ({interval(lower, upper)})"
     return f"{subject(series)} {of} {number(value)}{unit} since {clock(since)}, {was}"
 
 
 def new_spread(series: Series, spread: float, since: float, old: float, unit: str) -> str:
-    """A spread adopted."""
+    """A change of spread that was adopted."""
     return f"{subject(series)} spreads by {number(spread)}{unit} since {clock(since)}, was {number(old)}{unit}"
 
 
@@ -152,7 +152,7 @@ def count_off(
 
 
 def mix_off(series: Series, parts: Shares) -> str:
-    """Templates whose share of a service's lines is off."""
+    """Templates with an improbable share of a service's lines."""
     texts = [f"{short(text)!r} is {number(round(share, 2))} %" for text, share, _, _ in parts]
     texts[0] += f" of {lines_in(series)}"
     expected = [f", expected {interval(round(lower, 2), round(upper, 2))} %" for _, _, lower, upper in parts]
@@ -160,7 +160,7 @@ def mix_off(series: Series, parts: Shares) -> str:
 
 
 def new_mix(series: Series, parts: Shares, since: float) -> str:
-    """The same, when it is the new normal."""
+    """A change of those shares that was adopted."""
     texts = [
         f"{short(text)!r} {number(round(now, 2))} %, was {interval(round(lower, 2), round(upper, 2))} %"
         for text, now, lower, upper in parts
@@ -174,15 +174,15 @@ def lines_in(series: Series) -> str:
 
 
 def silent(what: str, seconds: float, usual: float) -> str:
-    """Something that reported, in `usual` of the windows, and does not any more."""
+    """A host or metric that has stopped reporting; before, it did in the share `usual` of the windows."""
     return f"{what} silent for {duration(seconds)}, it reported in {percent(usual)} of windows"
 
 
 def new_template(series: Series, template: str | None) -> str:
-    """A template never seen in this service."""
+    """A template that was never seen in its service."""
     return f"never-seen template in {place(series)}: {short(template or series.template_id)}"
 
 
 def short(text: str) -> str:
-    """At most so many characters."""
+    """A text cut to at most `MOST_CHARACTERS`."""
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 3] + "..."

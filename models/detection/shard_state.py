@@ -1,4 +1,4 @@
-"""What a shard's detector knows: its series, hosts and services, and what it has said. Dumped as Arrow parts."""
+"""The state of a shard: its series, hosts and services, open episodes, rules and labels. Dumped as Arrow parts."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class ShardWindow:
 
 @dataclass
 class NewTemplate:
-    """A template on trial: is it new, or only rare?
+    """A template on trial, which may be new or only rare.
 
-    `surprise` is that of its first sight, in the window that ended at `first`; since then it came back in `returns` of
-    `windows`.
+    `surprise` (nats) is that of its first line, in the window that ended at `first` (epoch ms); since then it has come back
+    in `returns` of `windows`.
     """
 
     series: str
@@ -137,13 +137,22 @@ class ControlState:
 class ShardState:
     """Tables with a row for each metric series, count series, host and context (a service of a host).
 
-    `univariate` has the rows of `gauges`, and so has `challengers` where there is one; those that were added since the last
-    window are still missing there.
-    `change_candidates` has those metrics alone that may be changing.
-    `texts` holds the beginnings of templates by their ids, for reasons.
-    `control` is what is remembered of mutes and labels.
-    `steps` counts the windows that were observed, `first` and `last` are window ends. `renamed` says whether names have
-    come or gone since the last dump.
+    Attributes
+    ----------
+    gauges, counts, hosts, contexts
+        The tables.
+    univariate, challengers
+        The models of the metrics, with the rows of `gauges`; rows that were added in a window are missing until it is scored.
+    change_candidates
+        The metrics that may be changing.
+    episodes, trials, control
+        Open episodes, templates on trial, and what is remembered of mutes and labels.
+    texts
+        Beginnings of templates by their ids, for reasons.
+    steps, first, last
+        Number of observed windows, and the ends of the first and last one, epoch ms.
+    renamed
+        Whether names were added or removed since the last dump.
     """
 
     gauges: SeriesTable = field(
@@ -170,7 +179,7 @@ class ShardState:
         return found
 
     def text_of(self, series: str) -> str | None:
-        """The beginning of the template of a `template/` series; None where it is another one, or not known."""
+        """The beginning of the template of a `template/` series; None of other series, or where it is not known."""
         return self.texts.get(series.rsplit("/", 1)[1]) if series.startswith("template/") else None
 
     def context_column(self, name: str) -> Floats:
@@ -179,11 +188,11 @@ class ShardState:
         return found
 
     def table_of(self, series: Series) -> SeriesTable:
-        """Where a series has its row."""
+        """The table that a series has its row in."""
         return self.gauges if series.kind in ("gauge", "counter") else self.counts
 
     def forget(self, now: int, p: DetectorParameters) -> list[Novelty]:
-        """Let go of series that were not seen for so long, and of hosts and services that have none left.
+        """Remove series that were not seen for `forget_days`, and hosts and services that have none left.
 
         Answers the closing of episodes that were open on them.
         """
@@ -246,7 +255,7 @@ class ShardState:
         return [self.episodes.close(name, now) for name in sorted(names & self.episodes.open.keys())]
 
     def _link(self) -> None:
-        """Point every series at its host and its context."""
+        """Set the rows of each series' host and context beside it."""
         for table in (self.gauges, self.counts):
             if len(table):
                 table.owner[0] = [self.hosts.index[host_of(name)] for name in table.names]
@@ -314,7 +323,7 @@ class ShardState:
         return state
 
     def describe_state(self, name: str) -> dict[str, Any]:
-        """All numbers of a series by the names of their columns. Raises KeyError for an unknown one."""
+        """All numbers of a series by the names of their columns. Raises KeyError for an unknown series."""
         table = self.table_of(parse(name))
         row = table.index[name]
         found: dict[str, Any] = dict(zip(table.columns, table.matrix[:, row].tolist(), strict=True))

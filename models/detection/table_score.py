@@ -1,10 +1,10 @@
-"""A table as a bounded stream: the detector of a shard on its rows, one after the other, each a window of one point.
+"""A table as a bounded stream: its rows go one by one through the detector of a shard, each as a window of one point.
 
-A table of one metric is a series, one of several is a host. What a row is told is what the chain says of such a window,
-and beside it a score to raise alarms by, which says each event once:
+A table of one metric is a series, one of several metrics is a host. Each row gets the scores that the streaming jobs would
+give such a window, and an anomaly score that raises one alarm for each event:
 
-    of a series     the surprise of the row that opens an episode; none while it lasts, as nobody is surprised by what has been
-                    said; of other rows their surprise, which is below the threshold
+    of a series     the surprise of the row that opens an episode; 0 while the episode lasts; the surprise of other rows,
+                    which is below the alert threshold
     of a host       the joined surprise of its metrics, each held for a while (`host_score`)
 """
 
@@ -26,21 +26,32 @@ from models.records.novelty import Novelty
 
 HOST = "table"
 UNKNOWN = float("nan")
-UNCONFIRMED = 0.999  # share of the threshold that a row has at most that is loud and opens nothing yet
-MOST_TOP, LEAST_SHARE = 5, 0.05
-QUIET = ("normal", "warming", "missing")
+UNCONFIRMED = 0.999  # most of the alert threshold that a row has which exceeds it and opens no episode
+MOST_TOP, LEAST_SHARE = 5, 0.05  # metrics that are named, and the smallest share of one
+WITHOUT_EPISODE = ("normal", "warming", "missing")
 SEEN = ("value", "typical", "lower", "upper")
 
 
 @dataclass(frozen=True)
 class RowAnswer:
-    """What is said of a row.
+    """The result for one row.
 
-    `score` is that of the chain, `anomaly_score` the one to raise alarms by, both in nats and NaN where nothing is known.
-    `novelty` says whether something begins to be novel here, or turns out to be a change of state. `kind` is `normal`,
-    `warming`, `missing` (no value), or that of what goes on; `since` is when that began (epoch ms, 0: nothing does).
-    `value`, `typical`, `lower`, `upper` are those of the metric, of a host those of the one that contributes most. `top` names
-    the metrics that contribute and `share` by how much, the most first. `said` are the statements of the window.
+    Attributes
+    ----------
+    anomaly_score, score
+        The score to raise alarms by, and that of the streaming jobs, nats; NaN where nothing is known.
+    novelty
+        Whether an episode opens with the row, or turns out to be a change of state.
+    kind
+        `normal`, `warming`, `missing` (no value), or the kind of the open episode.
+    since
+        When that episode began, epoch ms; 0 without one.
+    value, typical, lower, upper
+        Those of the metric; of a host, those of the metric that contributes most.
+    top, share
+        The metrics that contribute to a host's score, most first, and the share of each.
+    said
+        The episode events of the row.
     """
 
     anomaly_score: float = UNKNOWN
@@ -58,7 +69,19 @@ class RowAnswer:
 
 
 class TableScorer:
-    """Steps the metrics of a table. `parameters.window_seconds` is how far rows are apart."""
+    """Steps the metrics of a table.
+
+    Parameters
+    ----------
+    metrics
+        Names of the metrics; one of them for a series.
+    parameters
+        Of the detector; `window_seconds` is the usual distance of rows.
+    host
+        Whether the metrics are joined to a host's score.
+    joined
+        How they are joined.
+    """
 
     def __init__(
         self,
@@ -74,10 +97,18 @@ class TableScorer:
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
         self._p, self._detector = parameters, ShardDetector(replace(parameters, changes_below_alert=not host))
         self._since: dict[str, int] = {}
-        self._host = _Host(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
+        self._host = _HeldScores(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
 
     def step(self, at_ms: int, values: Floats) -> RowAnswer:
-        """Score a row, then learn it. `values` are `(metrics,)`, NaN where there is none; `at_ms` is later than the last."""
+        """Score a row, then learn it.
+
+        Parameters
+        ----------
+        at_ms
+            Time of the row, epoch ms, later than that of the last row.
+        values
+            `(metrics,)`, NaN where missing.
+        """
         values = values[self._order]
         there = np.flatnonzero(np.isfinite(values))
         if not len(there):
@@ -94,7 +125,7 @@ class TableScorer:
         kind, score = str(scores.kind[0]), float(scores.score[0])
         opens = any(n.status == "open" for n in own)
         changes = any(n.status != "close" and n.kind == "change" for n in own)
-        goes_on = kind not in QUIET
+        goes_on = kind not in WITHOUT_EPISODE
         if opens or np.isnan(score):
             alarm = score
         else:
@@ -104,17 +135,17 @@ class TableScorer:
         return RowAnswer(alarm, opens or changes, kind, since, score, value, typical, lower, upper, said=own)
 
 
-class _Host:
-    """What the metrics of a host have said of late, joined. `metrics` are their names, `(metrics,)`."""
+class _HeldScores:
+    """The held scores of the metrics of a host, joined. `metrics` are their names, `(metrics,)`."""
 
     def __init__(self, metrics: Texts, p: HostParameters, seconds: float) -> None:
         self._metrics, self._p, self._seconds = metrics, p, seconds
         self._held = np.full(len(metrics), np.nan)
-        self._seen = np.full((len(SEEN), len(metrics)), np.nan)  # in the window in which each said what is held
+        self._seen = np.full((len(SEEN), len(metrics)), np.nan)  # in the row in which each had the score that is held
         self._since = self._at = 0
 
     def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[Novelty, ...]) -> RowAnswer:
-        """Of a row in which the metrics at `there` have values."""
+        """The result for a row in which the metrics at `there` have values."""
         held, share = self._hold(at_ms, scores, there)
         nats = float(host_score.surprisal(held, np.array([int(np.isfinite(share).sum())]), self._p)[0])
         strange = nats >= self._p.alarm_nats
@@ -132,13 +163,13 @@ class _Host:
         )
 
     def _hold(self, at_ms: int, scores: Scores, there: Ints) -> tuple[Floats, Floats]:
-        """The joined score of what is held `(1,)`, and the share of each metric in it."""
+        """The joined score of the held ones, `(1,)`, and the share of each metric."""
         passed = (at_ms - self._at) / 1000 if self._at else self._seconds
         said, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
         said[there] = scores.health
         self._held, self._at = host_score.hold(self._held, said, np.full(len(said), passed), self._p), at_ms
-        louder = ~(self._held[there] > said[there])  # others have been louder lately, and are about that
-        self._seen[:, there[louder]] = [getattr(scores, name)[louder] for name in SEEN]
+        new = ~(self._held[there] > said[there])  # the others hold an earlier, greater score
+        self._seen[:, there[new]] = [getattr(scores, name)[new] for name in SEEN]
         return host_score.join(self._held, zero, 1, self._p)
 
     def _most(self, share: Floats) -> list[int]:
@@ -149,13 +180,13 @@ class _Host:
 
 
 def _kind(scores: Scores, there: Ints, top: list[int]) -> str:
-    """What is said of the metric that contributes most, where anything is."""
+    """The kind of the metric that contributes most; `anomaly` where it has no episode."""
     found = scores.kind[there == top[0]].tolist() if top else []
-    return "anomaly" if not found or found[0] in QUIET else str(found[0])
+    return "anomaly" if not found or found[0] in WITHOUT_EPISODE else str(found[0])
 
 
 def window(names: Texts, values: Floats) -> Windows:
-    """A window with a point of each series, `(n,)` names in order and finite values."""
+    """A window with one point of each series: `names` in order and finite `values`, `(n,)`."""
     size = len(values)
     none = np.full(size, None, dtype=object)
     ones = np.ones(size, np.int64)
@@ -163,6 +194,6 @@ def window(names: Texts, values: Floats) -> Windows:
 
 
 def rising(times: Floats) -> Floats:
-    """Times in ms that rise by at least one: the clocks of some tables go back. Rows keep their order."""
+    """Times in ms that rise by at least 1, for tables whose times repeat or go back; `(n,)`, in the order of the rows."""
     steps = np.arange(len(times))
     return np.asarray(np.maximum.accumulate(times - steps) + steps)

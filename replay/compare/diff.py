@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import pandas as pd
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
@@ -64,20 +63,6 @@ def diff(
     return compare(*both, most, report, windows=windows, truth=truth, delays=delays)
 
 
-def differences_over_time(
-    spark: SparkSession,
-    settings: Settings,
-    left: str,
-    right: str,
-    report: Report = silent,
-    *,
-    windows: Windows = (None, None),
-) -> pd.DataFrame:
-    """Scores that differ, a row for each window compared: `window_end` (UTC), `only_left`, `only_right`, `different`."""
-    both = read(spark, settings, left), read(spark, settings, right)
-    return over_time(*both, report, windows=windows)
-
-
 def compare(
     left: Said,
     right: Said,
@@ -113,17 +98,6 @@ def compare(
         sides = zip(SIDES, (left, right), delays, strict=True)
         result["truth"] = {side: _judged(said, truth, delay, around) for side, said, delay in sides}
     return result
-
-
-def over_time(left: Said, right: Said, report: Report = silent, *, windows: Windows = (None, None)) -> pd.DataFrame:
-    """`differences_over_time` of records at hand."""
-    span = common_windows(left, right, windows)
-    report(f"comparing {span['compared']} windows of {left.version} and {right.version}")
-    with side_by_side("scores", left, right, (span["from"], span["to"])) as records:
-        sums = [F.sum(F.col(name).cast("int")).alias(name) for name in ("only_left", "only_right", "different")]
-        found: pd.DataFrame = records.groupBy("window_end").agg(*sums).orderBy("window_end").toPandas()
-    found["window_end"] = pd.to_datetime(found["window_end"], unit="ms", utc=True)
-    return found
 
 
 # --- which windows

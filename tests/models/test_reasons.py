@@ -23,7 +23,7 @@ def test_a_value_is_held_against_its_interval() -> None:
         reasons.value_off(CPU, 93.12, 21.44, 38.0, "", "step")
         == "system.cpu.utilization 93.1, expected 21.4 to 38: an unusual step"
     )
-    assert set(reasons.BY_MEMBER) == set(reasons.PART_OF_FEATURE) == set(FEATURES)
+    assert set(reasons.BY_FEATURE) == set(reasons.PART_OF_FEATURE) == set(FEATURES)
 
 
 def test_lines_are_told_by_the_minute() -> None:

@@ -15,7 +15,7 @@ from app.simulator.ground_truth import iso
 from models.detection.episodes import Episode
 from pipelines.errors import InputError
 from pipelines.jobs.detect import record
-from replay.compare.diff import compare, over_time
+from replay.compare.diff import compare
 from replay.compare.ground_truth import Truth
 from replay.compare.version_results import MARGIN_SECONDS, Said
 
@@ -153,14 +153,6 @@ def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a
     assert found["novelties"] == {"left": 2, "right": 3, "only_left": 1, "only_right": 2, "different": 1}
     assert found["incidents"] == {"left": 2, "right": 2, "only_left": 0, "only_right": 0, "different": 2}
     assert found["conflicts"] == {"left": 1, "right": 1}
-    over = over_time(left, right)
-    assert [int(end.timestamp() * 1000) for end in over["window_end"]] == [at(w) for w in (1, 2, 3, 4)]
-    assert over[["only_left", "only_right", "different"]].to_numpy().tolist() == [
-        [1, 0, 1],
-        [0, 0, 1],
-        [0, 0, 1],
-        [0] * 3,
-    ]
 
 
 def test_windows_that_one_side_has_not_ticked_in_full_are_not_compared(spark: SparkSession) -> None:
