@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks import collections, judges
 from benchmarks.accuracy import DATA
-from benchmarks.collections import Series
+from benchmarks.collections import BenchmarkSeries
 from models.core.arrays import Floats
 from models.univariate.model import Univariate, join
 from models.univariate.parameters import UnivariateParameters
@@ -79,19 +79,19 @@ def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[V
     return [(p, joined)] + [(q, [Variant(name, q, all_of)]) for name, q in others.items()]
 
 
-def perturbed(series: Sequence[Series]) -> list[list[Series]]:
+def perturbed(series: Sequence[BenchmarkSeries]) -> list[list[BenchmarkSeries]]:
     """The series as they are, then perturbed; rows stay where they were."""
     rng = np.random.default_rng(5)
     noisy, bent = [], []
     for s in series:
         wide = np.subtract(*np.percentile(s.values, [90, 10]))
         noise = 0.03 * wide * rng.standard_normal(len(s.values))
-        noisy.append(Series(s.name, s.times + 6.4 * HOUR_MS, s.values + noise))
-        bent.append(Series(s.name, s.times + 15.7 * HOUR_MS, np.sign(s.values) * np.abs(s.values) ** 0.8))
+        noisy.append(BenchmarkSeries(s.name, s.times + 6.4 * HOUR_MS, s.values + noise))
+        bent.append(BenchmarkSeries(s.name, s.times + 15.7 * HOUR_MS, np.sign(s.values) * np.abs(s.values) ** 0.8))
     return [list(series), noisy, bent]
 
 
-def features_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
+def features_of(series: Sequence[BenchmarkSeries], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
     """Rarities and surprises of every row, `(features, rows)`, by series; NaN while warming up."""
     lengths = np.array([len(s.times) for s in series])
     out = [(np.full((len(FEATURES), n), np.nan), np.zeros((len(FEATURES), n))) for n in lengths]
@@ -108,7 +108,7 @@ def features_of(series: Sequence[Series], p: UnivariateParameters) -> list[tuple
     return out
 
 
-def decided(series: Series, scores: Floats, threshold: float) -> Floats:
+def decided(series: BenchmarkSeries, scores: Floats, threshold: float) -> Floats:
     """The score in thresholds on rows that open an episode, 0 elsewhere."""
     above, out = np.flatnonzero(scores >= threshold), np.zeros(len(scores))
     first = above[np.diff(series.times[above], prepend=-np.inf) > CLEAR_HOURS * HOUR_MS]
@@ -116,7 +116,9 @@ def decided(series: Series, scores: Floats, threshold: float) -> Floats:
     return out
 
 
-def figures(shared: Path, sets: list[list[Series]], features: list[tuple[Floats, Floats]], join: Join) -> Floats:
+def figures(
+    shared: Path, sets: list[list[BenchmarkSeries]], features: list[tuple[Floats, Floats]], join: Join
+) -> Floats:
     """The three profiles, `(sets, profiles)`, as means over the thresholds that are best for all sets together."""
     scores = [join(*m) for m in features]
     pooled = np.concatenate(scores)

@@ -20,7 +20,7 @@ HOST_COLLECTIONS = ("smd", "asd")
 
 
 @dataclass(frozen=True)
-class Series:
+class BenchmarkSeries:
     """One univariate series: `times` in epoch milliseconds `(rows,)`, read as UTC, and `values` `(rows,)`."""
 
     name: str
@@ -43,14 +43,14 @@ class Host:
         return BEGIN + MS * self.period * np.arange(1.0, len(self.values) + 1)
 
 
-def nab(data: Path) -> Iterator[Series]:
+def nab(data: Path) -> Iterator[BenchmarkSeries]:
     """The univariate series, by the names that the labels have."""
     folder = data / "nab"
     for name in sorted(json.loads((folder / "labels" / "combined_windows.json").read_text())):
         with (folder / "data" / name).open(newline="") as lines:
             rows = list(csv.DictReader(lines))
         times = [datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp() * MS for row in rows]
-        yield Series(name, np.array(times), np.array([float(row["value"]) for row in rows]))
+        yield BenchmarkSeries(name, np.array(times), np.array([float(row["value"]) for row in rows]))
 
 
 def hosts(data: Path, collection: str) -> Iterator[Host]:
@@ -69,10 +69,10 @@ def _metrics(path: Path) -> Floats:
     return np.stack([table[name].to_numpy().astype(np.float64) for name in names], axis=1)
 
 
-def changes(data: Path) -> Iterator[Series]:
+def changes(data: Path) -> Iterator[BenchmarkSeries]:
     """The series with annotated changes of state; rows are taken to be a minute apart."""
     folder = data / "tcpd"
     for name in sorted(json.loads((folder / "annotations.json").read_text())):
         raw = json.loads((folder / "series" / f"{name}.json").read_text())["series"][0]["raw"]
         values = np.array([np.nan if value is None else float(value) for value in raw])
-        yield Series(name, BEGIN + 60.0 * MS * np.arange(1.0, len(values) + 1), values)
+        yield BenchmarkSeries(name, BEGIN + 60.0 * MS * np.arange(1.0, len(values) + 1), values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.collections import Host, Series
+from benchmarks.collections import BenchmarkSeries, Host
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.detection.host_score import HostParameters
@@ -26,7 +26,7 @@ class Contender:
     parameters: DetectorParameters = field(default_factory=DetectorParameters)
     most_rows: int | None = None
 
-    def given(self, series: Sequence[Series]) -> list[Series]:
+    def given(self, series: Sequence[BenchmarkSeries]) -> list[BenchmarkSeries]:
         """The series that it is measured on."""
         if self.most_rows is None:
             return list(series)
@@ -43,7 +43,7 @@ class Contender:
         """The same of a host."""
         return HostParameters().alarm_nats
 
-    def score_series(self, series: Series) -> Floats:
+    def score_series(self, series: BenchmarkSeries) -> Floats:
         """A score for each row, in thresholds: that of rows seconds apart is another one than that of an hour's."""
         times = rising(series.times)
         p = self._parameters(times)
@@ -58,7 +58,7 @@ class Contender:
         scores = [scorer.step(int(at), x).anomaly_score for at, x in zip(host.times, host.values, strict=True)]
         return np.array(scores[host.taught :])
 
-    def changes_of(self, series: Series) -> list[int]:
+    def changes_of(self, series: BenchmarkSeries) -> list[int]:
         """Rows at which a new state begins, as far as changes of state were announced."""
         times = rising(series.times)
         scorer, found = TableScorer(["value"], self._parameters(times), host=False), set()

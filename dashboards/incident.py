@@ -19,7 +19,7 @@ from dashboards.looks import badge
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
-from dashboards.queries.labels import Label, of_incidents
+from dashboards.queries.labels import LabelDocument, of_incidents
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import has_scores, points
@@ -72,7 +72,7 @@ class Found:
     similar: Listing
     points: Mapping[str, pd.DataFrame]
     has_scores: bool
-    labels: Mapping[str, Label]
+    labels: Mapping[str, LabelDocument]
 
 
 def page(view: View) -> None:

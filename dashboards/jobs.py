@@ -25,7 +25,7 @@ ORDER = ("extract", "detect", "correlate", "index")
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """What processes said: facts by the job's name, and for those that did not answer, address and why."""
 
     jobs: Mapping[str, Mapping[str, Any]]
@@ -37,16 +37,16 @@ class Report:
         return bool(self.jobs or self.silent)
 
 
-def report(version: str) -> Report:
+def report(version: str) -> JobReport:
     """Ask every process that is known, side by side, each for at most TIMEOUT_SECONDS."""
     known = addresses(os.environ, version)
     if not known:
-        return Report({})
+        return JobReport({})
     with ThreadPoolExecutor(len(known)) as pool:
         answers = dict(zip(known, pool.map(fetch, known), strict=True))
     jobs = {name: facts for found in answers.values() if isinstance(found, dict) for name, facts in found.items()}
     ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
-    return Report(ordered, {where: why for where, why in answers.items() if isinstance(why, str)})
+    return JobReport(ordered, {where: why for where, why in answers.items() if isinstance(why, str)})
 
 
 def addresses(environment: Mapping[str, str], version: str) -> list[str]:

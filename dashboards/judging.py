@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dashboards.queries.labels import Label
+from dashboards.queries.labels import LabelDocument
 from models.detection.labels import EXPECTED, FALSE_ALARM, TRUE
 
 WORTH_KNOWING = (TRUE, EXPECTED)
@@ -28,7 +28,7 @@ class Judgement:
         return self.found / self.worth_knowing if self.worth_knowing else None
 
 
-def judged(labels: Iterable[Label], incidents: pd.DataFrame) -> Judgement:
+def judged(labels: Iterable[LabelDocument], incidents: pd.DataFrame) -> Judgement:
     """Hold a version's incidents (columns of INCIDENT) against labels."""
     said = list(labels)
     good = [one for one in said if one.label in WORTH_KNOWING]
@@ -41,7 +41,7 @@ def judged(labels: Iterable[Label], incidents: pd.DataFrame) -> Judgement:
     )
 
 
-def has(incidents: pd.DataFrame, label: Label) -> bool:
+def has(incidents: pd.DataFrame, label: LabelDocument) -> bool:
     """Whether one of the incidents is the labelled one, or shares a host and a time with it."""
     if (incidents["id"] == label.incident).any():
         return True

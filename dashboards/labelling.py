@@ -11,7 +11,7 @@ from dashboards import commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.queries.incident import Incident
-from dashboards.queries.labels import Label
+from dashboards.queries.labels import LabelDocument
 from dashboards.words import clock, plain
 from models.detection.labels import EXPECTED, FALSE_ALARM, MOST_AUTHOR, MOST_COMMENT, TRUE
 
@@ -23,7 +23,7 @@ SAYS = {
 SECONDS = 60.0
 
 
-def show(view: View, of: Incident, said: Label | None) -> None:
+def show(view: View, of: Incident, said: LabelDocument | None) -> None:
     """What was said of an incident."""
     st.subheader("What was it?")
     if said is None:
@@ -32,7 +32,7 @@ def show(view: View, of: Incident, said: Label | None) -> None:
         st.info(in_words(said, view), icon=":material/label:")
 
 
-def in_words(said: Label, view: View) -> str:
+def in_words(said: LabelDocument, view: View) -> str:
     """A label for people."""
     ending = f": {plain(said.comment)}" if said.comment else "."
     who = plain(said.author) or "somebody"

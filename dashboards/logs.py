@@ -28,7 +28,7 @@ NO_TEXT = "(text not known: its scores are of an older `detect`)"
 
 
 @dataclass(frozen=True)
-class Found:
+class LogsPageData:
     """All that the page shows."""
 
     read: datetime
@@ -52,14 +52,14 @@ def part(view: View, by: str) -> None:
         show(found, view, by)
 
 
-def show(found: Found, view: View, by: str) -> None:
+def show(found: LogsPageData, view: View, by: str) -> None:
     """All that was read."""
     if chrome.fresh(view, found.newest, found.read):
         show_said(found, view)
         show_rates(found, view, by)
 
 
-def read(client: Elasticsearch, view: View, by: str) -> Found:
+def read(client: Elasticsearch, view: View, by: str) -> LogsPageData:
     """All of the page. Raises QueryError if a search fails."""
     now = chrome.now()
     newest = newest_event(client, view.version)
@@ -67,7 +67,7 @@ def read(client: Elasticsearch, view: View, by: str) -> Found:
     listing = rates(client, view.version, span, BY[by][1])
     said_of = texts(client, view.version, list(listing.rows["series"][listing.rows["text"].isna()]))
     listing.rows["text"] = listing.rows["text"].fillna(listing.rows["series"].map(said_of)).fillna(NO_TEXT)
-    return Found(
+    return LogsPageData(
         read=now,
         newest=newest,
         span=span,
@@ -77,7 +77,7 @@ def read(client: Elasticsearch, view: View, by: str) -> Found:
     )
 
 
-def show_said(found: Found, view: View) -> None:
+def show_said(found: LogsPageData, view: View) -> None:
     """Templates of which something was said."""
     st.subheader("Novel messages, new ones first")
     if not found.said.total:
@@ -101,7 +101,7 @@ def show_said(found: Found, view: View) -> None:
         view.open("series", series=str(chosen["series"]))
 
 
-def show_rates(found: Found, view: View, by: str) -> None:
+def show_rates(found: LogsPageData, view: View, by: str) -> None:
     """Templates by how often they come."""
     st.subheader(f"Messages by rate: {BY[by][0]}")
     if not found.has_scores:

@@ -34,7 +34,7 @@ NO_POINTS = (
 
 
 @dataclass(frozen=True)
-class Found:
+class SeriesPageData:
     """All that the page shows of a series. `points` is None where nothing was scored."""
 
     read: datetime
@@ -110,20 +110,20 @@ def part(view: View, series: str) -> None:
         show(found, view, series)
 
 
-def show(found: Found, view: View, series: str) -> None:
+def show(found: SeriesPageData, view: View, series: str) -> None:
     """All that was read."""
     if chrome.fresh(view, found.newest, found.read):
         show_curve(found, view, series)
         show_said(found.said, view)
 
 
-def read_series(client: Elasticsearch, view: View, series: str) -> Found:
+def read_series(client: Elasticsearch, view: View, series: str) -> SeriesPageData:
     """All of a series. Raises QueryError if a search fails."""
     now = chrome.now()
     newest = newest_event(client, view.version)
     span = span_of(newest, now, view.length)
     curve = points(client, view.version, [series], span).get(series)
-    return Found(
+    return SeriesPageData(
         read=now,
         newest=newest,
         span=span,
@@ -133,7 +133,7 @@ def read_series(client: Elasticsearch, view: View, series: str) -> Found:
     )
 
 
-def show_curve(found: Found, view: View, series: str) -> None:
+def show_curve(found: SeriesPageData, view: View, series: str) -> None:
     """The model plot, or why there is none."""
     if found.points is None:
         text = NO_POINTS.format(words=view.words) if found.has_scores else NO_SCORES.format(version=view.version)

@@ -15,7 +15,7 @@ from dashboards.commands import CommandError
 from dashboards.judging import Judgement, judged
 from dashboards.looks import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, told_time
 from dashboards.queries.frames import Listing
-from dashboards.queries.labels import Label, of_span
+from dashboards.queries.labels import LabelDocument, of_span
 from dashboards.queries.search import Span
 from dashboards.queries.versions import Comparison, compare, incidents_on
 from dashboards.tables import chosen_row, score_column, text_column, time_column
@@ -151,14 +151,14 @@ def show_labels(view: View, other: str, span: Span) -> None:
 
 def labelled(
     client: Elasticsearch, names: Collection[str], span: Span
-) -> tuple[dict[str, Label], dict[str, pd.DataFrame]]:
+) -> tuple[dict[str, LabelDocument], dict[str, pd.DataFrame]]:
     """Labels of a span, and what each version has on the hosts that they name. Raises QueryError if a search fails."""
     labels = of_span(client, span)
     hosts = sorted({host for one in labels.values() for host in one.hosts})
     return labels, {name: incidents_on(client, name, hosts, span).rows for name in names}
 
 
-def judged_row(version: str, labels: Collection[Label], incidents: pd.DataFrame) -> dict[str, Any]:
+def judged_row(version: str, labels: Collection[LabelDocument], incidents: pd.DataFrame) -> dict[str, Any]:
     """A version's row."""
     result: Judgement = judged(labels, incidents)
     return {

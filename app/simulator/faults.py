@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.simulator.fleet import Group
-    from app.simulator.schedule import Episode
+    from app.simulator.schedule import Disturbance
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
@@ -85,7 +85,7 @@ class Scene:
     """Where and when: the group, the episode, the middle of every step in seconds, when it is on, and how strong."""
 
     group: Group
-    episode: Episode
+    episode: Disturbance
     middle: Floats
     on: Floats
     strength: float
@@ -135,7 +135,7 @@ def neutral(group: Group, steps: int) -> Effects:
     )  # fmt: skip
 
 
-def effects_of(group: Group, episodes: list[Episode], middle: Floats, interval: float, strength: float) -> Effects:
+def effects_of(group: Group, episodes: list[Disturbance], middle: Floats, interval: float, strength: float) -> Effects:
     """All that the episodes do to a group within these steps; `middle` is `(T,)`, seconds from the start."""
     effects = neutral(group, len(middle))
     for row, vm in enumerate(group.vms):

@@ -16,7 +16,7 @@ from models.core.series import Series, build
 
 if TYPE_CHECKING:
     from app.simulator.fleet import Fleet
-    from app.simulator.schedule import Episode, Placement
+    from app.simulator.schedule import Disturbance, Placement
     from app.simulator.settings import SimulatorSettings
 
 Record = dict[str, Any]
@@ -80,7 +80,7 @@ def truth_records(settings: SimulatorSettings, plan: Placement) -> list[Record]:
     return [_record(settings, plan.fleet, number, episode) for number, episode in enumerate(plan.episodes, 1)]
 
 
-def _record(settings: SimulatorSettings, fleet: Fleet, number: int, episode: Episode) -> Record:
+def _record(settings: SimulatorSettings, fleet: Fleet, number: int, episode: Disturbance) -> Record:
     def at(seconds: float) -> str:
         return iso(settings.start + 1000 * seconds)
 
@@ -102,7 +102,7 @@ def _record(settings: SimulatorSettings, fleet: Fleet, number: int, episode: Epi
     return record
 
 
-def _series(fleet: Fleet, episode: Episode) -> list[str]:
+def _series(fleet: Fleet, episode: Disturbance) -> list[str]:
     on_vm, on_service, levels, _ = _TOUCHED[episode.kind]
     out: list[str] = []
     for host in episode.hosts:
@@ -123,7 +123,7 @@ def _metric(name: str) -> Metric:
     return _SERVICE[name]
 
 
-def _templates(episode: Episode) -> list[Template]:
+def _templates(episode: Disturbance) -> list[Template]:
     """Templates that only this episode brings."""
     if episode.kind == "deployment":
         return [t for service in episode.services for t in released_templates(service, "after")]

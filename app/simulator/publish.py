@@ -46,7 +46,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Sent:
+class PublishResult:
     """How much went out: events, heartbeats, and the time of arrival (epoch ms) up to which that is all."""
 
     events: int
@@ -108,7 +108,7 @@ def to_kafka(
     heartbeats: bool = True,
     processes: int | None = None,
     on_progress: OnEventCount | None = None,
-) -> Sent:
+) -> PublishResult:
     """Send all that arrives from `begin` and before `until` (epoch ms; None: everything) as fast as the broker takes it.
 
     Within a partition records are in order of arrival. With `timestamps` "event" a record's timestamp is its time of
@@ -134,7 +134,7 @@ def to_kafka(
                 on_progress(events, simulation.expected_events)
             if until is not None and block.end >= until:
                 break
-    return Sent(events, beats, end)
+    return PublishResult(events, beats, end)
 
 
 class _Here:
@@ -243,7 +243,7 @@ def live(
     heartbeats: bool = False,
     clock: Callable[[], int] = wall_clock,
     on_progress: OnEventCount | None = None,
-) -> Sent:
+) -> PublishResult:
     """Send what arrives from `begin` on (None: the start of the simulation), each record at its time of arrival.
 
     Returns when the simulation is over or `stop` is set. Heartbeats are left to `app.kafka.heartbeats.Heartbeats` unless asked
@@ -266,4 +266,4 @@ def live(
             end = block.end
             if on_progress is not None:
                 on_progress(events, simulation.expected_events)
-    return Sent(events, beats, end)
+    return PublishResult(events, beats, end)

@@ -22,7 +22,7 @@ TRIES = 80
 
 
 @dataclass(frozen=True)
-class Episode:
+class Disturbance:
     """One labelled thing that happens. Times are seconds from the start, whole intervals; `end` None means for good.
 
     `hosts` are touched directly, `related` through the physical host. `services` are those concerned. `variant` is in
@@ -51,7 +51,7 @@ class Placement:
     """The fleet, with the machines that are added later, and the episodes in order of time."""
 
     fleet: Fleet
-    episodes: tuple[Episode, ...]
+    episodes: tuple[Disturbance, ...]
 
 
 @dataclass
@@ -90,7 +90,7 @@ def plan(settings: SimulatorSettings) -> Placement:
     return _with_added_machines(settings, placed)
 
 
-def _place_schedule(settings: SimulatorSettings, fleet: Fleet, gap: float) -> list[Episode]:
+def _place_schedule(settings: SimulatorSettings, fleet: Fleet, gap: float) -> list[Disturbance]:
     """Every episode that was asked for. Which hosts are left for the last one is chance, so chance is asked again."""
     problem: InputError | None = None
     for attempt in range(TRIES):
@@ -107,7 +107,7 @@ def _place_schedule(settings: SimulatorSettings, fleet: Fleet, gap: float) -> li
     raise problem or InputError("simulator: schedule: nothing to place")
 
 
-def _place_asked(settings: SimulatorSettings, booking: _Booking, planned: Planned) -> Episode:
+def _place_asked(settings: SimulatorSettings, booking: _Booking, planned: Planned) -> Disturbance:
     begin, length = _on_grid(planned.start, settings), max(_on_grid(planned.duration, settings), _grid(settings))
     found = _find(settings, booking, planned.kind, begin, begin + length, host=planned.host)
     if found is None:
@@ -120,7 +120,7 @@ def _place_asked(settings: SimulatorSettings, booking: _Booking, planned: Planne
     return found
 
 
-def _place_all(settings: SimulatorSettings, booking: _Booking, span: float) -> list[Episode]:
+def _place_all(settings: SimulatorSettings, booking: _Booking, span: float) -> list[Disturbance]:
     """Every wanted kind once, faults again for every three hours; long ones first because they are hardest to fit."""
     rng = booking.rng
     rounds = max(1, int(span / 3 / 3600))
@@ -157,7 +157,7 @@ def _on_grid(seconds: float, settings: SimulatorSettings) -> float:
 
 def _find(
     settings: SimulatorSettings, booking: _Booking, kind: str, begin: float, end: float, *, host: str = ""
-) -> Episode | None:
+) -> Disturbance | None:
     """An episode of this kind at this time on free hosts, booked; None when there is no room."""
     group_of = booking.fleet.group_of
     free = booking.candidates(begin, end)
@@ -187,7 +187,7 @@ def _shape(
     *,
     free: list[Vm],
     whole: bool | None = None,
-) -> Episode | None:
+) -> Disturbance | None:
     """Which hosts and services an episode of this kind has, given the free virtual machines in order of preference.
 
     `whole` says whether a drift is one of the physical host; None leaves that to chance.
@@ -197,7 +197,7 @@ def _shape(
         return None
     vm = free[0]
     physical = booking.fleet.group_of[vm.name].physical
-    draft = Episode(kind, begin, end, (vm.name,), (physical,), vm.services[:1], variant)
+    draft = Disturbance(kind, begin, end, (vm.name,), (physical,), vm.services[:1], variant)
     if kind in CHANGES:
         return _change(settings, booking, draft, free)
     if kind == "noisy_neighbour":
@@ -208,7 +208,7 @@ def _shape(
     return draft
 
 
-def _change(settings: SimulatorSettings, booking: _Booking, draft: Episode, free: list[Vm]) -> Episode:
+def _change(settings: SimulatorSettings, booking: _Booking, draft: Disturbance, free: list[Vm]) -> Disturbance:
     services = free[0].services[:1]
     windows: tuple[tuple[float, float], ...] = ()
     match draft.kind:
@@ -228,7 +228,7 @@ def _change(settings: SimulatorSettings, booking: _Booking, draft: Episode, free
     return replace(draft, end=None, hosts=names, related=related, services=services, windows=windows)
 
 
-def _whole_group(booking: _Booking, draft: Episode, begin: float, end: float, free: list[Vm]) -> Episode | None:
+def _whole_group(booking: _Booking, draft: Disturbance, begin: float, end: float, free: list[Vm]) -> Disturbance | None:
     """The same on the first physical host all of whose machines are free: they are the hosts, it is related."""
     for vm in free:
         group = booking.fleet.group_of[vm.name]
@@ -263,7 +263,7 @@ def _runs(settings: SimulatorSettings, begin: float, length: float) -> tuple[tup
     return tuple(runs)
 
 
-def _with_added_machines(settings: SimulatorSettings, placed: list[Episode]) -> Placement:
+def _with_added_machines(settings: SimulatorSettings, placed: list[Disturbance]) -> Placement:
     """The fleet with the machines that `machines_added` brings, and those episodes with the machines' names."""
     each = max(1, settings.hosts // 10)
     births = [episode.begin for episode in placed if episode.kind == "machines_added" for _ in range(each)]

@@ -16,7 +16,7 @@ MAX_LABELS = 2_000
 
 
 @dataclass(frozen=True)
-class Label:
+class LabelDocument:
     """What a person said of an incident. `start` and `end` are the incident's; None where it had none then."""
 
     incident: str
@@ -29,12 +29,12 @@ class Label:
     author: str = ""
 
 
-def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, Label]:
+def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
     """The last word on each of these incidents that has one, by its id. Raises QueryError if the search fails."""
     return latest(client, terms("label.incident", identities)) if identities else {}
 
 
-def of_span(client: Elasticsearch, span: Span) -> dict[str, Label]:
+def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
     """The last word on each incident that was there in the span. Raises QueryError if the search fails."""
     ended = at_least("event.end", span.start)
     was_open = all_of(none_of({"exists": {"field": "event.end"}}), at_least("@timestamp", span.start))
@@ -42,7 +42,7 @@ def of_span(client: Elasticsearch, span: Span) -> dict[str, Label]:
     return latest(client, all_of(at_most("event.start", span.end), reaches))
 
 
-def latest(client: Elasticsearch, query: Query) -> dict[str, Label]:
+def latest(client: Elasticsearch, query: Query) -> dict[str, LabelDocument]:
     """Of labels, MAX_LABELS at most, the last one of each incident."""
     newest_first = [{"@timestamp": "desc"}]
     found = search(client, ["labels"], size=MAX_LABELS, query=query, sort=newest_first)
@@ -50,10 +50,10 @@ def latest(client: Elasticsearch, query: Query) -> dict[str, Label]:
     return {one.incident: one for one in reversed(labels) if one.incident}
 
 
-def of_document(source: dict[str, Any]) -> Label:
+def of_document(source: dict[str, Any]) -> LabelDocument:
     """A label as its document says."""
     start, end = (pick(source, f"event.{name}") for name in ("start", "end"))
-    return Label(
+    return LabelDocument(
         incident=pick(source, "label.incident") or "",
         label=pick(source, "label.label"),
         said=datetime.fromisoformat(source["@timestamp"]),

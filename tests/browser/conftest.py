@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
-from support.browser_fleet import Fleet, running_fleet
+from support.browser_fleet import BrowserFleet, running_fleet
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -50,7 +50,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def fleet(browser: Browser, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(browser: Browser, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserFleet]:
     """The fleet, what was found on it, and the pages. Without a browser nothing is started."""
     assert browser.is_connected()
     with running_fleet(spark, tmp_path_factory.mktemp("fleet")) as found:

@@ -16,7 +16,7 @@ import pytest
 from kafka import KafkaConsumer
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 from pyspark.sql import SparkSession
-from support.browser_fleet import Fleet
+from support.browser_fleet import BrowserFleet
 
 from app.runtime.run import index_to_end
 from dashboards.navigation import PAGES
@@ -42,7 +42,7 @@ LAST = {
 class Visit:
     """A tab of the browser, and everything that went wrong in it."""
 
-    def __init__(self, browser: Browser, fleet: Fleet, scheme: str) -> None:
+    def __init__(self, browser: Browser, fleet: BrowserFleet, scheme: str) -> None:
         self._context = browser.new_context(
             viewport=SIZE,
             color_scheme="dark" if scheme == "dark" else "light",
@@ -98,7 +98,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Browser, fleet: Fleet) -> Iterator[Visit]:
+def visit(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
     """A tab in the light theme."""
     wait_for_server(fleet.address)
     made = Visit(browser, fleet, "light")
@@ -107,7 +107,7 @@ def visit(browser: Browser, fleet: Fleet) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def at_night(browser: Browser, fleet: Fleet) -> Iterator[Visit]:
+def at_night(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
     """A tab in the dark theme."""
     wait_for_server(fleet.address)
     made = Visit(browser, fleet, "dark")
@@ -153,7 +153,7 @@ def test_from_the_overview_to_an_incident_to_a_series(visit: Visit, pictures: Pa
     visit.picture(pictures, "series")
 
 
-def written_labels(fleet: Fleet) -> list[dict[str, Any]]:
+def written_labels(fleet: BrowserFleet) -> list[dict[str, Any]]:
     """What is in the topic of labels, without heartbeats."""
     own = fleet.settings
     consumer = KafkaConsumer(

@@ -51,7 +51,7 @@ MOST_MINUTES = 8  # of what comes while jobs run: of a slow machine the rest is 
 
 
 @dataclass(frozen=True)
-class Fleet:
+class BrowserFleet:
     """Two versions of what was found on a simulated fleet, and where the pages are that show them."""
 
     settings: Settings
@@ -59,7 +59,7 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(spark: SparkSession, home: Path) -> Iterator[Fleet]:
+def running_fleet(spark: SparkSession, home: Path) -> Iterator[BrowserFleet]:
     """Everything, while it is looked at."""
     health = Health(stale_seconds=3600.0)
     with running_stack(Stack(home, jars=JARS)) as servers, HealthServer(health, "127.0.0.1", 0) as told:
@@ -139,11 +139,11 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[Fleet]:
+def served(settings: Settings) -> Iterator[BrowserFleet]:
     """The pages, while they are looked at."""
     port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if port_is_free(p))
     server = dashboard.start(settings, port)
     try:
-        yield Fleet(settings, f"http://127.0.0.1:{port}")
+        yield BrowserFleet(settings, f"http://127.0.0.1:{port}")
     finally:
         dashboard.end(server)

@@ -103,9 +103,11 @@ def shown(name: str, minutes_old: float | None) -> AppTest:
         elif name == "incident":
             incident.show(incident.Missing("0123", newest, now), view)
         elif name == "series":
-            series.show(series.Found(now, newest, span, None, False, none["novelties"]), view, "gauge/vm-1/web/cpu")
+            series.show(
+                series.SeriesPageData(now, newest, span, None, False, none["novelties"]), view, "gauge/vm-1/web/cpu"
+            )
         elif name == "logs":
-            logs.show(logs.Found(now, newest, span, none["said"], none["rates"], False), view, "lines")
+            logs.show(logs.LogsPageData(now, newest, span, none["said"], none["rates"], False), view, "lines")
         elif name == "pipeline":
             reasons = Listing(frame_of([], REFUSED), 0)
             pipeline.show(Refusals(now, span, newest, reasons, pd.DataFrame()), view)

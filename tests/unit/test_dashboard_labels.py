@@ -15,7 +15,7 @@ from dashboards.judging import Judgement, judged
 from dashboards.labelling import SAYS, in_words
 from dashboards.queries import INCIDENT
 from dashboards.queries.frames import frame_of
-from dashboards.queries.labels import Label, of_document
+from dashboards.queries.labels import LabelDocument, of_document
 from models.detection.labels import LABELS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -93,21 +93,21 @@ def test_pages_that_cannot_call_commands_say_so(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_label_is_said_in_words_at_the_time_of_the_reader() -> None:
-    said = Label("0123", "false-alarm", NOON, comment="the *backup*", author="Ada")
+    said = LabelDocument("0123", "false-alarm", NOON, comment="the *backup*", author="Ada")
     assert "**False alarm: nothing was wrong or new**, says Ada" in in_words(said, VIEW)
     assert in_words(said, VIEW).endswith(r"13:00: the \*backup\*")
-    assert "says somebody" in in_words(Label("0123", "true", NOON), VIEW)
+    assert "says somebody" in in_words(LabelDocument("0123", "true", NOON), VIEW)
 
 
 def test_document_of_a_label_may_lack_what_is_for_people() -> None:
     least: dict[str, Any] = {"@timestamp": "2026-11-21T12:00:00.000Z", "label": {"label": "true"}}
-    assert of_document(least) == Label("", "true", NOON)
+    assert of_document(least) == LabelDocument("", "true", NOON)
 
 
-def said(label: str, identity: str = "a", host: str = "vm-1", begins: int = 60, ends: int | None = 30) -> Label:
+def said(label: str, identity: str = "a", host: str = "vm-1", begins: int = 60, ends: int | None = 30) -> LabelDocument:
     """A label on an incident that lasted from and to so many minutes before noon."""
     start, end = (None if m is None else NOON - timedelta(minutes=m) for m in (begins, ends))
-    return Label(identity, label, NOON, start, end, (host,))
+    return LabelDocument(identity, label, NOON, start, end, (host,))
 
 
 def test_version_is_judged_by_host_and_time_or_the_incident_itself() -> None:
