@@ -1,4 +1,4 @@
-"""Starts jobs, watches over them and stops them: the only place where a streaming query begins.
+"""Starts, supervises and stops jobs: the only module that starts streaming queries.
 
 A `Job` says what it reads, the function from input to output, and where the output goes. The runner puts it on Kafka,
 reports each batch, and stops a job that would not be deterministic (a row dropped by the watermark).
@@ -289,7 +289,7 @@ class Runner:
 
 
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
-    """Let the batch in hand end, then stop. What a stop interrupts is only done again at the next start."""
+    """Let the current batch end, then stop. A batch that is interrupted is done again at the next start."""
     deadline = time.monotonic() + timeout_seconds
     in_hand = batches_done(query)
     # Under load a trigger follows the last one at once: then the batch has ended when another one has been reported.

@@ -1,4 +1,4 @@
-"""How late the records of a range are, so that a replay can admit all of them."""
+"""The largest lateness of the records of a range, for a replay that is to admit all of them."""
 
 from __future__ import annotations
 

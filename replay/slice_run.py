@@ -124,13 +124,13 @@ def scratch(after: Path) -> Iterator[Path]:
 
 
 def kept(frame: DataFrame, folder: Path) -> DataFrame:
-    """A table that is computed once. Of one that is persisted, Spark plans all that came before again for each use."""
+    """Compute a table once, into files. Of a persisted one, Spark would plan all that came before again for each use."""
     frame.write.option("compression", "none").parquet(str(folder))
     return frame.sparkSession.read.schema(frame.schema).parquet(str(folder))
 
 
 def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
-    """What `extract` makes of the slice's records, its windows alone."""
+    """The output of `extract` for the slice's records, in the slice's windows."""
     telemetry, logs, labels = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
@@ -138,7 +138,7 @@ def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[
 
 
 def only(closed: DataFrame, part: Slice) -> DataFrame:
-    """The windows of a slice; those at its edges are complete in its neighbours alone."""
+    """The windows of a slice: those beyond its edges are incomplete here, and complete in its neighbours."""
     # Spark would put the filter below the parser, and parse twice; it sees through neither this nor a cast.
     end = F.col("window_end") + F.floor(F.rand() * 0)
     within = end <= part.until
@@ -180,7 +180,7 @@ def arrow_frames(frame: DataFrame) -> Iterator[Any]:
 
 
 def write_incidents(context: SliceContext, incidents: list[tuple[str, str]], topic: str, kafka: Kafka) -> None:
-    """Append incidents to their topic."""
+    """Append incidents (id, value) to their topic."""
     if not incidents:
         return
     rows = context.spark.createDataFrame(incidents, "key string, value string").coalesce(1)
@@ -203,7 +203,7 @@ def digest_of(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
 
 
 def digest_of_texts(context: SliceContext, values: list[str]) -> dict[str, Any]:
-    """As `digest_of`, of texts at hand."""
+    """As `digest_of`, of a list of texts."""
     frame = context.spark.createDataFrame([(value,) for value in values], "value string")
     row = frame.agg(F.count(F.lit(1)).alias("n"), *sums(F.col("value").cast("binary"))).first()
     if row is None:
@@ -220,6 +220,6 @@ def sums(value: Any) -> list[Any]:
 
 
 def shown(row: Any) -> str:
-    """A digest of two sums."""
+    """Two sums as one hexadecimal digest."""
     one, other = (int(row.one or 0), int(row.other or 0)) if row else (0, 0)
     return f"{one % 2**64:016x}{other % 2**64:016x}"

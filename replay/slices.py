@@ -1,4 +1,4 @@
-"""What a bounded run reads, and which windows it makes: resolved once, kept in the run's manifest.
+"""The offsets that a bounded run reads, and the windows that it makes: resolved once, and kept in the run's manifest.
 
 A record that is admitted to a window which ends after `w` has an event time of at least `w`, so its append time is at least
 `w - skew`: a run that makes the windows after `w` reads from the first record with that append time. A record of a window
@@ -165,7 +165,7 @@ def closed_until(
     ends: Offsets,
     ranges: Mapping[Partition, OffsetRange],
 ) -> int:
-    """The last window end that the watermark of what is read has passed, as it would have live."""
+    """The last window end that the watermark has passed after all of it is read, as in a live run."""
     silent = sorted(key for key, held in ranges.items() if max(begins[key], held.begins) >= ends[key])
     if silent:
         topic, partition = silent[0]
@@ -184,7 +184,7 @@ def closed_until(
 
 
 def slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
-    """The run in pieces of about so many records, each of which can be repeated on its own."""
+    """Cut a run into slices of about `records` records, each of which can be repeated on its own."""
     windowing = settings.windowing
     with open_consumer(settings) as consumer:
         ranges = {key: OffsetRange(0, end) for key, end in whole.ends.items()}
@@ -201,14 +201,14 @@ def pieces(windowing: WindowingConfig, find: Find, whole: Slice, cuts: Sequence[
 
 
 def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) -> int:
-    """A window end before all windows, about: the first append time that is read."""
+    """About the first window: the end of one before the first append time that is read."""
     parts = [TopicPartition(*key) for key in sorted(whole.begins) if whole.begins[key] < whole.ends[key]]
     first = first_timestamps(consumer, parts, {part: whole.begins[part.topic, part.partition] for part in parts})
     return last_window_end(windowing, min(first.values()) - windowing.lateness_seconds * MILLIS)
 
 
 def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
-    """The records that windows after one time and up to another can be made of, within the whole."""
+    """The slice of the windows after a time and up to another one, with the records that they are made of."""
     begins, ends = dict(whole.begins), dict(whole.ends)
     if after is not None:
         found = find(after - windowing.skew_seconds * MILLIS)
@@ -220,7 +220,7 @@ def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | Non
 
 
 def halved(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int, int], records: int) -> list[int]:
-    """Window ends between two, at which to cut so that pieces are small enough, or as short as is of use."""
+    """Window ends at which to cut: halves until a piece has few enough records, or would be too short to be worth it."""
     start, stop = span
     least = max(
         LEAST_LENGTH * (windowing.skew_seconds + windowing.watermark_delay_seconds),
@@ -234,7 +234,7 @@ def halved(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int
 
 
 def offsets_given(settings: Settings, given: Mapping[str, Any], option: str) -> Offsets:
-    """Offsets as people write them: `{"telemetry": {"0": 12}}`, by kind or by the topic's name. Raises InputError."""
+    """Offsets from JSON such as `{"telemetry": {"0": 12}}`, by kind or by the name of the topic. Raises InputError."""
     names = list(input_topics(settings).values())
     found: Offsets = {}
     try:

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 @dataclass
 class JobHealth:
-    """The newest facts about a job."""
+    """The newest figures of a job."""
 
     batch_id: int = -1
     batch_seconds: float = 0.0
@@ -67,7 +67,7 @@ class Health:
         self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
 
     def expect(self, job: str) -> None:
-        """Count a job as started, so that one that never makes progress is seen."""
+        """Count a job as started, so that one without any progress becomes unhealthy."""
         with self._lock:
             self._jobs.setdefault(job, JobHealth())
 
@@ -112,7 +112,7 @@ class Health:
             self._jobs.setdefault(name, JobHealth()).last_progress = time.monotonic()
 
     def summary(self) -> dict[str, Any]:
-        """All jobs' newest facts, and whether each is healthy."""
+        """The newest figures of all jobs, and whether each is healthy."""
         now = time.monotonic()
         with self._lock:
             jobs = {

@@ -49,14 +49,14 @@ def extract_job(
     )
 
 
-def heavy(settings: Settings) -> int:
-    """How many records a job reads at once that weigh more than events do."""
+def most_records(settings: Settings) -> int:
+    """The most records that a job other than `extract` reads in a batch: they are larger than events."""
     most = settings.spark.max_records_per_batch
     return max(min(most, 1_000), min(most // 4, MOST_HEAVY))
 
 
 def starting_of(begun: StartPosition | None) -> Mapping[str, Mapping[int, int]] | None:
-    """From which offsets a job without a checkpoint reads."""
+    """The offsets at which a job without a checkpoint begins; None for the beginning of the log."""
     return None if begun is None else begun.offsets
 
 
@@ -76,7 +76,7 @@ def detect_job(settings: Settings) -> Job:
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
         transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
         checkpoint=str(settings.checkpoint("detect")),
-        max_records_per_batch=heavy(settings),
+        max_records_per_batch=most_records(settings),
     )
 
 
@@ -92,7 +92,7 @@ def correlate_job(settings: Settings) -> Job:
             raw, settings.correlation, settings.version, topics["incidents"], begin
         ),
         checkpoint=str(settings.checkpoint("correlate")),
-        max_records_per_batch=heavy(settings),
+        max_records_per_batch=most_records(settings),
     )
 
 
@@ -118,5 +118,5 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
             on_outcome=on_outcome,
         ),
         checkpoint=str(settings.checkpoint("index")),
-        max_records_per_batch=heavy(settings),
+        max_records_per_batch=most_records(settings),
     )

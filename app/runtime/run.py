@@ -34,7 +34,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:
-    """See to what jobs need: the configuration of before, topics, index templates."""
+    """Prepare what jobs need: check the pinned configuration, create topics, put index templates."""
     pin_configuration(settings, instances)
     topics.create(settings)
     if "index" in names:
@@ -69,10 +69,34 @@ def running(
     accept_gap: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[tuple[Runner, Health]]:
-    """Jobs that run while the block does, and are stopped after their batch when it ends.
+    """Run jobs while the block runs; they are stopped after their batch when it ends.
 
-    Raises DeterminismViolation if the log no longer reaches back to where one of them stopped, InputError if another process runs
-    one of them. With `accept_gap` what is gone is written into the log, and the job goes on.
+    Parameters
+    ----------
+    settings
+        Those of the version.
+    names
+        `extract`, `detect`, `correlate`, `index`, or `all`.
+    instance, instances
+        Which of several `extract` jobs this one is, from 0, and how many there are.
+    on_progress
+        Called with a job's name and Spark's progress after each batch.
+    accept_gap
+        Go on where records were deleted unread; the gap is recorded in `dead-letters`.
+    report
+        Gets a line for each gap that is recorded.
+
+    Yields
+    ------
+    tuple of Runner and Health
+        The running jobs, and their metrics.
+
+    Raises
+    ------
+    InputError
+        Another process runs one of them, or the settings are not those that the version began with.
+    DeterminismViolation
+        The log no longer reaches back to where one of them stopped.
     """
     names = chosen(names)
     health = Health(settings.health.stale_seconds)
@@ -97,20 +121,20 @@ def started_jobs(
     accept_gap: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Runner]:
-    """As `running`, by who holds the locks of the jobs."""
+    """As `running`, for a caller that holds the locks of the jobs; yields the runner."""
     checkpoints = data_loss.checkpoints(settings, names, instance, instances)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare(settings, names, instances)
     stopping = threading.Event()
 
-    def heard(name: str, progress: QueryProgress) -> None:
+    def on_batch(name: str, progress: QueryProgress) -> None:
         health.on_progress(name, progress)
         if on_progress is not None:
             on_progress(name, progress)
 
     spark = session(settings)
     trigger = settings.spark.trigger_seconds
-    runner = Runner(spark, kafka_connection(settings), trigger, heard, health.on_idle)
+    runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle)
     try:
         for name in names:
             job = make_job(settings, name, instance, instances, stopping, health)
@@ -126,7 +150,7 @@ def started_jobs(
 
 
 def index_to_end(spark: SparkSession, settings: Settings) -> None:
-    """Write what a version has said to Elasticsearch, to the end of its topics. The caller holds the lock of `index`."""
+    """Index the results of a version up to the end of its topics. The caller holds the lock of `index`."""
     prepare(settings, ("index",))
     runner = Runner(spark, kafka_connection(settings))
     try:

@@ -1,14 +1,14 @@
-"""What the model describe_state about a series now, read from the state that `detect` has committed, without touching it.
+"""The model's state of a series, read from the state that `detect` has committed, without touching it.
 
-The answer has `series`, `shard`, `as_of` (ISO 8601) and `as_of_ms`, the end of the last window that the shard has learnt,
+The answer has `series`, `shard`, `as_of` (ISO 8601) and `as_of_ms`, the end of the last window that the shard has processed,
 `version`, `kind`, and
 
-    typical, spread         what the next window is expected to be, and how far off a usual one is: of a gauge its mean, of a
+    typical, spread         location and scale of the next window: of a gauge its mean, of a
                             counter its rate per second, of lines and templates their number in a window
-    lower, upper            the interval outside of which a value would be strange; null while warming up
-    warming                 whether it is too early to say anything, and `windows_to_go`
-    windows                 windows learnt; `seen` is the last one that had the series
-    episode                 what has been said of it and not taken back, with its reason; null if nothing
+    lower, upper            the prediction interval; null while warming up
+    warming                 whether there are too few windows for a score, and `windows_to_go`
+    windows                 windows that had the series; `seen` is the last one
+    episode                 the open episode, with its reason; null if there is none
     numbers                 all that the model holds, by name, as `ShardDetector.describe_state`; null for what is no number. Of a
                             metric also what its members have been, `ever` and while `healthy`: mean and spread of each
 """
@@ -48,23 +48,23 @@ NEAREST = 3
 
 
 class UnknownSeries(InputError):
-    """The model of a version does not know a series."""
+    """The model of a version has no such series."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The state of a shard as it was committed: parts by name, the rows that wait among them."""
+    """The committed state of a shard: parts by name, with the buffer of waiting rows among them."""
 
     number: int
     parts: Mapping[str, bytes]
 
     @property
     def done(self) -> int:
-        """The end of the last window that it has learnt, epoch milliseconds."""
+        """The end of the last window that it has processed, epoch milliseconds."""
         return WindowBuffer.load(self.parts[BUFFER]).done
 
     def detector(self, parameters: DetectorParameters) -> ShardDetector:
-        """The model itself."""
+        """The model, loaded."""
         return ShardDetector.load({name: data for name, data in self.parts.items() if name != BUFFER}, parameters)
 
     def names(self) -> dict[str, list[str]]:
@@ -73,10 +73,28 @@ class Shard:
 
 
 def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
-    """What the model of the settings' version describe_state about a series now: see the head of this file.
+    """The model's state of a series.
 
-    Raises InputError for a name that cannot be one and for a version without state, UnknownSeries with the nearest names
-    for a series that the model does not know.
+    Parameters
+    ----------
+    spark
+        A session.
+    settings
+        Those of the version.
+    series
+        Its name.
+
+    Returns
+    -------
+    dict
+        JSON types, as the docstring of this module lists them.
+
+    Raises
+    ------
+    InputError
+        The name is not that of a series, or the version has no state.
+    UnknownSeries
+        The model does not know the series; names the most similar ones.
     """
     host = host_in(series)
     shard = read_shard(spark, settings, host)
@@ -100,7 +118,7 @@ def answers_from(spark: SparkSession, settings: Settings) -> Ask:
 
 
 def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
-    """What is said of a series that a shard knows."""
+    """The answer for a series that the shard has."""
     numbers = shard.detector(settings.detector).describe_state(series)
     episode = numbers.pop("episode")
     done = shard.done
@@ -118,14 +136,14 @@ def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
 
 
 def known(value: Any) -> Any:
-    """A value as JSON has it: what is not a number is not known."""
+    """A value as JSON has it: NaN and infinity become null."""
     if isinstance(value, dict):
         return {key: known(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def summary(series: str, numbers: Mapping[str, Any], p: DetectorParameters) -> dict[str, Any]:
-    """Numbers for people: what the next window is expected to be, as the detector would say it."""
+    """What the model expects of the next window, in the series' unit."""
     kind = names.parse(series).kind
     expected = numbers if kind in ("gauge", "counter") else of_count(numbers, p)
     warming = expected["windows_to_go"] > 0
@@ -144,7 +162,7 @@ def summary(series: str, numbers: Mapping[str, Any], p: DetectorParameters) -> d
 
 
 def of_count(numbers: Mapping[str, float], p: DetectorParameters) -> dict[str, Any]:
-    """What is expected of a number of lines; the spread is the standard deviation of the negative binomial."""
+    """What the model expects of a number of lines; the spread is the standard deviation of the negative binomial."""
     columns = np.array([[value] for value in numbers.values()])
     belief = poisson.predict(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
     lower, upper = belief.bounds(p.interval_probability)
@@ -182,7 +200,7 @@ def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | No
 
 
 def hosts(spark: SparkSession, settings: Settings) -> list[str]:
-    """All hosts that a version knows, quoted, in order."""
+    """All hosts of a version, quoted, sorted."""
     rows = read(spark, settings, lambda state: state.where(F.col("part") == "names"))
     return sorted(host for row in rows for host in names_of(bytes(row["bytes"]))["hosts"])
 
@@ -245,11 +263,11 @@ def names_of(part: bytes) -> dict[str, list[str]]:
     return found
 
 
-# --- names that are not there
+# --- unknown names
 
 
 def unknown(spark: SparkSession, settings: Settings, series: str, host: str, known: Sequence[str]) -> UnknownSeries:
-    """The error for a series that is not known, with the nearest names: of the same host, else hosts like it."""
+    """The error for an unknown series, with the most similar names: of the same host, else similar hosts."""
     of_host = [name for name in known if host_of(name) == host]
     if of_host:
         near = nearest(series, of_host)
@@ -264,5 +282,5 @@ def unknown(spark: SparkSession, settings: Settings, series: str, host: str, kno
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:
-    """The names that look most like it, the most alike first."""
+    """The most similar names, the most similar first."""
     return difflib.get_close_matches(name, known, NEAREST, cutoff=0.5)

@@ -1,7 +1,7 @@
-"""`kappa run`: jobs until told to stop; without a version of its own, those of whichever version serves.
+"""`kappa run`: runs jobs until it is stopped; where no version is named, those of the version that serves.
 
-The process stays when another version takes over: its heartbeats go on, and so do `/metrics` and `/healthz`. The jobs of the
-one are stopped after their batch, those of the other are started as soon as nobody else runs them.
+When another version is promoted the process stays: heartbeats, `/metrics` and `/healthz` go on. The jobs of the old version
+are stopped after their batch, those of the new one are started as soon as no other process runs them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POLL_SECONDS = 1.0
 
 @dataclass
 class ProcessServices:
-    """What goes on whichever version runs: heartbeats, the server of metrics, the watch over the inputs' partitions."""
+    """What goes on while versions change: heartbeats, the server of metrics, the watch over the inputs' partitions."""
 
     settings: Settings
     names: Sequence[str]
@@ -45,7 +45,7 @@ class ProcessServices:
     server: HealthServer | None = field(default=None, init=False)
 
     def listen(self) -> None:
-        """Take the port of metrics. Jobs take a minute to start, in vain if it turns out then that somebody has it."""
+        """Take the port of metrics, before jobs start: that takes a minute, in vain if the port turns out to be in use."""
         own = self.settings.health
         if own.port is not None and self.server is None:
             ask = self.answer if "detect" in self.names else None
@@ -53,7 +53,7 @@ class ProcessServices:
             self.beside.callback(self.server.close)
 
     def begin(self) -> None:
-        """Start it, once: not before it is known that jobs may run, because heartbeats are written into the log."""
+        """Start the services, once; only when jobs may run, because heartbeats are written into the log."""
         if self.begun:
             return
         self.begun = True
@@ -68,7 +68,7 @@ class ProcessServices:
             self.beside.enter_context(self.watch)
 
     def answer(self, series: str) -> dict[str, Any]:
-        """What the model of the version that runs now describe_state about a series. Raises InputError if none does."""
+        """The state of a series in the version that runs now. Raises InputError while none does."""
         if self.ask is None:
             msg = "no version's jobs run in this process now; ask again when they do"
             raise InputError(msg)
@@ -86,11 +86,35 @@ def run_until_stopped(
     accept_gap: bool = False,
     follow: bool = False,
 ) -> None:
-    """Run jobs until told to stop: those of the settings' version, or with `follow` of the version that serves.
+    """Run jobs until told to stop.
 
-    Raises what ends one of them, and InputError where another process runs them; with `follow` it waits for that one.
+    Parameters
+    ----------
+    settings
+        Those of the version.
+    names
+        Of the jobs.
+    stopping
+        Set to stop; the batch in hand is finished first.
+    instance, instances
+        Which of several `extract` jobs this one is, from 0, and how many there are.
+    heartbeats
+        Append heartbeats to the input partitions.
+    report
+        Gets a line when jobs start, wait or stop.
+    accept_gap
+        Go on where records were deleted unread.
+    follow
+        Run the jobs of the version that serves, also when that changes; wait while another process runs them.
+
+    Raises
+    ------
+    InputError
+        Another process runs them.
+    KappaError
+        Whatever ends one of the jobs.
     """
-    health, said = Health(settings.health.stale_seconds), ""
+    health, reported = Health(settings.health.stale_seconds), ""
     with ExitStack() as beside:
         watch = data_loss.PartitionWatch(settings)
         services = ProcessServices(settings, names, heartbeats, report, health, watch, beside)
@@ -98,7 +122,7 @@ def run_until_stopped(
             own = serving.to_run(settings) if follow else settings
             with locks.taken(own, locks_of(own, names, instance, instances)) as busy:
                 if not busy:
-                    said = ""
+                    reported = ""
                     services.listen()
                     run_version(own, services, instance, instances, accept_gap, stopping, follow)
                     continue
@@ -107,9 +131,9 @@ def run_until_stopped(
             waiting = (
                 f"{', '.join(busy)} of version {own.version}, which serves, run in another process: waiting for it"
             )
-            if waiting != said:
+            if waiting != reported:
                 report(waiting)
-                said = waiting
+                reported = waiting
             topics.create(own)
             services.begin()
             stopping.wait(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Each job of a version runs once at a time: `home/versions/VERSION/JOB.lock` is held while it does."""
+"""A job of a version runs in one process at a time, which holds the lock `home/versions/VERSION/JOB.lock`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from app.core.settings import Settings
 from app.versions import serving
 from pipelines.errors import InputError
 
-LOOK_SECONDS = 0.5  # longer than somebody who only looks holds a lock
+WAIT_SECONDS = 0.5  # longer than `busy` holds a lock
 
 
 @contextmanager
-def taken(settings: Settings, jobs: Sequence[str], wait_seconds: float = LOOK_SECONDS) -> Iterator[list[str]]:
+def taken(settings: Settings, jobs: Sequence[str], wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]]:
     """Hold the locks of jobs (by the names that they run under) in the block; yields those that others hold.
 
     All or none: where another process runs one of them, none is held.

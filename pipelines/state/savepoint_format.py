@@ -52,7 +52,7 @@ class CorrelatorState:
 
 
 def check_name(name: str) -> None:
-    """Raise InputError for a name that is none."""
+    """Raise InputError for a name that cannot be that of a savepoint."""
     if not NAME.fullmatch(name):
         msg = (
             f"savepoint name {name[:80]!r}; wanted 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit, "
@@ -62,7 +62,7 @@ def check_name(name: str) -> None:
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """What a savepoint says of itself. Raises InputError where there is none, or one of another format."""
+    """The manifest of a savepoint. Raises InputError where there is none, or one of another format."""
     file = Path(folder) / MANIFEST
     try:
         manifest = json.loads(file.read_bytes())
@@ -95,9 +95,24 @@ def check_format(name: str, manifest: Any) -> None:
 
 
 def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
-    """The model of a shard, as it was given to `write`, to the byte; None for a shard that the savepoint has not.
+    """The model of a shard, byte for byte as it was written.
 
-    Raises InputError for another format and for a file that is damaged or missing.
+    Parameters
+    ----------
+    folder
+        The savepoint.
+    shard
+        The shard's number.
+
+    Returns
+    -------
+    ShardParts or None
+        None for a shard that the savepoint does not have.
+
+    Raises
+    ------
+    InputError
+        The savepoint has another format, or a file is damaged or missing.
     """
     folder = Path(folder)
     about = read_table(whole(folder, SHARDS, read_manifest(folder)))
@@ -127,7 +142,7 @@ def load_correlator(folder: str | Path) -> CorrelatorState | None:
 
 
 def whole(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
-    """A small file whose hash has been seen to be right. Raises InputError if it is not."""
+    """The path of a small file, after its hash was checked. Raises InputError if it is another one."""
     file = folder / name
     try:
         found = sha256(file)
@@ -154,7 +169,7 @@ def read_table(file: Path, group: int | None = None) -> pa.Table:
 
 
 def verify(folder: str | Path) -> list[str]:
-    """What is not as it was written, one sentence each; nothing for a savepoint that is whole."""
+    """Compare every file with its hash; returns a sentence for each that differs or is missing."""
     folder = Path(folder)
     try:
         manifest = read_manifest(folder)
@@ -178,13 +193,13 @@ def verify(folder: str | Path) -> list[str]:
 
 
 def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
-    """Where a shard stands in a savepoint."""
+    """The last window (epoch ms) and the parts of a shard, as `detect` begins with them; None for one that is not there."""
     found = load_shard(folder, shard)
     return None if found is None else (found.done, found.parts)
 
 
 def correlator_of(folder: str) -> tuple[int, bytes, bytes] | None:
-    """The correlator of a savepoint."""
+    """The last window (epoch ms), the model and the waiting events, as `correlate` begins with them; None without them."""
     found = load_correlator(folder)
     return None if found is None else (found.done, found.model, found.waiting)
 
@@ -195,7 +210,7 @@ def compact(value: Any) -> bytes:
 
 
 def rendered(manifest: Mapping[str, Any]) -> bytes:
-    """The one way to write a manifest: any other bytes are not what was written."""
+    """The bytes of a manifest file: equal manifests give equal bytes."""
     return (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode()
 
 
@@ -206,12 +221,12 @@ def sha256(file: Path) -> str:
 
 
 def hash_of(content: Mapping[str, Any]) -> str:
-    """One hash of the state: of files, ticks and formats, whatever it is called and whenever it was taken."""
+    """One hash of the state: of files, watermarks and formats, without its name and the time at which it was created."""
     files = {name: file["sha256"] for name, file in content["files"].items()}
     kept = {key: content[key] for key in ("format", "formats", "tick", "ticks")}
     return hashlib.sha256(compact({**kept, "files": files})).hexdigest()
 
 
 def checksum(manifest: Mapping[str, Any]) -> str:
-    """A hash of all that the manifest says beside it."""
+    """A hash of all other members of the manifest."""
     return hashlib.sha256(compact({k: v for k, v in manifest.items() if k != "checksum"})).hexdigest()

@@ -102,7 +102,7 @@ def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], a
 
 
 def doubts_table(names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
-    """Series in doubt, by name, and their numbers as a column each."""
+    """The series with change candidates, by name, and their numbers as a column each."""
     columns = store.numbers_of(arrays, about)
     return pa.table({"series": names.take(pa.array(columns.pop("row"))), **columns})
 
@@ -115,7 +115,7 @@ def doubts_part(table: pa.Table, names: pa.Array) -> bytes:
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
-    """Open episodes: what a reader looks for, and the whole, as JSON, in which floats keep every bit."""
+    """Open episodes: columns to search by, and the whole as JSON, in which floats keep every bit."""
     found = [json.loads(text) for text in episodes.to_pylist()]
     shown = {name: [episode[name] for episode in found] for name in ("series", *EPISODE)}
     types = {"start": pa.int64(), "score": pa.float64()}
@@ -151,7 +151,7 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
 
 
 def challengers_of(table: pa.Table) -> ChallengerMemories:
-    """What a challenger knows of series; whose it is stands in every row."""
+    """The memories of a challenger; each row names the class that made them."""
     rows = zip(*(column(table, name).to_pylist() for name in ("values", "scores", "begun", "began")), strict=True)
     names = column(table, "made_by").to_pylist()
     return ChallengerMemories(names[0] if names else "", [ChallengerMemory(*row) for row in rows])
@@ -164,12 +164,12 @@ def column(table: pa.Table, name: str) -> pa.Array:
 
 
 def numbers_of(table: pa.Table, name: str, size: int) -> NDArray[Any]:
-    """A column with so many numbers in each row, `(size, rows)`."""
+    """A column with `size` numbers in each row, shape `(size, rows)`."""
     found = column(table, name)
     flat = found if size == 1 else found.flatten()
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, size).T
 
 
 def strings(table: pa.Table, name: str) -> pa.Array:
-    """A column of texts in buffers of its own, as the state makes them."""
+    """A column of texts in new buffers, byte for byte as the state has them."""
     return pa.array(column(table, name).to_pylist(), type=pa.string())

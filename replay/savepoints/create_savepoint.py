@@ -1,7 +1,7 @@
-"""Takes a savepoint of a version from its checkpoints, while its jobs run or after they have stopped.
+"""Creates a savepoint of a version from its checkpoints, while its jobs run or after they have stopped.
 
-Spark's files of state never change once they are written, only go: they are linked into a folder of this savepoint's own,
-and read from there as of one committed batch. Jobs notice nothing, and what they tidy away meanwhile stays here.
+Spark's files of state never change once they are written, they are only deleted: they are linked into a folder of the
+savepoint, and read from there as of one committed batch. Jobs are not disturbed, and may delete their files meanwhile.
 
 `detect` and `correlate` stand at different windows. What `correlate` has not read yet of the windows that `detect` has
 spoken about is read from `novelties` and put with the statements that wait: a run from the savepoint begins after the
@@ -115,9 +115,9 @@ def check_begun(settings: Settings) -> None:
 def gather(
     spark: SparkSession, settings: Settings, provenance: Provenance, spool: Path, report: Report
 ) -> tuple[dict[int, int], CorrelatorState]:
-    """Spool the parts of every shard below `spool`; answer the shards' ticks and the state of `correlate` at them."""
+    """Write the parts of every shard below `spool`; returns the shards' watermarks and the state of `correlate` at them."""
     for attempt in range(TRIES):
-        # First what lags behind: what correlate has read, detect has mostly committed by now.
+        # correlate first: what it has read, detect has mostly committed by the time its own files are linked.
         correlate = link_checkpoint(settings.checkpoint("correlate"), spool / f"correlate-{attempt}")
         detect = link_checkpoint(settings.checkpoint("detect"), spool / f"detect-{attempt}")
         batch = last_committed(detect)
@@ -131,7 +131,7 @@ def gather(
         found = correlator_at(spark, correlate, min(watermarks.values())) if begun else correlator_before(settings)
         if found is not None:
             return watermarks, brought_to(spark, settings, provenance, watermarks, *found)
-        # detect writes before it commits: correlate has heard of windows that its batch in hand is about.
+        # detect writes before it commits, so correlate may have read windows of a batch that is not committed yet.
         report("correlate is ahead of what detect has committed; trying again")
         threading.Event().wait(PAUSE_SECONDS)
     msg = (
@@ -146,7 +146,7 @@ def no_batch(settings: Settings) -> str:
 
 
 def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
-    """Write every part into a file, partition by partition; answer each shard's last window, -1 if it has no model yet.
+    """Write every part into a file, partition by partition; returns each shard's last window, -1 if it has no model yet.
 
     A run that began from a savepoint has a last window from the start, but no model of its own before the next one.
     """

@@ -1,7 +1,7 @@
-"""The folder of all savepoints of a home: what there is, what is removed, and what a kill has left.
+"""The folder of all savepoints of a home: lists them, removes them, and deletes the drafts of processes that were killed.
 
-Whoever drafts a savepoint, or removes one, holds a shared lock on the folder, which the kernel lets go of however a process
-ends. Where nobody holds it, every draft that is there was broken off.
+A process that writes or removes a savepoint holds a shared lock on the folder, which the kernel releases however the process
+ends. While no process holds it, every draft in the folder was left by one that was killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def home_of(home: Path) -> Path:
 
 
 def listing(home: Path) -> list[dict[str, Any]]:
-    """Manifests of all savepoints, oldest tick first; of one that cannot be read its name and `problem`."""
+    """Manifests of all savepoints, in order of their watermarks; of one that cannot be read its name and `problem`."""
     found, broken = [], []
     for folder in names(home):
         try:
@@ -56,7 +56,7 @@ def find(home: Path, name: str) -> Path:
 
 
 def drop(home: Path, name: str) -> Path:
-    """Remove a savepoint; answer the folder where it was."""
+    """Remove a savepoint; returns the folder where it was."""
     folder = find(home, name)
     with drafting(folder.parent):
         # Renamed first, so that one that is half removed has no name.
@@ -68,7 +68,7 @@ def drop(home: Path, name: str) -> Path:
 
 @contextmanager
 def drafting(parent: Path) -> Iterator[None]:
-    """While the block runs, drafts in a folder are somebody's."""
+    """Hold the shared lock: while the block runs, drafts in the folder are in use."""
     descriptor = os.open(parent, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -78,14 +78,14 @@ def drafting(parent: Path) -> Iterator[None]:
 
 
 def tidy(parent: Path) -> None:
-    """Remove what kills have left of drafts in a folder, unless somebody is at one now."""
+    """Remove the drafts that killed processes have left in a folder, unless a process writes one now."""
     try:
         descriptor = os.open(parent, os.O_RDONLY)
     except FileNotFoundError:
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody is, or the file system cannot tell
+    except OSError:  # a process does, or the file system has no locks
         return
     else:
         for left in parent.iterdir():

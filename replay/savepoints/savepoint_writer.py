@@ -40,7 +40,7 @@ from pipelines.state.savepoint_tables import TABLES, ShardParts, tables_of
 
 @dataclass(frozen=True)
 class Provenance:
-    """Whose state it is. `topics` are the real names of `telemetry` and `logs`."""
+    """Whose state it is. `topics` are the names of the input topics by kind."""
 
     version: str
     configuration: Mapping[str, Any]
@@ -68,10 +68,30 @@ def code_version() -> str:
 def write(
     folder: Path, provenance: Provenance, shards: Iterable[ShardParts], correlator: CorrelatorState | None
 ) -> dict[str, Any]:
-    """Write a savepoint and answer its manifest. `shards` come in ascending order; one is in memory at a time.
+    """Write a savepoint. Whatever is raised, nothing of it is left.
 
-    Raises InputError for a bad name, a folder that exists and a state of another format, ValueError for shards out of
-    order. Whatever is raised, no half savepoint is left.
+    Parameters
+    ----------
+    folder
+        Where to write it; its name is that of the savepoint.
+    provenance
+        Whose state it is.
+    shards
+        In ascending order; one is in memory at a time.
+    correlator
+        The state of `correlate`; None for a run without it.
+
+    Returns
+    -------
+    dict
+        The manifest.
+
+    Raises
+    ------
+    InputError
+        The name is bad, the folder exists, or the state has another format.
+    ValueError
+        The shards are out of order, or there is none.
     """
     check_name(folder.name)
     if folder.exists():
@@ -122,7 +142,7 @@ def write_shards(draft: Path, shards: Iterable[ShardParts]) -> tuple[list[dict[s
 
 
 def writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer whose bytes follow from the rows alone.
+    """A writer that makes equal bytes of equal rows.
 
     No dictionaries: they would take -0.0 for 0.0. Plain pages, because every reader knows them.
     """
@@ -141,7 +161,7 @@ def writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def correlator_json(state: CorrelatorState) -> bytes:
-    """Both are canonical JSON already, so that reading and writing them again gives the same bytes."""
+    """The file of the correlator. Both parts are canonical JSON already: reading and writing them again gives the same bytes."""
     content = {"done": state.done, "model": json.loads(state.model), "waiting": json.loads(state.waiting)}
     for part, data in (("model", state.model), ("waiting", state.waiting)):
         wanted = FORMATS["incidents" if part == "model" else "statements"]
@@ -159,7 +179,7 @@ def manifest_of(
     rows: Mapping[str, int],
     correlator: CorrelatorState | None,
 ) -> dict[str, Any]:
-    """What a savepoint says of itself."""
+    """The manifest: formats, watermarks, files with their hashes, and provenance."""
     watermarks = {str(row["shard"]): row["done"] for row in about}
     watermark = min(watermarks.values())
     content = {
