@@ -288,10 +288,10 @@ def test_no_value_makes_a_model_blind(strange: list[float], base: float) -> None
 
 
 def test_episodes_of_what_is_forgotten_are_closed() -> None:
-    p = dataclasses.replace(QUICK, forget_days=0.05, silence_patience_hours=1e6)
+    p = dataclasses.replace(QUICK, forget_days=0.1, silence_patience_hours=1e6)
     teller = Teller(ShardDetector(p))
-    story = fleet(10)[:60]
+    story = fleet(10, 60, 1)
     teller.tell(story)
-    teller.tell([of_host(story[-1], ("h-1",))] * 600)
+    teller.tell([of_host(story[-1], ("h-1",))] * 1200)
     silent = [n for n in teller.said if n.series == "host/h-2"]
     assert [n.status for n in silent if n.status != "update"] == ["open", "close"]
