@@ -27,6 +27,7 @@ from app.kafka.connection import open_consumer
 from app.runtime import jobs
 from app.runtime import run as live
 from app.runtime.health import Health
+from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
@@ -407,7 +408,7 @@ def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
             start_position.start_after_replay(new, report)
             session(new, "kappa-promote", report)
             health = Health(new.health.stale_seconds)
-            with live.started_jobs(new, jobs.NAMES, health, report=report) as runner:
+            with live.started_jobs(new, JobSelection(jobs.NAMES), health, report=report) as runner:
                 yield runner.check_all
             return
     check_run_elsewhere(new)

@@ -35,21 +35,16 @@ def run(
     ] = False,
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
-    from app.runtime.run import chosen  # loads Spark
+    from app.runtime.jobs import selected  # loads Spark
     from app.runtime.supervise import run_until_stopped
 
-    if not 0 <= instance < instances:
-        msg = f"--instance is {instance}; wanted 0 to {instances - 1}, one of --instances {instances}"
-        raise InputError(msg)
-    jobs = chosen(names)
+    selection = selected(names, instance, instances)
     own, follow = serving.chosen(config, version)
-    settings = connected(own, ("kafka", "elasticsearch") if "index" in jobs else ("kafka",))
+    settings = connected(own, ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",))
     set_start_position(serving.to_run(settings) if follow else settings, savepoint, replace=replace)
     with stopped_by_signals() as stopping:
-        beats = heartbeats and "extract" in jobs
-        run_until_stopped(
-            settings, jobs, stopping, instance, instances, beats, report, accept_gap=accept_gap, follow=follow
-        )
+        beats = heartbeats and "extract" in selection.names
+        run_until_stopped(settings, selection, stopping, beats, report, accept_gap=accept_gap, follow=follow)
 
 
 def set_start_position(settings: Settings, savepoint: str | None, *, replace: bool) -> None:

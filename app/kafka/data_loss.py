@@ -109,9 +109,14 @@ def describe_savepoint(gaps: Sequence[OffsetGap], savepoints: Sequence[Savepoint
 
 def checkpoints(settings: Settings, names: Sequence[str], instance: int = 0, instances: int = 1) -> dict[str, Path]:
     """The checkpoints of jobs, by the names that they run under: `extract` is `extract-I-of-K` where there are several."""
-    own = {"extract": "extract" if instances == 1 else f"extract-{instance}-of-{instances}"}
+    own = {"extract": extract_name(instance, instances)}
     found = [own.get(name, name) for name in names]
     return {name: settings.checkpoint(name) for name in found}
+
+
+def extract_name(instance: int, instances: int) -> str:
+    """The name under which one of several `extract` jobs runs."""
+    return "extract" if instances == 1 else f"extract-{instance}-of-{instances}"
 
 
 def check_before_start(

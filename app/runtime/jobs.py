@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
+from app.kafka.data_loss import checkpoints, extract_name
 from app.kafka.topics import topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
@@ -22,12 +25,41 @@ FEW_LABELS, MANY_LABELS = 20, 1_000_000
 MOST_HEAVY = 500_000  # records of a batch of any other job than extract
 
 
+@dataclass(frozen=True)
+class JobSelection:
+    """The jobs of a version that a process runs.
+
+    `instance` and `instances`: where several `extract` jobs share the inputs, which one this is, from 0, and how many there are.
+    """
+
+    names: tuple[str, ...]
+    instance: int = 0
+    instances: int = 1
+
+    def checkpoints(self, settings: Settings) -> dict[str, Path]:
+        """Their checkpoints by the names that they run under."""
+        return checkpoints(settings, self.names, self.instance, self.instances)
+
+
+def selected(names: Sequence[str], instance: int = 0, instances: int = 1) -> JobSelection:
+    """Jobs as the command line names them: `all` means every one. Raises InputError for what there is not."""
+    if not 0 <= instance < instances:
+        msg = f"--instance is {instance}; wanted 0 to {instances - 1}, one of --instances {instances}"
+        raise InputError(msg)
+    wanted = NAMES if "all" in names else tuple(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        msg = f"no job {unknown[0]!r}; there are {', '.join(NAMES)} and all"
+        raise InputError(msg)
+    return JobSelection(wanted, instance, instances)
+
+
 def extract_job(
     settings: Settings, instance: int = 0, instances: int = 1, on_refused: extract.Refused | None = None
 ) -> Job:
     """telemetry, logs, labels -> statistics, late, dead-letters."""
     windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds
-    name = "extract" if instances == 1 else f"extract-{instance}-of-{instances}"
+    name = extract_name(instance, instances)
     telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
     if instances > min(telemetry, logs):
         msg = f"{instances} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"

@@ -9,28 +9,19 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import data_loss, topics
 from app.kafka.connection import kafka_connection
 from app.runtime import jobs
 from app.runtime.health import Health
+from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
 from app.versions import locks
 from app.versions.pinned_configuration import pin_configuration
-from pipelines.errors import InputError
 from pipelines.runner import Job, QueryProgress, Runner
-
-
-def chosen(names: Sequence[str]) -> list[str]:
-    """Names of jobs, `all` spelled out. Raises InputError for one that there is not."""
-    wanted = list(jobs.NAMES) if "all" in names else list(dict.fromkeys(names))
-    unknown = [name for name in wanted if name not in jobs.NAMES]
-    if unknown:
-        msg = f"no job {unknown[0]!r}; there are {', '.join(jobs.NAMES)} and all"
-        raise InputError(msg)
-    return wanted
 
 
 def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:
@@ -45,13 +36,11 @@ def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> Non
             client.close()
 
 
-def make_job(
-    settings: Settings, name: str, instance: int, instances: int, stopping: threading.Event, health: Health
-) -> Job:
-    """A job by its name."""
+def make_job(settings: Settings, selection: JobSelection, name: str, stopping: threading.Event, health: Health) -> Job:
+    """One of the selected jobs, by its name."""
     match name:
         case "extract":
-            return jobs.extract_job(settings, instance, instances, health.refused)
+            return jobs.extract_job(settings, selection.instance, selection.instances, health.refused)
         case "detect":
             return jobs.detect_job(settings)
         case "correlate":
@@ -63,11 +52,9 @@ def make_job(
 def running(
     settings: Settings,
     names: Sequence[str],
-    instance: int = 0,
-    instances: int = 1,
     on_progress: Callable[[str, QueryProgress], None] | None = None,
     accept_gap: bool = False,
-    report: Callable[[str], None] = lambda line: None,
+    report: Report = silent,
 ) -> Iterator[tuple[Runner, Health]]:
     """Run jobs while the block runs; they are stopped after their batch when it ends.
 
@@ -77,8 +64,6 @@ def running(
         Those of the version.
     names
         `extract`, `detect`, `correlate`, `index`, or `all`.
-    instance, instances
-        Which of several `extract` jobs this one is, from 0, and how many there are.
     on_progress
         Called with a job's name and Spark's progress after each batch.
     accept_gap
@@ -98,33 +83,26 @@ def running(
     DeterminismViolation
         The log no longer reaches back to where one of them stopped.
     """
-    names = chosen(names)
+    selection = jobs.selected(names)
     health = Health(settings.health.stale_seconds)
-    started = started_jobs(settings, names, health, instance, instances, on_progress, accept_gap, report)
-    with locks.only_here(settings, locks_of(settings, names, instance, instances)), started as runner:
+    started = started_jobs(settings, selection, health, on_progress, accept_gap, report)
+    with locks.only_here(settings, list(selection.checkpoints(settings))), started as runner:
         yield runner, health
-
-
-def locks_of(settings: Settings, names: Sequence[str], instance: int = 0, instances: int = 1) -> list[str]:
-    """The names that jobs run under."""
-    return list(data_loss.checkpoints(settings, names, instance, instances))
 
 
 @contextmanager
 def started_jobs(
     settings: Settings,
-    names: Sequence[str],
+    selection: JobSelection,
     health: Health,
-    instance: int = 0,
-    instances: int = 1,
     on_progress: Callable[[str, QueryProgress], None] | None = None,
     accept_gap: bool = False,
-    report: Callable[[str], None] = lambda line: None,
+    report: Report = silent,
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner."""
-    checkpoints = data_loss.checkpoints(settings, names, instance, instances)
+    checkpoints = selection.checkpoints(settings)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
-    prepare(settings, names, instances)
+    prepare(settings, selection.names, selection.instances)
     stopping = threading.Event()
 
     def on_batch(name: str, progress: QueryProgress) -> None:
@@ -136,8 +114,8 @@ def started_jobs(
     trigger = settings.spark.trigger_seconds
     runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle)
     try:
-        for name in names:
-            job = make_job(settings, name, instance, instances, stopping, health)
+        for name in selection.names:
+            job = make_job(settings, selection, name, stopping, health)
             if job.name in lossy:
                 inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
                 job = dataclasses.replace(job, inputs=inputs)

@@ -116,8 +116,8 @@ def rows(answer: Mapping[str, Any]) -> list[list[str]]:
         ["warming up", f"{answer['windows_to_go']} windows to go" if answer["warming"] else "no"],
         ["learning", "held while its episode is open" if answer["frozen"] else "yes"],
     ]
-    said = f"{episode['kind']} ({episode['score']:.1f} nats): {episode['reason']}" if episode else "none"
-    return [*found, ["open episode", said]]
+    shown = f"{episode['kind']} ({episode['score']:.1f} nats): {episode['reason']}" if episode else "none"
+    return [*found, ["open episode", shown]]
 
 
 def number(value: float | None) -> str:

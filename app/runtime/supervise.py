@@ -7,7 +7,6 @@ are stopped after their batch, those of the new one are started as soon as no ot
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,8 @@ from app.kafka.connection import client_options
 from app.kafka.heartbeats import Heartbeats
 from app.runtime import state_server
 from app.runtime.health import Ask, Health, HealthServer
-from app.runtime.run import locks_of, started_jobs
+from app.runtime.jobs import JobSelection
+from app.runtime.run import started_jobs
 from app.runtime.spark import session
 from app.runtime.state_query import answers_from
 from app.versions import locks, serving, start_position
@@ -34,7 +34,7 @@ class ProcessServices:
     """What goes on while versions change: heartbeats, the server of metrics, the watch over the inputs' partitions."""
 
     settings: Settings
-    names: Sequence[str]
+    names: tuple[str, ...]
     heartbeats: bool
     report: Report
     health: Health
@@ -77,10 +77,8 @@ class ProcessServices:
 
 def run_until_stopped(
     settings: Settings,
-    names: Sequence[str],
+    selection: JobSelection,
     stopping: threading.Event,
-    instance: int = 0,
-    instances: int = 1,
     heartbeats: bool = True,
     report: Report = silent,
     accept_gap: bool = False,
@@ -92,12 +90,10 @@ def run_until_stopped(
     ----------
     settings
         Those of the version.
-    names
-        Of the jobs.
+    selection
+        The jobs.
     stopping
         Set to stop; the batch in hand is finished first.
-    instance, instances
-        Which of several `extract` jobs this one is, from 0, and how many there are.
     heartbeats
         Append heartbeats to the input partitions.
     report
@@ -117,14 +113,14 @@ def run_until_stopped(
     health, reported = Health(settings.health.stale_seconds), ""
     with ExitStack() as beside:
         watch = data_loss.PartitionWatch(settings)
-        services = ProcessServices(settings, names, heartbeats, report, health, watch, beside)
+        services = ProcessServices(settings, selection.names, heartbeats, report, health, watch, beside)
         while not stopping.is_set():
             own = serving.to_run(settings) if follow else settings
-            with locks.taken(own, locks_of(own, names, instance, instances)) as busy:
+            with locks.taken(own, list(selection.checkpoints(own))) as busy:
                 if not busy:
                     reported = ""
                     services.listen()
-                    run_version(own, services, instance, instances, accept_gap, stopping, follow)
+                    run_version(own, selection, services, accept_gap, stopping, follow)
                     continue
             if not follow:
                 raise locks.run_elsewhere(own, busy)
@@ -141,20 +137,19 @@ def run_until_stopped(
 
 def run_version(
     settings: Settings,
+    selection: JobSelection,
     services: ProcessServices,
-    instance: int,
-    instances: int,
     accept_gap: bool,
     stopping: threading.Event,
     follow: bool,
 ) -> None:
     """Run the jobs of one version until told to stop, or with `follow` until another one serves."""
-    names, report = services.names, services.report
+    names, report = selection.names, services.report
     if follow:
         serving.to_run(services.settings, report)  # says what differs
         start_position.start_after_replay(settings, report)
-    checkpoints = data_loss.checkpoints(settings, names, instance, instances)
-    started = started_jobs(settings, names, services.health, instance, instances, accept_gap=accept_gap, report=report)
+    checkpoints = selection.checkpoints(settings)
+    started = started_jobs(settings, selection, services.health, accept_gap=accept_gap, report=report)
     serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
 
     def look() -> None:

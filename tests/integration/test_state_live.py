@@ -123,7 +123,9 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
         runner.stop()
     stopping = threading.Event()
     run = threading.Thread(
-        target=run_until_stopped, args=(settings, ["detect"], stopping), kwargs={"heartbeats": False}
+        target=run_until_stopped,
+        args=(settings, jobs.JobSelection(("detect",)), stopping),
+        kwargs={"heartbeats": False},
     )
     run.start()
     try:

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.core.errors import SettingsError
 from app.core.settings import HealthSettings, KafkaSettings, Settings
 from app.runtime.health import Health, HealthServer, lag_of
+from app.runtime.jobs import JobSelection
 from app.runtime.supervise import run_until_stopped
 
 NOW = 1_795_305_600.0  # 2026-11-22T00:00:00Z
@@ -239,7 +240,7 @@ def test_jobs_whose_port_is_taken_are_refused_before_anything_is_started(tmp_pat
             health=HealthSettings(port=port),
         )
         with pytest.raises(SettingsError, match="health: cannot listen"):
-            run_until_stopped(settings, ["correlate"], threading.Event())
+            run_until_stopped(settings, JobSelection(("correlate",)), threading.Event())
     assert [p.name for p in tmp_path.iterdir()] == ["versions"]
 
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from app.cli import main
 from app.core.errors import SettingsError
 from app.core.settings import Settings, dotted_names, load
-from app.runtime.run import chosen
+from app.runtime.jobs import selected
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
@@ -259,10 +259,12 @@ def test_the_command_says_its_version() -> None:
 
 
 def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
-    assert chosen(["index", "all"]) == ["extract", "detect", "correlate", "index"]
-    assert chosen(["detect", "extract", "detect"]) == ["detect", "extract"]
+    assert selected(["index", "all"]).names == ("extract", "detect", "correlate", "index")
+    assert selected(["detect", "extract", "detect"]).names == ("detect", "extract")
     with pytest.raises(InputError, match="no job 'extrakt'"):
-        chosen(["extrakt"])
+        selected(["extrakt"])
+    with pytest.raises(InputError, match="wanted 0 to 1"):
+        selected(["extract"], 2, 2)
 
 
 # --- the configuration that results depend on
