@@ -213,7 +213,7 @@ def test_the_last_rule_counts() -> None:
 
 
 def test_a_shorter_memory_forgets_sooner_and_the_others_as_before() -> None:
-    rows = story(400, {range(200, 400): {CPU: 1.0, SIZE: 1.0}})
+    rows = story(300, {range(150, 300): {CPU: 1.0, SIZE: 1.0}})
     short = told((Rule(metric="cpu", half_life_days=0.001), Rule(kind="logs", half_life_days=0.001)), rows)
     plain = told((), rows)
     believed = {name: [one.detector.describe_state(name)["healthy"] for one in (short, plain)] for name in (CPU, SIZE)}
@@ -248,7 +248,7 @@ def test_a_reset_closes_what_is_open() -> None:
     assert reset.said[-1].window_end == START + 71 * WINDOW
 
 
-# --- the law
+# --- going on from a dump, and splitting
 
 RULES = (
     Rule(host="h-1", service="web", planned=True, **between(60, 70)),
@@ -259,7 +259,7 @@ RULES = (
 )
 
 
-@pytest.mark.parametrize("cut", [41, 61, 69, 76, 77, 78, 90])
+@pytest.mark.parametrize("cut", [41, 61, 76, 77, 78])
 def test_a_detector_that_is_loaded_follows_the_rules_to_the_bit(cut: int) -> None:
     rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0, BYTES: 4000.0}})
     whole, first = told(RULES, rows), told(RULES, rows[:cut])
@@ -277,4 +277,5 @@ def test_splitting_a_shard_by_hosts_changes_nothing_under_rules() -> None:
     apart = [
         told(RULES, [{n: r for n, r in w.items() if n.split("/")[1] == host} for w in rows]) for host in ("h-1", "h-2")
     ]
+    assert whole.said
     assert sorted(map(str, whole.said)) == sorted(map(str, apart[0].said + apart[1].said))

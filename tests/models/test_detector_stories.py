@@ -1,11 +1,11 @@
-"""Stories: windows of a small fleet on the left, what is said of them on the right."""
+"""Stories: windows of a small fleet, and the episode events that a detector reports of them."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from support.fleet_story import WINDOW, Row, Teller, words
-from support.machine_stories import CPU, LEVEL, Machine
+from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
 
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
@@ -22,20 +22,22 @@ def ends(said: list[Novelty]) -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def story() -> tuple[Machine, Teller]:
+    return after_an_hour()
 
 
 @pytest.fixture
-def teller(machine: Machine) -> Teller:
-    """A detector that has known the machine for an hour, without a word."""
-    found = Teller(ShardDetector(DetectorParameters()))
-    assert found.tell(machine.windows(360)) == []
-    return found
+def machine(story: tuple[Machine, Teller]) -> Machine:
+    return story[0]
 
 
-def test_a_quiet_day_is_told_in_silence(teller: Teller, machine: Machine) -> None:
-    assert teller.tell(machine.windows(8640 // 4)) == []
+@pytest.fixture
+def teller(story: tuple[Machine, Teller]) -> Teller:
+    return story[1]
+
+
+def test_nothing_is_reported_of_hours_without_events(teller: Teller, machine: Machine) -> None:
+    assert teller.tell(machine.windows(3 * 360)) == []
 
 
 def test_a_single_burst_is_scored_and_not_said(teller: Teller, machine: Machine) -> None:
@@ -88,8 +90,8 @@ def test_a_ramp_is_an_anomaly_while_it_goes_on(teller: Teller, machine: Machine)
 
 def test_a_slow_rhythm_is_normal(teller: Teller, machine: Machine) -> None:
     rng = np.random.default_rng(2)
-    day = 30 + 8 * np.sin(2 * np.pi * np.arange(2160) / 8640) + rng.normal(0, 1.5, 2160)
-    assert [n for x in day for n in teller.tell(machine.windows(1, cpu=round(float(x), 2)))] == []
+    quarter = 30 + 8 * np.sin(2 * np.pi * np.arange(1080) / 4320) + rng.normal(0, 1.5, 1080)
+    assert [n for x in quarter for n in teller.tell(machine.windows(1, cpu=round(float(x), 2)))] == []
 
 
 def test_a_stuck_metric_is_an_anomaly_until_it_moves(teller: Teller, machine: Machine) -> None:
@@ -99,13 +101,13 @@ def test_a_stuck_metric_is_an_anomaly_until_it_moves(teller: Teller, machine: Ma
     assert "stuck at 30.1" in said[0].reason
 
 
-def test_a_constant_is_not_stuck(machine: Machine) -> None:
-    teller = Teller(ShardDetector(DetectorParameters()))
+def test_a_constant_is_not_stuck() -> None:
+    machine, teller = Machine(), Teller(ShardDetector(DetectorParameters()))
     assert teller.tell(machine.windows(900, cpu=16.0)) == []
 
 
-def test_a_constant_that_changes_for_good_is_a_change(machine: Machine) -> None:
-    teller = Teller(ShardDetector(DetectorParameters()))
+def test_a_constant_that_changes_for_good_is_a_change() -> None:
+    machine, teller = Machine(), Teller(ShardDetector(DetectorParameters()))
     said = teller.tell(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
     assert words(said)[0] == (CPU, "open", "anomaly")
     assert words(said)[-2:] == [(CPU, "update", "change"), (CPU, "close", "change")]
@@ -128,8 +130,8 @@ def test_many_lines_for_minutes_are_an_anomaly(teller: Teller, machine: Machine)
     assert words(said)[-1] == (LEVEL, "close", "anomaly")
 
 
-def test_a_silent_host_is_one_novelty_and_not_one_for_each_series(teller: Teller, machine: Machine) -> None:
-    other = Machine(9, "vm-2")
+def test_a_silent_host_is_one_episode_and_not_one_for_each_series() -> None:
+    machine, other = Machine(), Machine(9, "vm-2")
     teller = Teller(ShardDetector(DetectorParameters()))
     teller.tell(a | b for a, b in zip(machine.windows(700), other.windows(700), strict=True))
     said = teller.tell(other.windows(12))
@@ -145,18 +147,16 @@ def test_a_metric_that_stops_alone_is_a_silence(teller: Teller, machine: Machine
     assert ends(said) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
 
 
-def test_one_that_reports_each_minute_is_not_silent_in_between(machine: Machine) -> None:
+def test_a_metric_that_reports_each_minute_is_not_silent_in_between() -> None:
     teller = Teller(ShardDetector(DetectorParameters()))
-    story = list(machine.windows(900))
-    assert (
-        teller.tell(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in enumerate(story))
-        == []
-    )
+    story = enumerate(Machine().windows(900))
+    said = teller.tell(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in story)
+    assert said == []
 
 
-def test_a_silent_host_is_given_up_as_a_change_in_the_end(machine: Machine) -> None:
+def test_a_silent_host_is_given_up_as_a_change_in_the_end() -> None:
     teller = Teller(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
-    other = Machine(9, "vm-2")
+    machine, other = Machine(), Machine(9, "vm-2")
     teller.tell(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
     said = teller.tell(other.windows(200))
     assert ends(said) == [("host/vm-1", "open", "silence"), ("host/vm-1", "close", "change")]
@@ -219,8 +219,8 @@ def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_said(teller: 
     assert teller.tell(machine.windows(40)) == []
 
 
-def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news(machine: Machine) -> None:
-    teller = Teller(ShardDetector(DetectorParameters()))
+def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news() -> None:
+    machine, teller = Machine(), Teller(ShardDetector(DetectorParameters()))
     story = (
         rows | {f"template/vm-1/web/info/t{k // 3}": (1, f"text {k // 3}")}
         for k, rows in enumerate(machine.windows(700))
@@ -241,8 +241,8 @@ def test_a_metric_that_stops_in_an_anomaly_is_silent_then(teller: Teller, machin
     assert ends(said) == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
 
 
-def test_a_line_of_errors_now_and_then_is_not_said() -> None:
-    hosts, hours, promised = 120, 12, DetectorParameters().alarm_chance
+def test_a_line_of_errors_now_and_then_is_not_reported() -> None:
+    hosts, hours, promised = 360, 4, DetectorParameters().alarm_chance
     rng, detector, opened = np.random.default_rng(3), ShardDetector(DetectorParameters()), 0
     names = np.array([build(Series("gauge", f"h{i:03d}", metric="errors")) for i in range(hosts)], dtype=object)
     for t in range(hours * 360):

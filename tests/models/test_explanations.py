@@ -1,29 +1,29 @@
-"""What each novelty explains: which part spoke, how sure, undecided or not, before and after."""
+"""What each episode event explains: which part of the model found it, how sure, provisional or not, before and after."""
 
 import math
 
 import numpy as np
 import pytest
 from support.fleet_story import Row, Teller
-from support.machine_stories import CPU, LEVEL, Machine
+from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
 
-from models.core.parameters import DetectorParameters
-from models.detection.detector import ShardDetector
-from models.detection.episodes import Episode
 from models.records.novelty import Novelty
 from models.stats.certainty import certainty
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def story() -> tuple[Machine, Teller]:
+    return after_an_hour()
 
 
 @pytest.fixture
-def teller(machine: Machine) -> Teller:
-    found = Teller(ShardDetector(DetectorParameters()))
-    found.tell(machine.windows(360))
-    return found
+def machine(story: tuple[Machine, Teller]) -> Machine:
+    return story[0]
+
+
+@pytest.fixture
+def teller(story: tuple[Machine, Teller]) -> Teller:
+    return story[1]
 
 
 def of(series: str, said: list[Novelty]) -> list[Novelty]:
@@ -91,9 +91,3 @@ def test_a_new_template_is_as_sure_as_its_evidence(teller: Teller, machine: Mach
     name = "template/vm-1/web/error/dead"
     said = teller.tell(rows | {name: (3, "disk on fire")} for rows in machine.windows(6))[0]
     assert (said.part, said.certainty) == ("new template", certainty(said.evidence))
-
-
-def test_an_episode_of_before_there_were_explanations_is_read() -> None:
-    episode = Episode("gauge/a//x", "strange", "anomaly", 1, 20.0, 20.0, 5.0, 1.0, 0.0, 2.0, "", "x 5")
-    old = {k: v for k, v in vars(episode).items() if k not in ("part", "before", "after")}
-    assert Episode(**old).say("open", 2).part == ""

@@ -13,7 +13,7 @@ SCORES = st.lists(st.floats(0, 50), min_size=1, max_size=30)
 
 
 @given(SCORES)
-def test_the_joined_score_lies_between_the_loudest_and_the_sum(scores: list[float]) -> None:
+def test_the_joined_score_lies_between_the_largest_and_the_sum(scores: list[float]) -> None:
     x = np.array(scores)
     joined, share = host_score.join(x, np.zeros(len(x), np.int64), 1, P)
     assert x.max() - 1e-9 <= joined[0] <= x.sum() + 1e-9
@@ -22,7 +22,7 @@ def test_the_joined_score_lies_between_the_loudest_and_the_sum(scores: list[floa
 
 
 @given(SCORES, st.randoms())
-def test_the_order_of_series_is_not_seen(scores: list[float], random: object) -> None:
+def test_the_order_of_series_has_no_effect(scores: list[float], random: object) -> None:
     x = np.array(scores)
     order = np.array(random.sample(range(len(x)), len(x)))  # type: ignore[attr-defined]
     zero = np.zeros(len(x), np.int64)

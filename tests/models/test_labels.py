@@ -143,7 +143,7 @@ def test_a_label_about_what_nobody_knows_changes_nothing() -> None:
     assert words(found.said) == words(plain.said)
 
 
-@pytest.mark.parametrize("cut", [90, 91, 100])
+@pytest.mark.parametrize("cut", [90, 100])
 def test_a_reset_takes_labels_back_in_a_detector_that_is_loaded_and_in_one_that_goes_on(cut: int) -> None:
     """While another series still has some."""
     labels = {70: [(FALSE_ALARM, CPU)] * 3 + [(FALSE_ALARM, "gauge/h-2//cpu")]}
@@ -157,7 +157,7 @@ def test_a_reset_takes_labels_back_in_a_detector_that_is_loaded_and_in_one_that_
     assert near(opened(whole, CPU), [50, 135])
 
 
-@pytest.mark.parametrize("cut", [54, 70, 71, 97, 110])
+@pytest.mark.parametrize("cut", [54, 71, 97])
 def test_a_detector_that_is_loaded_remembers_labels_to_the_bit(cut: int) -> None:
     labels = {70: [(FALSE_ALARM, CPU)], 96: [(FALSE_ALARM, CPU), (TRUE, LEVEL)], 98: [(EXPECTED, CPU)]}
     p = dataclasses.replace(QUICK, rules=(Rule(host="h-2", mute=True),))

@@ -142,7 +142,7 @@ def test_a_missing_part_is_refused_by_name() -> None:
         ShardDetector.load(parts, QUICK)
 
 
-def test_the_story_has_a_word_from_every_look_at_a_series() -> None:
+def test_the_story_has_episodes_of_every_detector() -> None:
     _, teller = told(QUICK.challenger)
     assert {n.part for n in teller.said} >= {"level", "mix", "silence", "new template"}
 
@@ -215,7 +215,7 @@ def test_every_episode_is_opened_once_and_closed_once_at_most() -> None:
 def test_no_window_says_the_same_status_of_a_series_twice() -> None:
     _, teller = told(QUICK.challenger)
     said = [(n.series, n.window_end, n.status) for n in teller.said]
-    assert len(said) == len(set(said))
+    assert len(said) == len(set(said)) > 5
 
 
 def test_memory_is_bounded_series_that_do_not_come_back_are_forgotten() -> None:
@@ -251,7 +251,7 @@ def test_the_cold_part_is_dumped_when_an_hour_has_ended_and_not_again() -> None:
     assert kept == [True, False, True, False, False]
 
 
-def test_queryable_state_names_what_is_believed() -> None:
+def test_the_state_is_described_by_name() -> None:
     teller = Teller(ShardDetector(QUICK))
     teller.tell(fleet(8)[:60])
     found = teller.detector.describe_state("gauge/h-2/web/load.1")
@@ -274,10 +274,10 @@ def test_statements_are_sorted_by_series() -> None:
     assert order == sorted(order)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=12), st.sampled_from([0, 1, 1e9]))
 @example([2.2250738585072014e-308], 0)
-def test_no_value_makes_a_model_blind(strange: list[float], base: float) -> None:
+def test_no_value_stops_a_series_from_being_scored(strange: list[float], base: float) -> None:
     """Whatever comes, once: afterwards the series is scored again, and no arithmetic fails."""
     name, rng = "gauge/h-1//x", np.random.default_rng(0)
     teller = Teller(ShardDetector(QUICK))
@@ -288,10 +288,10 @@ def test_no_value_makes_a_model_blind(strange: list[float], base: float) -> None
 
 
 def test_episodes_of_what_is_forgotten_are_closed() -> None:
-    p = dataclasses.replace(QUICK, forget_days=0.1, silence_patience_hours=1e6)
+    p = dataclasses.replace(QUICK, forget_days=0.03, silence_patience_hours=1e6)
     teller = Teller(ShardDetector(p))
     story = fleet(10, 60, 1)
     teller.tell(story)
-    teller.tell([of_host(story[-1], ("h-1",))] * 1200)
+    teller.tell([of_host(story[-1], ("h-1",))] * 700)
     silent = [n for n in teller.said if n.series == "host/h-2"]
     assert [n.status for n in silent if n.status != "update"] == ["open", "close"]

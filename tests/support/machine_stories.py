@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
-from support.fleet_story import Row
+from support.fleet_story import Row, Teller
+
+from models.core.parameters import DetectorParameters
+from models.detection.detector import ShardDetector
 
 CPU, LINES, LEVEL = "gauge/vm-1//cpu", "template/vm-1/web/info/aa", "logs/vm-1/web/info"
 
@@ -40,3 +45,16 @@ class Machine:
                     else:
                         rows[name] = value
             yield rows
+
+
+def after_an_hour() -> tuple[Machine, Teller]:
+    """A machine, and a detector that has known it for an hour and has reported nothing."""
+    machine, parts, now = _hour()
+    return deepcopy(machine), Teller(ShardDetector.load(parts, DetectorParameters()), now)
+
+
+@cache
+def _hour() -> tuple[Machine, dict[str, bytes], int]:
+    machine, found = Machine(), Teller(ShardDetector(DetectorParameters()))
+    assert found.tell(machine.windows(360)) == []
+    return machine, found.detector.dump(), found.now
