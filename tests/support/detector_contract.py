@@ -267,7 +267,7 @@ def test_a_step_without_rows_is_answered_with_nothing() -> None:
     assert said == []
 
 
-def test_statements_are_sorted_by_series() -> None:
+def test_episode_events_are_sorted_by_window_and_series() -> None:
     _, teller = told(QUICK.challenger)
     order = [(n.window_end, n.series) for n in teller.said]
     assert len(order) > 10
