@@ -39,9 +39,22 @@ MOST_NATS = 200.0
 
 @dataclass
 class ChallengerMemory:
-    """One series. The detector in use began at `began` (ms) with the first `begun` of `values` and has seen the others since.
+    """What is kept of one series: 16 bytes a row, at most `2 * challenger_rows` rows.
 
-    `scores` are those of the last rows, in units of the detector's own. 16 bytes a row, `2 * rows` at most.
+    Parameters
+    ----------
+    values
+        Its last values: the history of the detector, then those that it has learnt since.
+    scores
+        Scores of the last rows, in the detector's unit.
+    begun
+        Length of the history, 0 while there is no detector.
+    began
+        When the detector began, epoch milliseconds.
+    detector
+        The detector; made again from `values` where it is None.
+    scale
+        Middle and spread of the history; made with the detector.
     """
 
     values: list[float] = field(default_factory=list)
@@ -49,10 +62,28 @@ class ChallengerMemory:
     begun: int = 0
     began: int = 0
     detector: SeriesDetector | None = None
-    scale: tuple[float, float] = (0.0, 1.0)  # middle and spread of the history; made with the detector
+    scale: tuple[float, float] = (0.0, 1.0)
 
     def step(self, kind: ChallengerClass, now: int, value: float, rows: int, retrain_ms: float) -> float:
-        """Score a value, then learn it: nats, NaN while too little is known. `rows` is the length of a history."""
+        """Score a value, then learn it.
+
+        Parameters
+        ----------
+        kind
+            The class of the detector.
+        now
+            End of the window, epoch milliseconds.
+        value
+            The value, in the unit of the series.
+        rows
+            Length of a history.
+        retrain_ms
+            Time after which the detector is made anew.
+
+        Returns
+        -------
+        Nats; NaN while fewer than `LEAST_SCORES` scores are known.
+        """
         found = float("nan")
         self.values.append(value)
         if self.begun:
@@ -60,7 +91,7 @@ class ChallengerMemory:
             score = detector.score(row)
             found = surprisal(score, np.array(self.scores))
             detector.learn(row)
-            nothing_yet = kind.river and score == 0 and not self.scores  # what detectors of river say at first
+            nothing_yet = kind.river and score == 0 and not self.scores  # the first scores of detectors of river
             if np.isfinite(score) and not nothing_yet:
                 self.scores = [*self.scores[1 - rows :], score]
         known = len(self.values)
@@ -69,16 +100,16 @@ class ChallengerMemory:
         return found
 
     def copied(self) -> ChallengerMemory:
-        """The same of its own; its detector is made again when it is asked."""
+        """A copy without its detector, which is made again with the next window."""
         return replace(self, values=list(self.values), scores=list(self.scores), detector=None)
 
     def renew(self, now: int, rows: int) -> None:
-        """A new detector with the last rows for its history; it is made when it is asked."""
+        """Begin anew with the last rows as history; the detector is made with the next window."""
         self.values = self.values[-rows:]
         self.begun, self.began, self.detector = len(self.values), now, None
 
     def _detector(self, kind: ChallengerClass) -> SeriesDetector:
-        """The detector: that in use, or the same made again."""
+        """The detector in use, made again from the values where it is missing."""
         if self.detector is None:
             before = len(self.values) - 1  # the last one is still to be scored
             self.scale = scale_of(np.array(self.values[: self.begun]))
@@ -107,13 +138,13 @@ def scale_of(history: Floats) -> tuple[float, float]:
 
 @dataclass
 class ChallengerMemories:
-    """The memories of the metric series of a shard, in the order of their table. `made_by` says whose scores they hold."""
+    """Memories of the metric series of a shard, in the order of their table. `made_by` is the class and options that made the scores."""
 
     made_by: str = ""
     series: list[ChallengerMemory] = field(default_factory=list)
 
     def belong_to(self, kind: ChallengerClass, options: Mapping[str, Any]) -> None:
-        """Scores of another detector say nothing of this one's; values do."""
+        """Forget the scores, not the values, if another class or other options have made them."""
         name = json.dumps([kind.name, dict(options)], sort_keys=True)
         if self.made_by != name:
             for memory in self.series:
@@ -121,7 +152,7 @@ class ChallengerMemories:
         self.made_by = name
 
     def grow(self, count: int) -> None:
-        """Room for so many series."""
+        """Make room for `count` series."""
         self.series += [ChallengerMemory() for _ in range(count - len(self.series))]
 
     def keep(self, rows: Ints) -> None:
@@ -146,7 +177,7 @@ class ChallengerMemories:
 
     @classmethod
     def load(cls, data: bytes) -> ChallengerMemories:
-        """The inverse of `dump`."""
+        """Memories from what `dump` has saved."""
         arrays, about = read_part(data)
         columns = (arrays[name].to_pylist() for name in ("values", "scores", "begun", "began"))
         return cls(about["made_by"], [ChallengerMemory(*row) for row in zip(*columns, strict=True)])

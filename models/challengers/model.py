@@ -1,6 +1,6 @@
-"""A challenger in the chain: it says how strange a metric is, in the place of the univariate model.
+"""A challenger in place of the univariate model: it scores metrics, one detector for each series.
 
-What is expected, and the words for it, stay the model's, and so do episodes, counts of log lines, silence and what is new:
+What is expected, and the reasons that are published, stay the model's, and so do episodes, counts of log lines, silence and what is new:
 detectors of single series have no notion of them. So two versions that differ in the challenger alone differ in that
 judgement alone. Runs of one exact value are left to the challenger as well.
 
@@ -25,7 +25,13 @@ from models.univariate.univariate_state import UnivariateState
 
 
 class ChallengedUnivariate(Univariate):
-    """The univariate model with another judge of what is strange. Raises ValueError for a class that cannot challenge."""
+    """The univariate model with the scores of a challenger.
+
+    Raises
+    ------
+    ValueError
+        For a class that cannot challenge, or options that it does not have.
+    """
 
     def __init__(
         self,
@@ -43,7 +49,7 @@ class ChallengedUnivariate(Univariate):
         memories.belong_to(self._kind, parameters.challenger_options)
 
     def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateScores:
-        """As the model's, with the challenger's surprise."""
+        """Score one window of some series, then learn it; `base`, `score` and `health` are the challenger's. See `Univariate.step`."""
         answers = super().step(t_ms, index, n, mean, m2)
         self._memories.grow(self.state.series)
         times = np.broadcast_to(np.asarray(t_ms, dtype=np.int64), mean.shape).tolist()
@@ -60,19 +66,19 @@ class ChallengedUnivariate(Univariate):
         return replace(answers, base=found, score=found, health=reference_distribution.joined_score(found))
 
     def copied(self, rows: Ints) -> dict[str, Array]:
-        """As the model's; what the challenger knows of them is kept here until the next call."""
+        """Copies of the state of series `rows`, for `put_back`; the challenger's are kept here until the next call."""
         self._memories.grow(self.state.series)
         self._aside = {row: self._memories.series[row].copied() for row in rows.tolist()}
         return super().copied(rows)
 
     def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
-        """As the model's."""
+        """Restore series as they were when they were `copied`."""
         super().put_back(rows, copied)
         for row in rows.tolist():
             self._memories.series[row] = self._aside[row]
 
     def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
-        """A series stands at `level` for good: only its last rows are its history."""
+        """Make `level` the new normal of a series: its last `ADOPTED_ROWS` rows become its history."""
         super().adopt(row, level, healthy=healthy)
         memory = self._memories.series[row]
         if memory.begun:

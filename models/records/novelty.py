@@ -18,7 +18,7 @@ class Novelty:
     `reason`  one sentence for a person: what was seen, what was expected, since when, how sure.
     `part`    what of the model spoke: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step in a calm hour),
               `spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric` or `new template`.
-    `certainty`    the probability that it is no chance (`models.stats.certainty`).
+    `certainty`    the probability that it is no chance (`models.detection.episodes`).
     `provisional`  undecided: it may pass, or turn out to be the new normal.
     `before`, `after`  of a change: the old and the new level, in `unit`; NaN else.
     """

@@ -1,4 +1,4 @@
-"""Counts of lines: a discounted Gamma-Poisson rate, over-dispersed, with zeros filled in at ticks.
+"""Counts of lines: a discounted Gamma-Poisson rate, over-dispersed; windows without lines count as zero.
 
 With A the sum of counts and B the number of windows, both decaying with the half-life (Gamma posterior a = 1/2 + A,
 b = 1 + B), the predictive of a Poisson count is negative binomial with mean mu = a / b and shape a. Real counts spread
@@ -10,7 +10,7 @@ variances do,
 (Gelman et al., Bayesian Data Analysis, section 2.6; the tail is DLMF 8.17.5). As for gauges, a mixture makes it robust:
 with probability eps a window is a harmless burst, geometric with mean 10 mu + 10, and what is a burst is hardly learnt.
 Evidence that the rate is too high is Page's sum max(0, S + s - allowance) over the windows' surprises s; that it is too
-low is a run of zeros against how long runs of zeros are in this series (`run_length`).
+low is the surprisal of a run of zeros, given the lengths of such runs in this series (`run_length`).
 """
 
 from __future__ import annotations
@@ -58,10 +58,24 @@ NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer lear
 
 @dataclass(frozen=True)
 class CountPrediction:
-    """What the model thinks of a window before it learns; every array is `(n,)`.
+    """Predictive distribution of a window's counts, and how surprising they are; every array is `(n,)`.
 
-    `mean` and `shape` are of the negative binomial; `high_nats` is the surprise of this window as too many,
-    `low_nats` as too few; `high` Page's sum and `zero` the evidence of the run of zeros, both with this window.
+    Parameters
+    ----------
+    warming
+        Whether the series is warming up.
+    mean, phi, shape
+        Mean and shape of the negative binomial, in lines a window, and the over-dispersion (1 / shape, in part).
+    high_nats, low_nats
+        Surprisal of the count as too high, and as too low.
+    high
+        Page's sum for a rate that is too high, nats, with this window.
+    zero
+        Surprisal of the run of zeros, nats, with this window; 0 outside of one.
+    regular
+        Probability that the count is no harmless burst.
+    seconds
+        Seconds since the last window that was learnt.
     """
 
     warming: Bools
@@ -76,33 +90,59 @@ class CountPrediction:
     seconds: Floats
 
     def score(self) -> Floats:
-        """The surprise of the window, of a count too high, a count too low, or a run of zeros."""
+        """Surprisal of the window, the greatest of a count too high, too low, and a run of zeros, nats, `(n,)`; NaN while warming up."""
         out: Floats = np.maximum(self.high_nats, np.maximum(self.low_nats, self.zero)) - np.log(2.0)
         out = np.maximum(out, 0.0)
         out[self.warming] = np.nan
         return out
 
     def bounds(self, outside: float) -> tuple[Floats, Floats]:
-        """The central interval of the predictive: it is about a gamma of the same relative variance."""
+        """Central interval of the predictive in lines, with the probability `outside` outside: that of a gamma of the same variance."""
         low, high = interval(self.mean, 1 / self.shape + 1 / np.maximum(self.mean, 1e-9), outside)
         return low, high
 
 
 @dataclass(frozen=True)
 class CountMemory:
-    """How each series learns, where that is not as the parameters say, `(n,)`; those that are not `taught` learn nothing."""
+    """How each series learns, where rules set it apart; arrays are `(n,)`.
+
+    Parameters
+    ----------
+    half_life_hours
+        Memory of the rate.
+    warm_up_minutes
+        Time before the first score.
+    taught
+        Whether the window is learnt.
+    """
 
     half_life_hours: Floats
     warm_up_minutes: Floats
     taught: Bools
 
 
-def predict(s: Floats, x: Floats, now: int, p: DetectorParameters, own: CountMemory | None = None) -> CountPrediction:
-    """Score counts `x`, `(n,)`, against states `s`, `(columns, n)`, which stay as they are."""
+def predict(
+    s: Floats, x: Floats, now: int, p: DetectorParameters, memory: CountMemory | None = None
+) -> CountPrediction:
+    """Score one window of counts; nothing is learnt.
+
+    Parameters
+    ----------
+    s
+        States of the series as `COLUMNS`, shape `(columns, n)`.
+    x
+        Lines in the window, shape `(n,)`.
+    now
+        End of the window, epoch milliseconds.
+    p
+        Half-lives and thresholds.
+    memory
+        What differs from `p` by series; None where nothing does.
+    """
     seconds = (now - s[SEEN]) / 1000.0
-    minutes = p.warm_up_minutes if own is None else own.warm_up_minutes
+    minutes = p.warm_up_minutes if memory is None else memory.warm_up_minutes
     warming = s[ROWS] < 60.0 * minutes / p.window_seconds
-    decay = _decay(seconds, p, own)
+    decay = _decay(seconds, p, memory)
     a, b = s[SUM] * decay + PRIOR_SUM, s[WINDOWS] * decay + PRIOR_WINDOWS
     mean = a / b
     prior = PRIOR_PHI_WINDOWS * mean * mean
@@ -125,9 +165,9 @@ def predict(s: Floats, x: Floats, now: int, p: DetectorParameters, own: CountMem
     return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 
 
-def _decay(seconds: Floats, p: DetectorParameters, own: CountMemory | None) -> Floats:
-    """What is left of a rate after so long."""
-    hours = p.count_half_life_hours if own is None else own.half_life_hours
+def _decay(seconds: Floats, p: DetectorParameters, memory: CountMemory | None) -> Floats:
+    """Share of the rate's memory that is left after `seconds`, `(n,)`."""
+    hours = p.count_half_life_hours if memory is None else memory.half_life_hours
     found: Floats = np.exp2(-seconds / (3600.0 * hours))
     return found
 
@@ -148,12 +188,12 @@ def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
 
 
 def learn(
-    s: Floats, x: Floats, now: int, b: CountPrediction, p: DetectorParameters, own: CountMemory | None = None
+    s: Floats, x: Floats, now: int, b: CountPrediction, p: DetectorParameters, memory: CountMemory | None = None
 ) -> None:
-    """Learn the windows in place. Series that are not taught gather evidence, and forget, but learn nothing."""
-    taught = np.ones(len(x), dtype=bool) if own is None else own.taught
+    """Learn a window in place in `s`; arguments as for `predict`, with its prediction. Series that are not taught update their evidence alone."""
+    taught = np.ones(len(x), dtype=bool) if memory is None else memory.taught
     w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught
-    decay = _decay(b.seconds, p, own)
+    decay = _decay(b.seconds, p, memory)
     s[SUM] = s[SUM] * decay + w * x
     s[WINDOWS] = s[WINDOWS] * decay + w
     decay = np.exp2(-b.seconds / (3600.0 * p.spread_half_life_hours))
@@ -178,24 +218,24 @@ def learn(
 
 
 def end_of_high(s: Floats, row: int) -> None:
-    """Forget what one series has gathered against a rate that is too high."""
+    """Clear the evidence of one series for a rate that is too high."""
     s[[HIGH, HIGH_SINCE, HIGH_LINES], row] = 0.0
 
 
 def expected(mean: float, shape: float, windows: float, outside: float) -> tuple[float, float]:
-    """The central interval of the lines in so many windows, taken as independent."""
+    """Central interval of the lines in so many windows, taken as independent, with the probability `outside` outside."""
     return interval(mean * windows, 1 / (shape * windows) + 1 / max(mean * windows, 1e-9), outside)
 
 
 def interval(mean: Floats | float, relative: Floats | float, outside: float) -> tuple[Any, Any]:
-    """The central interval of a gamma with a mean and a relative variance, to the nearest line: Wilson and Hilferty."""
+    """Central interval of a gamma with a mean and a relative variance, rounded outwards to lines (Wilson and Hilferty 1931)."""
     z = float(-special.ndtri(outside / 2))
     middle, width = 1 - relative / 9, z * np.sqrt(relative) / 3
     return np.floor(mean * np.maximum(middle - width, 0.0) ** 3), np.ceil(mean * np.maximum(middle + width, 0.0) ** 3)
 
 
 def adopt(s: Floats, row: int, mean: float, windows: float) -> None:
-    """A new rate becomes the normal of one series."""
+    """Make a rate of `mean` lines a window, known from `windows` windows, the normal one of a series."""
     s[SUM, row], s[WINDOWS, row] = mean * windows, windows
     end_of_high(s, row)
     if s[ZERO_EVIDENCE, row] > 0:

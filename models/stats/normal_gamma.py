@@ -1,4 +1,4 @@
-"""How surprising is a number? Normal-Gamma predictives, a row a feature, a column a series.
+"""Normal-Gamma predictive distributions: how surprising are values, a row for each feature and a column for each series.
 
 With mean m, weight k and sum of squares S of a feature (a discounted Normal-Gamma posterior with r prior rows of spread
 f), and a new value F:
@@ -29,16 +29,31 @@ from models.core.arrays import Floats
 MOST_NATS = 200.0
 WIDE = 10.0  # an outlier is so many times as wide
 TINY = 1e-12
-KNOWN = 3  # rows that a series must have before a surprise is one
+KNOWN = 3  # rows from which surprisals are given
 ROOT_HALF = float(np.sqrt(0.5))
 
 
 def distances(
     deviation: Floats, weight: Floats, sums: Floats, floor: tuple[Floats, Floats], rows: Floats | float
 ) -> tuple[Floats, Floats]:
-    """`tau` and `nu`, `(features, n)`: `deviation`, `sums` alike, `weight` alike or `(n,)`, `rows` `(features, 1)` or one.
+    """Deviations in predictive scales, and degrees of freedom.
 
-    `floor` has the spread of the prior rows, and a least spread below which differences are those of arithmetic.
+    Parameters
+    ----------
+    deviation
+        Values minus their means, shape `(features, n)`.
+    weight
+        Discounted numbers of rows, alike or `(n,)`.
+    sums
+        Discounted sums of squared deviations, alike.
+    floor
+        Spread of the prior rows, and least spread, below which differences are those of arithmetic; both in the unit of `deviation`.
+    rows
+        Number of prior rows, alike or one.
+
+    Returns
+    -------
+    `tau` and `nu`, shape `(features, n)`.
     """
     prior, least = floor
     nu = weight + rows
@@ -47,7 +62,19 @@ def distances(
 
 
 def surprisal(tau: Floats, nu: Floats) -> Floats:
-    """-ln of the two-sided tail at `tau` of t with `nu` degrees of freedom, 0 to `MOST_NATS`."""
+    """Surprisal -ln P(|T| > tau) under Student's t, within 4 % (Wallace 1959, "Bounds on normal approximations to Student's").
+
+    Parameters
+    ----------
+    tau
+        Deviations in predictive scales, any shape.
+    nu
+        Degrees of freedom, alike.
+
+    Returns
+    -------
+    Nats, 0 to `MOST_NATS`.
+    """
     z = np.sqrt(nu * np.log1p(tau * tau / nu)) * ((8 * nu + 1) / (8 * nu + 3))
     np.minimum(z, 20.0, out=z)
     scaled = z * ROOT_HALF
@@ -56,7 +83,7 @@ def surprisal(tau: Floats, nu: Floats) -> Floats:
 
 
 def regular(tau: Floats, nu: Floats, outlier_share: float) -> Floats:
-    """The probability that a value so far out is no outlier."""
+    """Posterior probability that a value is no outlier, 0 to 1; `tau` and `nu` as for `surprisal`, `outlier_share` is the prior."""
     square = tau * tau / nu
     odds = np.log1p(square) - np.log1p(square / WIDE**2)
     bound = np.log((1 - outlier_share) / outlier_share * WIDE)
@@ -65,9 +92,24 @@ def regular(tau: Floats, nu: Floats, outlier_share: float) -> Floats:
 
 
 def learn(mean: Floats, sums: Floats, weight: Floats, kept: Floats, deviation: Floats, w: Floats | float) -> Floats:
-    """Learn in place; `mean`, `sums`, `deviation`, `w` are `(features, n)`, `weight`, `kept` alike or `(n,)`.
+    """Update posteriors with one row; `mean` and `sums` in place.
 
-    Answers the new weight.
+    Parameters
+    ----------
+    mean, sums
+        Means and sums of squared deviations, shape `(features, n)`.
+    weight
+        Discounted numbers of rows, alike or `(n,)`.
+    kept
+        Share of the memory that is left since the last row, alike or `(n,)`.
+    deviation
+        Values minus `mean`, shape `(features, n)`.
+    w
+        Weights of the row, alike or one.
+
+    Returns
+    -------
+    The new weight.
     """
     before = weight * kept
     after: Floats = before + w

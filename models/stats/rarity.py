@@ -1,4 +1,4 @@
-"""How rare has a surprise of about this size been in this series, ever and at this hour of the day?
+"""Rarity: how often has a surprise of about this size occurred in this series, ever and at this hour of the day?
 
 A Dirichlet process over the greatest surprise of a block (an hour or so, since neighbours are not independent), whose
 base measure is a power law, with a decayed memory; its posterior predictive tail is
@@ -6,16 +6,16 @@ base measure is a power law, with a decayed memory; its posterior predictive tai
     P(s) = (a (1 + s)^-q + #{blocks with at least s / tolerance}) / (a + #{blocks})
 
 in bins of a quarter of ln(1 + s). The tolerance is what makes it work: an event has been seen if one nearly as large has.
-The same for the last days at this hour of the day; the two tails are averaged. Upward and downward surprises of members
+The same for the last days at this hour of the day; the two tails are averaged. Upward and downward surprises of features
 that have a direction are counted apart.
 
-    table           a member, or one direction of it
+    table           a feature, or one direction of it
     counts          (tables, BINS, n) float16: blocks whose maximum lay in the bin or above; decayed once a day of blocks
     ring            (HOURS, tables, DAYS, n) uint8: the maxima of the last days' visits to each hour of the day, EMPTY if none
     lookup          (tables, BINS + 1, n) float32: both tails without their prior, ready to be read; not stored, as it
                     follows from the others. The prior's share stands beside it.
 
-It fails where the rate of events itself changes: after a quiet year a burst is news only once.
+It fails where the rate of events itself changes: after a year without events only the first of a burst is surprising.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OUTAGE = 11  # the bin from which on blocks in a row are one event, where that i
 
 @dataclass(frozen=True)
 class Weighing:
-    """Of surprises: the tolerance, a factor of 1 + surprise, and the power of the prior's tail."""
+    """How surprises are compared: `tolerance` is a factor of 1 + surprise up to which two are alike, `power` that of the prior's tail."""
 
     tolerance: float
     power: float
@@ -53,7 +53,7 @@ def add_block(
 
     `number` is the block's number and `kept` what is left of a count after such a block, both `(chosen,)`. With `before`, the
     maxima of the blocks before, what is so strange that it is an `OUTAGE` counts when it begins and not for each block that it
-    lasts: else it would be a precedent for itself, and usual after some hours.
+    lasts: else it would lower its own rarity, and be usual after some hours.
     """
     part = counts[:, :, chosen].astype(np.float32)
     part *= np.where(number % DECAY_EVERY == 0, kept**DECAY_EVERY, 1.0).astype(np.float32)
@@ -93,10 +93,10 @@ def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float
 def rarity(
     table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], other: tuple[list[int], Ints], p: Weighing
 ) -> tuple[Floats, Floats]:
-    """-ln of the averaged tails, nats, `(members, n)`: in the direction of each surprise, and in either direction.
+    """-ln of the averaged tails, nats, `(features, n)`: in the direction of each surprise, and in either direction.
 
-    `table` and `prior` are as of `lookup` for all series; `at` has the members' tables, `(members, 1 or n)`, and the rows
-    of the series, `(n,)`; `other` the members that have a direction, and the tables of their other one, alike.
+    `table` and `prior` are as of `lookup` for all series; `at` has the features' tables, `(features, 1 or n)`, and the rows
+    of the series, `(n,)`; `other` the features that have a direction, and the tables of their opposite direction, alike.
     """
     which, rows = at
     wide = np.log1p(surprise)
@@ -134,13 +134,13 @@ def double(halved: Bytes, k: int) -> Bytes:
 
 
 def pack(ring: Bytes) -> Bytes:
-    """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Empty places are told by `visits`."""
+    """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Which places are empty follows from `visits`."""
     flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], HOURS * ring.shape[1] * DAYS) & 15
     return np.ascontiguousarray(flat[:, 0::2] | (flat[:, 1::2] << 4))
 
 
 def unpack(packed: Bytes, tables: int, visits: Bytes) -> Bytes:
-    """The inverse of `pack`; `visits`, `(HOURS, n)`, says how many places of an hour hold something."""
+    """The inverse of `pack`; `visits`, `(HOURS, n)`, is the number of filled places of each hour."""
     n = len(packed)
     flat = np.empty((n, HOURS * tables * DAYS), np.uint8)
     flat[:, 0::2], flat[:, 1::2] = packed & 15, packed >> 4

@@ -1,19 +1,18 @@
-"""A joined score as a probability, by the law of joined scores in normal data at large.
+"""The reference distribution: how often a joined score is exceeded in mature normal data. The first step of calibration.
 
-In mature normal data a joined score exceeds u_1 < u_2 < ... with probabilities S(u_j): -ln S is `SURPRISALS` at `QUANTILES`. Between two
-levels it is linear, beyond the last one it goes on with the last slope. The law is the median over 16 kinds of simulated
-series; one that is often strange is louder than it says, and what it says itself is the business of `per_series_calibration`. Episodes go by the law
-at large all the same: on labelled data, a series that raises its own bar found less.
+A joined score exceeds u_1 < u_2 < ... with the probabilities S(u_j): -ln S is `SURPRISALS` at `QUANTILES`. Between two quantiles it is
+linear, beyond the last one it goes on with the last slope. The quantiles are medians over 16 kinds of simulated normal series. A series
+that is often strange has higher scores than that; `per_series_calibration` corrects it. Episodes are decided by the reference distribution
+all the same: on labelled data, series whose own threshold rose with their anomalies found fewer of them.
 
-A young series has few precedents, so the same joined score is less rare in it. Precedents are the maxima of blocks; after so many
-blocks its nats count
+A young series has had few blocks to compare with, so the same joined score is less rare in it. After so many blocks nats are
+divided by
 
-    1 / (1 + YOUTH w exp(-(blocks / YOUNG)^2))          w = interval / 300 s, for intervals of 300 s and more 1
+    1 + YOUTH w exp(-(blocks / YOUNG)^2)          w = interval / 300 s, for intervals of 300 s and more 1
 
-which is what normal noise and its like need at the level from which a metric is loud: 1.1 to 1.5 times the nats until about
-20 blocks have ended, nothing from 40 on, with rows of 300 s, 1,200 s and an hour alike. Where a block has many
-rows a few blocks are enough. It fails for a series with a wave of hours that it has not seen yet: on its first day that is louder
-than noise.
+which keeps the false alarm rate of normal noise at the alert threshold: a factor of 1.1 to 1.5 until about 20 blocks have ended, none from
+40 on, with rows of 300 s, 1,200 s and an hour alike. Where a block has many rows a few blocks are enough. It fails for a series with a
+wave of hours that it has not seen yet: on its first day that scores higher than noise.
 """
 
 from __future__ import annotations
@@ -50,7 +49,21 @@ LONG_SECONDS = 300.0
 
 
 def surprisal(score: Floats, blocks: Floats | float = np.inf, interval: Floats | float = LONG_SECONDS) -> Floats:
-    """-ln P(joined score > `score`) after so many blocks of rows so far apart (s), nats, any shape; NaN where it is not known."""
+    """Surprisal of joined scores, -ln P(joined score > `score`) in normal data.
+
+    Parameters
+    ----------
+    score
+        Joined scores, any shape; NaN where unknown.
+    blocks
+        Blocks of the series that have ended, alike or one; infinite for a mature series.
+    interval
+        Seconds between its rows, alike or one.
+
+    Returns
+    -------
+    Nats, 0 and more; NaN where `score` is.
+    """
     slope = (SURPRISALS[-1] - SURPRISALS[-2]) / (QUANTILES[-1] - QUANTILES[-2])
     out: Floats = np.interp(score, QUANTILES, SURPRISALS) + slope * np.maximum(score - QUANTILES[-1], 0.0)
     youth = YOUTH * np.minimum(interval / LONG_SECONDS, 1.0)
@@ -58,7 +71,7 @@ def surprisal(score: Floats, blocks: Floats | float = np.inf, interval: Floats |
 
 
 def joined_score(nats: Floats) -> Floats:
-    """The inverse of `surprisal` in a mature series: the joined score that is as rare."""
+    """Joined scores with these surprisals, nats, in a mature series: the inverse of `surprisal`."""
     slope = (QUANTILES[-1] - QUANTILES[-2]) / (SURPRISALS[-1] - SURPRISALS[-2])
     out: Floats = np.interp(nats, SURPRISALS, QUANTILES) + slope * np.maximum(nats - SURPRISALS[-1], 0.0)
     return out

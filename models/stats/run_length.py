@@ -1,4 +1,4 @@
-"""How long do runs last? A two-state Beta-Bernoulli chain: absent or present, repeated or changed, zero or not.
+"""Run lengths: how surprising is the length of a run? A two-state Beta-Bernoulli chain: absent or present, repeated or changed, zero or not.
 
 A run begins with probability p (one trial in each window outside of a run) and goes on with probability q (one trial in
 each window of a run). Both are Beta:
@@ -11,7 +11,7 @@ predictive probability that a run begins and lasts at least k windows is a Beta-
     P(k) = E[p] * B(A + k - 1, B) / B(A, B)          A = 10 q0 + stayed, B = 10 (1 - q0) + asked - stayed
 
 which is also the product of the sequential predictives, so a run can be summed up window by window. It fails where runs
-have two typical lengths: the mixture looks like one geometric law.
+have two typical lengths: their mixture is fitted by one geometric distribution.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ COLUMNS = ("trials", "begun", "asked", "stayed")
 
 
 def begin_probability(trials: Floats, begun: Floats, mean: Floats | float = BEGIN_MEAN) -> Floats:
-    """E[p] with prior mean `mean`, `(n,)`."""
+    """Posterior mean of the probability p that a run begins, `(n,)`; `mean` is its prior mean."""
     out: Floats = (begun + BEGIN_STRENGTH * mean) / (trials + BEGIN_STRENGTH)
     return out
 
 
 def stay_probability(asked: Floats, stayed: Floats, mean: Floats | float = STAY_MEAN) -> Floats:
-    """E[q] with prior mean `mean`, `(n,)`."""
+    """Posterior mean of the probability q that a run goes on, `(n,)`; `mean` is its prior mean."""
     out: Floats = (stayed + STAY_STRENGTH * mean) / (asked + STAY_STRENGTH)
     return out
 
 
 def share_outside(trials: Floats, begun: Floats, asked: Floats, stayed: Floats) -> Floats:
-    """Share of all windows so far that were not in a run, `(n,)`."""
+    """Share of all windows so far that were outside of runs, 0 to 1, `(n,)`."""
     out: Floats = 1 - (begun + stayed) / np.maximum(trials + asked, 1.0)
     return out
 
 
 def run_surprise(trials: Floats, begun: Floats, asked: Floats, stayed: Floats, length: Floats) -> Floats:
-    """-ln P(a run begins and lasts at least `length` >= 1 windows), nats, `(n,)`."""
+    """Surprisal of a run, -ln P(it begins and lasts at least `length` >= 1 windows), nats, `(n,)`; counts as `COLUMNS`, `(n,)`."""
     alpha, total, more = stayed + STAY_STRENGTH * STAY_MEAN, asked + STAY_STRENGTH, length - 1
     stays = special.gammaln(alpha + more) - special.gammaln(alpha)
     stays -= special.gammaln(total + more) - special.gammaln(total)
@@ -54,7 +54,7 @@ def run_surprise(trials: Floats, begun: Floats, asked: Floats, stayed: Floats, l
 
 
 def learn_gap(columns: list[Floats], length: Floats) -> None:
-    """Learn, in place, that after a gap of `length` >= 0 windows the other state came back; columns as `COLUMNS`."""
+    """Learn, in place in `columns`, a run of `length` >= 0 windows that has ended; `columns` are as `COLUMNS`, each `(n,)`."""
     trials, begun, asked, stayed = columns
     gap = length > 0
     trials += 1
@@ -66,10 +66,24 @@ def learn_gap(columns: list[Floats], length: Floats) -> None:
 def score_run(
     columns: list[Floats], evidence: Floats, inside: Bools, fresh: Bools, *, prior: tuple[Floats, Floats] | None = None
 ) -> Floats:
-    """What every chain's run has gathered after this window, nats, `(n,)`; 0 outside of a run.
+    """Surprisal of the runs that are going on, with this window; nothing is learnt.
 
-    `evidence` is what it had gathered before, `inside` says whether this window belongs to a run. A run that begins
-    while `fresh` gathers nothing but a trace of itself: it is how the series is. `prior` has the means p0 and q0.
+    Parameters
+    ----------
+    columns
+        Counts of each chain as `COLUMNS`, each `(n,)`.
+    evidence
+        Surprisal of the run before this window, nats, 0 outside of a run, shape `(n,)`.
+    inside
+        Whether this window belongs to a run, shape `(n,)`.
+    fresh
+        Whether the series is new, shape `(n,)`: a run that begins then is how the series is, and has the surprisal `NOTHING`.
+    prior
+        Prior means p0 and q0.
+
+    Returns
+    -------
+    Nats, 0 outside of a run, shape `(n,)`.
     """
     trials, begun, asked, stayed = columns
     p0, q0 = prior or (BEGIN_MEAN, STAY_MEAN)
@@ -81,7 +95,7 @@ def score_run(
 
 
 def learn_run(columns: list[Floats], evidence: Floats, inside: Bools) -> None:
-    """Learn in place from a window; arguments as for `score_run`, before it."""
+    """Learn a window in place in `columns`; `evidence` is that before the window, as for `score_run`."""
     trials, begun, asked, stayed = columns
     outside = evidence <= 0
     trials += outside
@@ -90,4 +104,4 @@ def learn_run(columns: list[Floats], evidence: Floats, inside: Bools) -> None:
     stayed += ~outside & inside
 
 
-NOTHING = 1e-9  # evidence of a run that is not counted: more than 0, which means no run
+NOTHING = 1e-9  # evidence of a run that is not counted: above 0, because 0 means that there is no run

@@ -1,4 +1,4 @@
-"""The mix of a service's log templates: shares that hold whatever the load is, against those that were learnt.
+"""Mixture of a service's log templates: their shares, which do not depend on the load, against those that were learnt.
 
 Given the n lines of a block, a template with the share p has a Dirichlet-multinomial's marginal, a beta-binomial count
 
@@ -7,14 +7,14 @@ Given the n lines of a block, a template with the share p has a Dirichlet-multin
 p = A / B, with A the template's lines and B those of its service while it was known, both decaying with a half-life. rho is how
 much shares vary from block to block, from E[(x - n p)^2 - n p (1 - p)] = n (n - 1) p (1 - p) rho: that of the service, or the
 template's own where that is more, because one that is hardly ever seen shows nothing of how it varies. Without one template the
-rest is Dirichlet-multinomial again (neutrality), so what has been told already can be left out. With f the probability of x lines
+rest is Dirichlet-multinomial again (neutrality), so templates that another detector has published can be left out. With f the probability of x lines
 and r(x) = f(x + 1) / f(x),
 
     P(X >= x) = f(x) M(x)        M(x) = 1 + r(x) M(x + 1) ~ 2 / (g + sqrt(g^2 + 4 r d))        g = 1 - r        d = r(x) - r(x + 1)
 
 which takes M as the solution of g M = 1 - r d M^2, and for a normal tail is Birnbaum's bound of Mills' ratio. The surprise of a
-block is that of its strangest template, either way, among the 2 K that it might have been; of two templates, one's share says
-the other's. It is held against chance by Page's sum over blocks, where a block counts for no more than half of what it takes:
+block is that of its strangest template in either direction, corrected for the 2 K tests; of two templates, one share determines
+the other. It is held against chance by Page's sum over blocks, where a block counts for no more than half of what it takes:
 one strange block is no shift.
 
 It fails where the mix follows the hour of the day faster than the half-life; there rho grows until it is no news.
@@ -46,7 +46,10 @@ MOST_LEFT_OUT = 0.95
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of `size` services that are full: for each template `(m,)` its service `place`, its `lines`, and whether it was `told`.
+    """Full blocks of `size` services, with their templates, `(m,)`.
+
+    `place` is the service of a template, `lines` its lines in the block, `published` whether another detector has published it as an
+    anomaly, `settled` whether it is known for long enough.
 
     `seconds` is the time since the last block, `(size,)`.
     """
@@ -54,7 +57,7 @@ class Blocks:
     size: int
     place: Ints
     lines: Floats
-    told: Bools
+    published: Bools
     settled: Bools
     seconds: Floats
 
@@ -65,7 +68,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class MixturePrediction:
-    """What the model thinks of blocks before it learns. Of templates, `(m,)`, and of services, `(size,)`.
+    """Predictive distribution of blocks, and how surprising they are: of templates, `(m,)`, and of services, `(size,)`.
 
     `counted` are the templates that a block is judged by, `share` what is expected of them and `strength` C, `nats` their surprise;
     `total` is the lines of those, `judged` whether there are enough of both, `score` the block's surprise, NaN where it is not judged.
@@ -93,10 +96,10 @@ class MixturePrediction:
 
 
 def predict(s: Floats, blocks: Blocks, p: DetectorParameters) -> MixturePrediction:
-    """Score blocks against the states of their templates, `(columns, m)`, which stay as they are."""
+    """Score blocks by the states `s` of their templates as `COLUMNS`, `(columns, m)`; nothing is learnt."""
     decay = fade(blocks.seconds, p.mix_half_life_hours)[blocks.place]
     own, lines = s[SUM] * decay, s[LINES] * decay
-    counted = blocks.settled & ~blocks.told & (lines >= LEAST_KNOWN)
+    counted = blocks.settled & ~blocks.published & (lines >= LEAST_KNOWN)
     kinds = blocks.sums(counted.astype(float))
     total = blocks.sums(blocks.lines * counted)
     judged = (kinds >= 2) & (total >= LEAST_LINES)
@@ -115,7 +118,7 @@ def predict(s: Floats, blocks: Blocks, p: DetectorParameters) -> MixturePredicti
 
 
 def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Floats, p: DetectorParameters) -> Floats:
-    """C of each template, `(m,)`; `total` is 0 where it does not count."""
+    """Concentration C of each template, `(m,)`; `total` is the lines of the block, 0 where the template does not count."""
     decay = fade(blocks.seconds, p.spread_half_life_hours)[blocks.place]
     excess, square = s[EXCESS] * decay, s[SQUARE] * decay
     prior = PRIOR_BLOCKS * total * np.maximum(total - 1, 0) * share * (1 - share)
@@ -129,21 +132,21 @@ def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Fl
 
 
 def strangeness(x: Floats, n: Floats, share: Floats, strength: Floats) -> Floats:
-    """-ln P(as many as `x` of `n` lines, or as few), whichever side it is on, `(m,)`."""
+    """Surprisal of `x` of `n` lines on the side of the mean where it is, nats, `(m,)`; `share` is expected, `strength` is C."""
     many = x >= n * share
     a, b = share * strength, (1 - share) * strength
     return tail(np.where(many, x, n - x), n, np.where(many, a, b), np.where(many, b, a))
 
 
 def log_pmf(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
-    """ln f(x) of a beta-binomial."""
+    """Log probability of `x` of `n` under a beta-binomial distribution with parameters `a` and `b`."""
     choices = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
     found: Floats = choices + special.betaln(x + a, n - x + b) - special.betaln(a, b)
     return found
 
 
 def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
-    """-ln P(X >= x) of a beta-binomial, for `x` above its mean; at least 0."""
+    """Surprisal -ln P(X >= x) under a beta-binomial distribution, nats, for `x` above its mean; at least 0."""
 
     def ratio(k: Floats) -> Floats:
         left = np.maximum(n - k, 0.0)
@@ -156,12 +159,12 @@ def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
 
 
 def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: DetectorParameters) -> None:
-    """Learn blocks in place, each template with a `weight`, `(m,)`. One that was told is not learnt."""
-    weight = weight * ~blocks.told
-    left_out = blocks.sums(np.where(blocks.told, b.sum / np.maximum(b.lines, 1.0), 0.0))
-    heard = blocks.sums(blocks.lines * ~blocks.told) / (1 - np.minimum(left_out, MOST_LEFT_OUT))
+    """Learn blocks in place in `s`, each template with a `weight`, `(m,)`; those that were published are not learnt."""
+    weight = weight * ~blocks.published
+    left_out = blocks.sums(np.where(blocks.published, b.sum / np.maximum(b.lines, 1.0), 0.0))
+    counted = blocks.sums(blocks.lines * ~blocks.published) / (1 - np.minimum(left_out, MOST_LEFT_OUT))
     s[SUM] = b.sum + weight * blocks.lines
-    s[LINES] = b.lines + weight * heard[blocks.place]
+    s[LINES] = b.lines + weight * counted[blocks.place]
     n, q = b.total[blocks.place], b.share * (1 - b.share)
     weight = weight * b.counted
     decay = fade(blocks.seconds, p.spread_half_life_hours)[blocks.place]
@@ -170,11 +173,11 @@ def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: De
 
 
 def most_of_a_block(p: DetectorParameters) -> float:
-    """Nats that a block counts for at most: two in a row are a shift."""
+    """Most nats that one block adds to Page's sum: two in a row reach the threshold."""
     return p.count_nats / 2 + p.allowance_nats
 
 
 def fade(seconds: Floats, half_life_hours: float) -> Floats:
-    """What is left of a memory after so long."""
+    """Share of a memory that is left after `seconds`, `(size,)`."""
     found: Floats = np.exp2(-seconds / (3600.0 * half_life_hours))
     return found

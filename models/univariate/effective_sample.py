@@ -12,7 +12,7 @@ of alternating ones may not. This holds for the first days of a series; later th
 It fails for a wave that is much longer than the series is old and much higher than its noise.
 
 **Values** (`weight_of_a_row`). The mean of R independent rows has the variance v / R. The observed variance w of the fast mean of the
-healthy series says how many rows make an independent observation, slow waves included, up to the length of that mean:
+robust memory gives how many rows make an independent observation, slow waves included, up to the length of that mean:
 
     weight = (v / R) / w                                     at most 1
 

@@ -120,7 +120,7 @@ class WindowSeries:
 
 @dataclass(frozen=True)
 class PredictedFeatures:
-    """What both memories say of a window, and the interval that was expected of the value."""
+    """Surprises under both memories, and the interval that was expected of the value."""
 
     ever: FeaturePrediction
     robust: FeaturePrediction
@@ -201,7 +201,7 @@ class Univariate:
 
         Returns
         -------
-        What is said of each series, by what was known before the window.
+        Scores of each series, by what was known before the window.
         """
         mean = np.clip(mean, -LARGEST, LARGEST)
         series = self._begin(t_ms, index, mean)
@@ -252,7 +252,7 @@ class Univariate:
         down = predicted.ever.deviation < 0
         ever, undirected = self._tables.rarity_ever(surprise, down, series.index)
         robust = self._tables.rarity_robust(predicted.robust.surprise, series.index)
-        # A block of nothing but first rows would say that a series is never surprising.
+        # A block of first rows alone would count as one without surprises.
         first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
         self._tables.note(s, np.where(first, 0.0, surprise), down)
         self._tables.note_robust(s, predicted.robust.surprise)
@@ -330,16 +330,16 @@ class Univariate:
         return found
 
     def copied(self, rows: Ints) -> dict[str, Array]:
-        """What is known of series, for `put_back`."""
+        """Copies of the state of series `rows`, for `put_back`."""
         return self.state.copied(rows)
 
     def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
-        """Forget what series have learnt since `copied`."""
+        """Restore series as they were when they were `copied`."""
         self.state.put_back(rows, copied)
         self._tables.read_again(rows)
 
     def expects(self, row: int) -> dict[str, Any]:
-        """What the next value of a series is expected to be, and how many windows are left of warming up."""
+        """What is expected of the next value: `typical`, `spread`, `lower`, `upper` in its unit; and the `windows_to_go` of warming up."""
         p, hot = self._p, self.state.hot
         mean, sums, weight = (float(hot[name][VALUE, row]) for name in ("robust_mean", "robust_sums", "robust_weight"))
         least = features.least_spread({name: hot[name][0, row] for name in features.OF_SPREAD})
@@ -357,28 +357,38 @@ class Univariate:
         }
 
     def usual_roughness(self, row: int) -> float:
-        """The mean absolute step of a series while it is healthy."""
+        """Mean absolute step of a series by the robust memory, in its unit."""
         hot = self.state.hot
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         return float(np.expm1(max(hot["robust_mean"][ROUGH, row], 0.0)) * least)
 
     def settle(self, row: int) -> None:
-        """What a series was lately is forgotten: its recent means are those of its healthy state again."""
+        """Reset the recent means of a series to those of its robust memory."""
         hot = self.state.hot
         hot["fast"][0, row] = hot["robust_mean"][VALUE, row]
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
         hot["residual"][0, row] = hot["robust_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
     def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
-        """A series stands at `level` for good: the value that is usual moves there, as wide as the level is higher, held loosely.
+        """Make `level` the new normal of a series, for a change that was recognised.
 
-        If the level is known to be `healthy`, so do the members of the healthy state. That a fault has lasted does not say so: they
-        learn it as they learn all that is strange, over some days, and meanwhile its host is not healthy.
+        The typical value moves there. Its spread grows with the level (at most `MOST_GROWTH` times), and its weight falls to
+        `ADOPTED_ROWS`. If people have called the level `healthy`, the other robust features move as well; else they learn it over
+        some days, as they learn anything unusual, and meanwhile its host is not healthy.
 
-        What it has ever been moves as well. A young series holds it loosely, too, and keeps what it was at other hours, as it
-        has not shown yet whether the level is that of the hour. One that has been seen for longer moves at all hours and holds
-        on to how it spreads, but for the widening of counts (variance with the level), while the level is of the same order
-        of magnitude: else a few rows after an event would outweigh weeks before it.
+        The memory that learns everything moves as well. A young series, and one that moves by an order of magnitude, loses most of its
+        weight there too. An older one keeps its spread, but for the widening of counts (variance with the level): else a few rows after an
+        event would outweigh weeks before it. The levels of other hours move only where the series is not young, because a young one may be
+        at the level of this hour alone.
+
+        Parameters
+        ----------
+        row
+            Row of the series in the state.
+        level
+            The new level, in the unit of the series.
+        healthy
+            Whether the level is known to be healthy.
         """
         hot, cold = self.state.hot, self.state.cold
         before = hot["robust_mean"][VALUE, row]
@@ -404,7 +414,7 @@ class Univariate:
         self.state.cold_changed = True
 
     def _stand(self, row: int, level: float, mean: str) -> None:
-        """Put the level and the fast mean of a memory at `level`."""
+        """Set the log level and the fast mean of a memory to `level`."""
         hot = self.state.hot
         size = hot["long_size"][0, row] / hot["long_weight"][0, row]
         hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
@@ -416,9 +426,9 @@ class Univariate:
         return float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
 
     def widen(self, row: int, factor: float) -> None:
-        """A series spreads by so many times what it did for good: at its level, in its steps, in its means.
+        """Multiply the spread of a series by `factor`, for a change of spread that was recognised.
 
-        What it has ever been is no wider for that, unless the series is young.
+        The memory that learns everything is widened only if the series is young.
         """
         hot = self.state.hot
         growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2

@@ -9,45 +9,70 @@ SHARES = ("relative_floor", "outlier_share", "least_weight", "hour_share", "stea
 
 @dataclass(frozen=True)
 class UnivariateParameters:
-    """How fast a series is forgotten, how surprises are counted, and what is taken for granted of a new series.
+    """Memories, priors and shares of the univariate model.
 
-    Every memory is a half-life in time with a least number of rows, so windows of 10 s and rows of an hour both work.
+    Every memory is a half-life in time with a least number of rows, so that windows of 10 s and rows of an hour both work.
 
-    `level_half_life_days`    memory of what is normal, and of its spread. Raising it learns a new normal more slowly.
-    `robust_half_life_days`     the same of the healthy state.
-    `level_rows`              the least half-life of both, in rows.
-    `fast_half_life_minutes`  of the fast mean: raising it finds smaller deviations that last, later.
-    `fast_rows`               the least half-life of it, in rows.
-    `rough_half_life_minutes` of the recent roughness (mean absolute step) and of the smoothed rhythm residual.
-    `rough_rows`              the least half-life of them, in rows.
-    `scale_half_life_days`    of the long-run scale of steps and values, which floors logarithms.
-    `scale_rows`              the least half-life of it, in rows.
-    `rhythm_half_life_days`   memory of an hour of the day's level.
-    `rhythm_prior`            rows at the overall level that each hour begins with.
-    `prior_rows`              rows that the prior spread is worth.
-    `first_minutes`           surprises of the first rows, for so long at the most, are no precedents: little is known yet.
-    `mean_prior_observations`        independent looks that the width of a smoothed member is worth beforehand: see `smoothed`.
-                              Raising it trusts a young series' means sooner, and takes an unseen wave for a fault.
-    `relative_floor`          prior spread, as a share of the level.
-    `steady_share`            share of the long-run mean step in the recent roughness that a step is held against.
-    `outlier_share`           prior probability of an outlier, ten times as wide (what is healthy).
-    `trust_days`              age at which a series learns whatever comes. Until then it learns an outlier the less, the younger
-                              it is: what is strange would soon be most of what it has seen. So long, too, is a smoothed member
-                              not known by its rows: see `smoothed`.
-    `least_weight`            what an outlier still counts when the healthy state is learnt.
-    `block_rows`              the least number of rows of a block, which ends with an hour: of a block only the greatest
-                              surprise counts.
-    `block_alert_nats`               a block of a young series does not end while the series is louder than that,
-    `longest_block_hours`     unless it has lasted so long.
-    `history_half_life_days`  memory of how surprising blocks have been.
-    `tolerance`               factor of 1 + surprise up to which a smaller surprise has been "the same".
-    `prior_blocks`            blocks that the prior over surprises is worth in a series.
-    `prior_hours`             the same for an hour of the day.
-    `prior_power`             tail of the prior: P(surprise > s) = (1 + s)^-power.
-    `hour_share`              weight of "at this hour of the day" against "ever".
-    `norm`                    members are joined by this norm.
-    `warm_up_rows`, `warm_up_minutes`  both must have passed before anything is said.
-    `interval_probability`    what lies outside of `lower` to `upper`, both sides together.
+    Parameters
+    ----------
+    level_half_life_days
+        Memory of what is normal, and of its spread. Raising it learns a new normal more slowly.
+    robust_half_life_days
+        The same of the robust memory.
+    level_rows
+        Least half-life of both, rows.
+    fast_half_life_minutes, fast_rows
+        Half-life of the fast mean, and its least one in rows. Raising it finds smaller deviations that last, later.
+    rough_half_life_minutes, rough_rows
+        Half-life of the recent roughness (mean absolute step) and of the smoothed rhythm residual, and its least one in rows.
+    scale_half_life_days, scale_rows
+        Half-life of the long-run scale of steps and values, which floors logarithms, and its least one in rows.
+    rhythm_half_life_days
+        Memory of the level of an hour of the day.
+    rhythm_prior
+        Rows at the overall level that each hour begins with.
+    prior_rows
+        Rows that the prior spread counts as.
+    first_minutes
+        Surprises of the first rows, for so long at the most, are excluded from the rarity history.
+    mean_prior_observations
+        Independent observations that the prior width of a smoothed feature counts as: see `effective_sample`. Raising it trusts a young
+        series' means sooner, and takes an unseen wave for a fault.
+    relative_floor
+        Prior spread, as a share of the level.
+    steady_share
+        Share of the long-run mean step in the recent roughness that a step is compared with.
+    outlier_share
+        Prior probability of an outlier, ten times as wide (robust memory).
+    trust_days
+        Age at which a series learns every row with its full weight. Until then an outlier has the less weight, the younger the series is,
+        and the prior width of smoothed features fades.
+    least_weight
+        Weight with which the robust memory learns an outlier.
+    block_rows
+        Least number of rows of a block, which ends with an hour. Of a block only the greatest surprise counts.
+    block_alert_nats
+        A block of a young series does not end while its score is above this threshold, nats,
+    longest_block_hours
+        unless it has lasted for so long.
+    history_half_life_days
+        Memory of how surprising blocks have been.
+    tolerance
+        Factor of 1 + surprise up to which a smaller surprise counts as the same.
+    prior_blocks
+        Blocks that the prior over surprises counts as in a series.
+    prior_hours
+        The same for an hour of the day.
+    prior_power
+        Tail of the prior: P(surprise > s) = (1 + s)^-power.
+    hour_share
+        Weight of the rarity at this hour of the day against that at any time.
+    norm
+        Features are joined by this norm.
+    warm_up_rows, warm_up_minutes
+        Both must have passed before there are scores.
+    interval_probability
+        Probability outside of `lower` to `upper`, both sides together.
     """
 
     level_half_life_days: float = 35.0

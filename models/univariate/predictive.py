@@ -93,7 +93,7 @@ class FeaturePrior:
 
 @dataclass(frozen=True)
 class FeaturePrediction:
-    """What a memory says of a window. `surprise` is in nats, `(features, n)`; so is the shape of the others.
+    """Surprises under one memory. `surprise` is in nats, `(features, n)`; so is the shape of the others.
 
     `deviation` is the feature minus its mean, 0 where the feature is unknown; `tau` the same in predictive scales, with `nu` degrees of
     freedom.

@@ -1,4 +1,7 @@
-"""How surprising the univariate model's members have been, ready to be asked; see `rarity`. Hours and blocks end here."""
+"""Rarity stage: how surprising the features have been, in tables that are read every window; ends hours and blocks.
+
+The statistics are those of `models.stats.rarity`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import DIRECTED, N_FEATURES, N_ROBUST, N_TABLES, UnivariateState
 
 Hot = dict[str, Array]
-LEAST_LEARNT = 0.2  # rows of an hour, by what they count, whose mean says something
+LEAST_LEARNT = 0.2  # least weight of the rows of an hour whose mean is used
 
 
 def hours(ms: Floats) -> Ints:
@@ -21,18 +24,18 @@ def hours(ms: Floats) -> Ints:
 
 
 class RarityTables:
-    """The rarity tables of a state, ready to be read; follows from the state, so it is not stored."""
+    """Rarity tables of all series of a state, for lookup. They follow from the state, so they are not saved."""
 
     def __init__(self, state: UnivariateState, parameters: UnivariateParameters) -> None:
         self._state, self._p = state, parameters
         self._flip = np.array([DIRECTED.get(m, m) for m in range(N_FEATURES)])[:, None]
         self._weighing = rarity.Weighing(parameters.tolerance, parameters.prior_power)
         self._layout = -1
-        # what the level of each series differs by now, as it is this hour of the week
+        # offset of the level of each series at this hour of the week, in its unit
         self.of_week: Floats = np.zeros(0)
 
     def turn(self, s: Hot, index: Ints, now: Floats) -> Ints:
-        """End the hours that are over; answers the places of their series in `index`."""
+        """End the hours that are over, in place; returns the places in `index` of the series that begin another one."""
         state = self._state
         if self._layout != state.layout:
             self._layout = state.layout
@@ -51,18 +54,21 @@ class RarityTables:
         return turned
 
     def read_again(self, rows: Ints) -> None:
-        """The state of these series is another one than it was."""
+        """Read the tables of these series again, after their state was replaced."""
         if self._layout == self._state.layout:  # else everything is read with the next window
             self._table[:, :, rows], self._prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
             self._robust[:, :, rows], self._robust_prior[rows] = self._read_robust(rows)
             self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
 
-    def end_blocks(self, s: Hot, index: Ints, turned: Ints, loud: Bools) -> Ints:
-        """End the blocks of series whose hour has turned. One that is young and `loud` goes on with its block for a while:
-        what lasts over the turn of an hour is one event, and no precedent for itself. Answers those whose block has ended."""
+    def end_blocks(self, s: Hot, index: Ints, turned: Ints, above: Bools) -> Ints:
+        """End the blocks of series that have begun another hour, in place; returns the places of those whose block has ended.
+
+        `above` says which of `turned` are young and above the threshold: their block goes on for up to `longest_block_hours`, so that an
+        event over the turn of an hour is one, and does not make itself less rare.
+        """
         p = self._p
         lasted = s["block_rows"][turned] * s["interval"][turned].astype(np.float64)
-        over = ~loud | (lasted >= HOUR * p.longest_block_hours)
+        over = ~above | (lasted >= HOUR * p.longest_block_hours)
         chosen = over & (s["block_rows"][turned] >= p.block_rows)
         ended, lasted = turned[chosen], lasted[chosen]
         if not len(ended):
@@ -83,6 +89,7 @@ class RarityTables:
         return ended
 
     def _end_hours(self, s: Hot, index: Ints, turned: Ints, hour: tuple[Ints, Ints]) -> None:
+        """Learn the hours that are over, and begin the levels of the new ones; `hour` has both, since 1970, `(n,)`."""
         rows, cold, (before, begun) = index[turned], self._state.cold, hour
         old = turned[s["rows"][turned] > 0]
         if len(old):
@@ -96,7 +103,7 @@ class RarityTables:
         s["hour_mean"][turned], s["hour_weight"][turned] = self._level(rows, phase)
 
     def _level(self, rows: Ints, hour: Ints) -> tuple[Singles, Singles]:
-        """The mean and the weight that an hour of the day begins with, `(rows,)`: a day has passed since its last row."""
+        """Mean and weight with which an hour of the day begins, `(rows,)`, a day after its last row."""
         keep = np.float32(2 ** (-1 / self._p.rhythm_half_life_days))
         cold = self._state.cold
         return cold["rhythm"][hour, rows], cold["rhythm_weight"][hour, rows].astype(np.float32) * keep
@@ -113,24 +120,26 @@ class RarityTables:
         return np.where(known, mean - usual, np.nan)
 
     def _read(self, rows: Ints, hour: Ints) -> tuple[Singles, Singles]:
+        """Lookup of the memory that learns everything for series `rows` in an hour: see `rarity.lookup`."""
         p, cold = self._p, self._state.cold
         ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
         return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
 
     def _read_robust(self, rows: Ints) -> tuple[Singles, Singles]:
+        """Lookup of the robust memory for series `rows`."""
         p = self._p
         none = np.full((N_ROBUST, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
         return rarity.lookup(self._state.cold["robust_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
 
     def rarity_ever(self, surprise: Floats, down: Bools, index: Ints) -> tuple[Floats, Floats]:
-        """How rare surprises `(members, n)` are, nats: in their direction, and in either."""
+        """Rarities of surprises `(features, n)` in their direction, and in either, nats, alike; `down` says which are downward."""
         which = np.where(down, self._flip, np.arange(N_FEATURES)[:, None])
         chosen = list(DIRECTED)
         opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
         return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
 
     def rarity_robust(self, surprise: Floats, index: Ints) -> Floats:
-        """The same of the healthy state, in either direction."""
+        """Rarities of surprises of the robust memory, `(robust features, n)`, in either direction, nats."""
         at = np.arange(N_ROBUST)[:, None], index
         return rarity.rarity(self._robust, self._robust_prior, surprise, at, ([], index), self._weighing)[0]
 
@@ -139,11 +148,11 @@ class RarityTables:
         s["robust_most"] = np.maximum(s["robust_most"], rarity.bins(surprise))
 
     def note(self, s: Hot, surprise: Floats, down: Bools) -> None:
-        """The greatest surprises of the block and of the hour."""
+        """Keep the greatest surprises `(features, n)` of the block and of the hour by direction, in place in `s`."""
         found: Bytes = np.zeros((N_TABLES, surprise.shape[1]), np.uint8)
         found[:N_FEATURES] = rarity.bins(surprise)
-        for member, table in DIRECTED.items():
-            found[table] = np.where(down[member], found[member], 0)
-            found[member] = np.where(down[member], 0, found[member])
+        for feature, table in DIRECTED.items():
+            found[table] = np.where(down[feature], found[feature], 0)
+            found[feature] = np.where(down[feature], 0, found[feature])
         s["block_most"] = np.maximum(s["block_most"], found)
         s["hour_most"] = np.maximum(s["hour_most"], found)

@@ -1,7 +1,7 @@
-"""What the univariate model keeps of each series: a hot part that every window changes, and a cold part.
+"""State of the univariate model, for each series: a hot part that every window changes, and a cold part.
 
 Arrays have the series in the last axis. The cold part changes when an hour of the series ends; it is
-quantised in memory too, so a state that was dumped and loaded goes on to the bit. Bytes a series: see `test_univariate`.
+quantised in memory too, so a state that was dumped and loaded goes on to the bit. It takes less than 1,560 bytes a series.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from models.univariate import weekly
 
 FEATURES = ("log level", "step", "fast mean", "roughness", "rhythm", "local", "spread within")
 LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM, LOCAL, WITHIN = range(len(FEATURES))
-ROBUST_FEATURES = (LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM)  # members that the healthy state has a memory of
-DIRECTED = {LOG_LEVEL: 7, FAST: 8, RHYTHM: 9}  # member -> its table of downward surprises; others have one for both
+ROBUST_FEATURES = (LOG_LEVEL, STEP, FAST, ROUGH, RHYTHM)  # features of the robust memory
+DIRECTED = {
+    LOG_LEVEL: 7,
+    FAST: 8,
+    RHYTHM: 9,
+}  # feature -> its table of downward surprises; others have one for both directions
 N_TABLES = len(FEATURES) + len(DIRECTED)
 N_FEATURES, N_ROBUST = len(FEATURES), len(ROBUST_FEATURES)
 VALUE = N_ROBUST  # place of the value itself in the robust memory, after its features
@@ -48,7 +52,7 @@ HOT: dict[str, tuple[str, int]] = {
     "long_weight": ("f4", 1),
     "overall_weight": ("f4", 1),
     "quantum": ("f4", 1),  # the least step between values; 0 before the first one, negative before the second
-    "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the origin
+    "hour_mean": ("f4", 1),  # of the hour of the day that is now, relative to the first value
     "hour_weight": ("f4", 1),
     "interval": ("f4", 1),  # seconds between rows, typically
     "quantiles": ("f4", len(per_series_calibration.CHANCES)),  # nats that answers exceed with these chances
@@ -71,7 +75,7 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "ring": ("u1", (rarity.HOURS, N_TABLES, rarity.DAYS)),
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),
-    "week": ("u2", (weekly.SLOTS,)),  # what slots of the week differ by from hours of the day: see `week`
+    "week": ("u2", (weekly.SLOTS,)),  # offsets of the week's slots from the hours of the day: see `weekly`
     "week_fit": ("f4", (3,)),
     "week_now": ("f4", (2,)),
 }
@@ -81,15 +85,15 @@ MOST = {
     "hour_most": N_TABLES,
     "robust_most": N_ROBUST,
 }  # bins, of which a dump has two in a byte
-# Members whose means stand where the values do, which may be far from 0 and close together. Means of others are single.
+# Features whose means stand where the values do, which may be far from 0 and close together. Means of others are single.
 PRECISE = {"mean": [LOG_LEVEL, FAST], "robust_mean": [LOG_LEVEL, FAST, N_ROBUST]}
 SINGLE = {name: [m for m in range(HOT[name][1]) if m not in precise] for name, precise in PRECISE.items()}
 # What a part has of each series, by column: a type and how many numbers. The ring is packed, `visits` tells its empty places.
 PARTS: dict[str, dict[str, tuple[str, int]]] = {
     "hot": {
         **{name: column for name, column in HOT.items() if name not in MOST and name not in PRECISE},
-        **{name: ("f8", len(members)) for name, members in PRECISE.items()},
-        **{f"single_{name}": ("f4", len(members)) for name, members in SINGLE.items()},
+        **{name: ("f8", len(chosen)) for name, chosen in PRECISE.items()},
+        **{f"single_{name}": ("f4", len(chosen)) for name, chosen in SINGLE.items()},
         "most": ("u1", (sum(MOST.values()) + 1) // 2),
     },
     "cold": {
@@ -105,8 +109,8 @@ PARTS: dict[str, dict[str, tuple[str, int]]] = {
 class UnivariateState:
     """The arrays of `HOT` and `COLD` for a number of series, by name, the series in the last axis.
 
-    `layout` counts how often series have come or gone, `cold_changed` says whether the cold part is another one than when
-    it was dumped last.
+    `layout` counts how often series have come or gone, `cold_changed` says whether the cold part has changed since the last
+    dump.
     """
 
     def __init__(self, series: int = 0) -> None:
@@ -117,7 +121,7 @@ class UnivariateState:
         self.cold["week"].fill(weekly.UNSEEN)
 
     def grow(self, series: int) -> None:
-        """Room for so many series; new ones know nothing."""
+        """Make room for `series` series in all; new ones are empty. Raises ValueError for fewer than there are."""
         if series < self.series:
             msg = f"{series} series; wanted at least {self.series}, as series keep their rows"
             raise ValueError(msg)
@@ -137,20 +141,20 @@ class UnivariateState:
         self._rearranged(len(rows))
 
     def copied(self, rows: Ints) -> dict[str, Array]:
-        """All that is known of some series, to be put back."""
+        """Copies of all columns of some series, for `put_back`."""
         return {name: array[..., rows].copy() for name, array in (self.hot | self.cold).items()}
 
     def put_back(self, rows: Ints, copied: Mapping[str, Array]) -> None:
-        """Forget what these series have learnt since they were copied.
+        """Restore series as they were when they were `copied`.
 
-        What has been made of the state and is not in it has to be made again: see `RarityTables.read_again`.
+        What is derived from the state has to be read again: see `RarityTables.read_again`.
         """
         for name, array in (self.hot | self.cold).items():
             array[..., rows] = copied[name]
         self.cold_changed = True
 
     def forget(self, rows: Ints) -> None:
-        """These series know nothing, as new ones do."""
+        """Make these series empty, as new ones are."""
         self.put_back(rows, UnivariateState(len(rows)).copied(np.arange(len(rows))))
         self._rearranged(self.series)
 
@@ -159,10 +163,13 @@ class UnivariateState:
         self.layout += 1
 
     def dump(self, *, only_changed: bool = False) -> dict[str, bytes]:
-        """Parts by name, each an Arrow batch with a row a series; with `only_changed`, `cold` only if it has changed."""
+        """Save all series: parts by name, each an Arrow IPC batch with a row for each series.
+
+        With `only_changed`, `cold` is left out if it has not changed since the last dump.
+        """
         most = rarity.halve(np.concatenate([self.hot[name] for name in MOST]))
-        means = {name: self.hot[name][members] for name, members in PRECISE.items()}
-        means |= {f"single_{name}": self.hot[name][members] for name, members in SINGLE.items()}
+        means = {name: self.hot[name][chosen] for name, chosen in PRECISE.items()}
+        means |= {f"single_{name}": self.hot[name][chosen] for name, chosen in SINGLE.items()}
         parts = {"hot": part_of("hot", {**self.hot, **means, "most": most})}
         if self.cold_changed or not only_changed:
             ring = self.cold["ring"]
@@ -204,10 +211,10 @@ class UnivariateState:
         self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), N_TABLES, visits)
 
     def _load_means(self, hot: Mapping[str, pa.Array]) -> None:
-        for name, members in PRECISE.items():
-            precise = _array(hot[name], (len(members),), "f8")
+        for name, chosen in PRECISE.items():
+            precise = _array(hot[name], (len(chosen),), "f8")
             self.hot[name] = np.empty((HOT[name][1], precise.shape[-1]))
-            self.hot[name][members] = precise
+            self.hot[name][chosen] = precise
             self.hot[name][SINGLE[name]] = _array(hot[f"single_{name}"], (len(SINGLE[name]),), "f4")
 
     def _load_most(self, halved: Bytes) -> None:
@@ -217,7 +224,13 @@ class UnivariateState:
             at += size
 
     def describe_state(self, row: int) -> dict[str, Any]:
-        """The numbers of a series by name, and of every member its `mean` and `spread`, ever and when it is healthy."""
+        """The state of one series, for people.
+
+        Returns
+        -------
+        Hot columns with one number, by name; `weekly_share`; `calibration_drift` with its evidence `too_sure_nats` and `too_wary_nats`; and
+        under `ever` and `healthy` (the robust memory) the `mean` and `spread` of each feature.
+        """
         hot = self.hot
         found: dict[str, Any] = {name: hot[name][0, row].item() for name, (_, size) in HOT.items() if size == 1}
         healthy = (*(FEATURES[m] for m in ROBUST_FEATURES), "value")

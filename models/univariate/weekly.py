@@ -1,18 +1,17 @@
-"""The weekly rhythm: what an hour's level differs by, on this day of the week, from what is usual at this hour of the day.
+"""Weekly rhythm: how the level of an hour on this day of the week differs from the usual one at this hour of the day.
 
 A week has 28 slots of six hours. Each time a slot is over, the mean v of its hours' residuals against the daily rhythm is held against
 what the slot had in the weeks before, o, and then learnt:
 
     F0 = d F0 + v^2        F1 = d F1 + (v - o)^2        n = d n + 1        o += a (v - o)        d = 2^(-1 / 112), four weeks
 
-F1 / F0 is what is left of the variance of residuals when the week is known, by predictions that were made a week ahead. So the evidence
-decides how much of o is believed,
+F1 / F0 is the share of the residuals' variance that is left by predictions made a week ahead. The offset o is shrunk by
 
     g = max(0, 1 - (1 + p / n) F1 / F0)
 
-a coefficient of determination that has to show itself first: nothing is believed before a whole week has been foretold, a series
+an out-of-sample coefficient of determination: it is 0 before a whole week has been predicted, a series
 without a weekly rhythm has g = 0, and one whose weeks are alike comes close to 1 from its third week on. Between the middles of slots
-the offset g o goes in a straight line. One event is no rhythm: v is bounded by three times the root of F0 / n. It fails for what comes
+the offset g o goes in a straight line. So that one event makes no rhythm, v is bounded by three times the root of F0 / n. It fails for what comes
 back every other week, or on a day of the month.
 
     week            (SLOTS, n) uint16: o, the upper half of a single's bits (8 bits of mantissa), UNSEEN where there has been no visit
@@ -53,9 +52,18 @@ def singles(halved: NDArray[np.uint16]) -> Floats:
 
 
 def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> None:
-    """The hours `was` of some series (since 1970) are over, with a mean residual each, NaN for one that is not known.
+    """Learn the hours of some series that are over, in place in `cold`.
 
-    `now` are the hours that begin. All are `(rows,)`; learns in place.
+    Parameters
+    ----------
+    cold
+        Cold columns of all series: see `univariate_state`.
+    rows
+        The series, shape `(rows,)`.
+    residual
+        Mean residual of each hour against the daily rhythm, in the unit of the series; NaN where unknown.
+    was, now
+        The hours that are over, and those that begin, since 1970.
     """
     there = np.isfinite(residual)
     added = np.stack([np.where(there, residual, 0.0), there])
@@ -78,7 +86,7 @@ def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> Non
 
 
 def share(fit: Singles) -> Floats:
-    """How much of the week's offsets is believed, 0 to 1, of `week_fit` `(3, n)`."""
+    """Factor by which the week's offsets are shrunk, 0 to 1, `(n,)`; `fit` is `week_fit`, `(3, n)`."""
     plain, fitted, visits = fit.astype(np.float64)
     left = np.divide(fitted, plain, out=np.ones_like(plain), where=plain > 0)
     out: Floats = np.maximum(1 - (1 + PRIOR_VISITS / np.maximum(visits, 1e-9)) * left, 0.0)
@@ -86,7 +94,7 @@ def share(fit: Singles) -> Floats:
 
 
 def offsets(cold: Cold, rows: Ints, hour: Ints) -> Floats:
-    """What the level of these series differs by in an hour (since 1970), in their unit, `(rows,)`."""
+    """Offsets of the level of series `rows` in `hour` (hours since 1970), in their unit, `(rows,)`."""
     out = share(cold["week_fit"][:, rows])
     some = np.flatnonzero(out > 0)
     if len(some):

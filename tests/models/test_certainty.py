@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from models.stats.certainty import PRIOR, certainty
+from models.detection.episodes import PRIOR, certainty
 
 
 @pytest.mark.parametrize("nats", [2.0, 8.0, 14.0, 25.0])

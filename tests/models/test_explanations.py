@@ -7,8 +7,8 @@ import pytest
 from support.fleet_story import Row, Teller
 from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
 
+from models.detection.episodes import certainty
 from models.records.novelty import Novelty
-from models.stats.certainty import certainty
 
 
 @pytest.fixture
