@@ -1,1 +1,1 @@
-"""What people look at. Reads, never writes."""
+"""The monitoring pages. They read Elasticsearch and write nothing but labels."""

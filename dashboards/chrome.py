@@ -1,4 +1,4 @@
-"""What all pages share: which version, which range, which zone, how often to read; and what is said when that fails.
+"""What all pages share: which version, which range, which zone, how often to read; and messages for when that fails.
 
 Whatever is chosen is in the address of the page, so that a view can be sent to others.
 """
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at. `refresh`: seconds between two readings, None for only when asked. `pages`: by their names."""
+    """What a page shows. `refresh`: seconds between two readings, None for only when asked. `pages`: by their names."""
 
     version: str
     versions: list[str]
@@ -113,7 +113,7 @@ def known_versions(named: str) -> list[str]:
 
 @st.cache_data(show_spinner=False, ttl=VERSIONS_SECONDS)
 def listed_versions() -> list[str]:
-    """Versions that are indexed; none where they cannot be listed: each part of a page says for itself why."""
+    """Versions that are indexed; none if they cannot be listed: each part of a page shows the reason."""
     try:
         return indexed_versions(client(Connection.of(os.environ)))
     except QueryError:
@@ -127,7 +127,7 @@ def client(connection: Connection) -> Elasticsearch:
 
 
 def zone() -> ZoneInfo:
-    """The time zone of the browser; UTC where it does not tell."""
+    """The time zone of the browser; UTC if it is unknown."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
     except (KeyError, ValueError):
@@ -140,12 +140,12 @@ def now() -> datetime:
 
 
 def refreshed(view: View, show: Callable[..., None], *arguments: Any) -> None:
-    """Show a part of a page, and show it anew, alone, as often as is chosen."""
+    """Show a part of a page, and refresh that part alone at the chosen interval."""
     st.fragment(show, run_every=view.refresh)(*arguments)
 
 
 def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T]) -> T | None:
-    """What Elasticsearch answers; where it does not, that is said, and the answer is what was read last, or None.
+    """The result of a query; if it fails, a message is shown and the result is the last one, or None.
 
     `part` names the part of the page, `asked` what it was asked beside version and range.
     """
@@ -173,12 +173,12 @@ def tries(view: View) -> str:
 
 
 def loading(*, is_first: bool) -> AbstractContextManager[Any]:
-    """Says that the first answer is awaited; later ones replace what is there without a word."""
+    """Show that the first result is awaited; later ones replace the old result silently."""
     return st.spinner("Reading from Elasticsearch …") if is_first else nullcontext()
 
 
 def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
-    """Say how far a version is: nothing written, stale, or fresh. Answers whether there is anything to show."""
+    """Show how recent a version's events are: none, stale, or fresh. Returns whether there is anything to show."""
     if newest is None:
         st.info(
             f"Nothing has been found in version `{view.version}` yet, not even a score. The first documents come about "

@@ -28,12 +28,12 @@ class CommandError(Exception):
 
 
 def called() -> list[str]:
-    """How `kappa` is called here. Raises CommandError where these pages were not told."""
-    told = os.environ.get(f"{PREFIX}COMMAND")
-    if not told:
+    """The command line of `kappa` on this machine. Raises CommandError if these pages were started without it."""
+    configured = os.environ.get(f"{PREFIX}COMMAND")
+    if not configured:
         msg = "These pages were not started by `kappa dashboard`, so they cannot run its commands: start them with it."
         raise CommandError(msg)
-    return [str(part) for part in json.loads(told)]
+    return [str(part) for part in json.loads(configured)]
 
 
 def answer(arguments: Sequence[str], seconds: float) -> dict[str, Any]:
@@ -57,15 +57,15 @@ def answer(arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     return found
 
 
-def last_line(said: bytes) -> str:
-    """The last thing that a command said: its error."""
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+def last_line(output: bytes) -> str:
+    """The last line of a command's output: its error."""
+    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
     return lines[-1].removeprefix("kappa: ") if lines else ""
 
 
 @dataclass
-class Work:
-    """A command that runs on while pages come and go. Both streams of it go into one file, which goes with it."""
+class RunningCommand:
+    """A command in the background, independent of pages. Both of its output streams go into one temporary file."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -77,36 +77,36 @@ class Work:
         return self.process.poll()
 
     @property
-    def said(self) -> str:
-        """What it has said so far, the end of it."""
+    def output(self) -> str:
+        """The end of its output so far."""
         text = Path(self.file.name).read_text(errors="replace")
         return text[-MAX_CHARACTERS:]
 
 
 @dataclass
-class Desk:
-    """At most one command at a time, whoever asks for it."""
+class CommandRunner:
+    """Runs at most one command at a time, for all sessions."""
 
-    work: Work | None = None
+    command: RunningCommand | None = None
 
     @property
     def is_busy(self) -> bool:
         """Whether one runs."""
-        return self.work is not None and self.work.code is None
+        return self.command is not None and self.command.code is None
 
-    def begin(self, arguments: Sequence[str]) -> Work:
+    def begin(self, arguments: Sequence[str]) -> RunningCommand:
         """Start a command. Raises CommandError while another one runs."""
-        if self.work is not None and self.is_busy:
-            msg = f"`{self.work.name}` is running: wait for its end."
+        if self.command is not None and self.is_busy:
+            msg = f"`{self.command.name}` is running: wait for its end."
             raise CommandError(msg)
         file = tempfile.NamedTemporaryFile(prefix="kappa-", suffix=".log")  # noqa: SIM115 - it outlives this call
         command = [*called(), *arguments]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
-        self.work = Work(f"kappa {' '.join(arguments)}", process, file)
-        return self.work
+        self.command = RunningCommand(f"kappa {' '.join(arguments)}", process, file)
+        return self.command
 
 
 @st.cache_resource(show_spinner=False)
-def desk() -> Desk:
-    """The one desk of all sessions."""
-    return Desk()
+def command_runner() -> CommandRunner:
+    """The command runner that all sessions share."""
+    return CommandRunner()

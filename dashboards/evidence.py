@@ -1,4 +1,4 @@
-"""Why something is an incident: its series with what was seen and expected, and its log messages."""
+"""Why something is an incident: its series with observed and expected values, and its log messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboards.chrome import View
-from dashboards.looks import badge
 from dashboards.model_plot import HOW_TO_READ, model_plot
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident
 from dashboards.queries.search import Span
 from dashboards.tables import score_column, table, text_column, time_column
+from dashboards.theme import badge
 from dashboards.words import expected, explained, measured, named, number, plain, plural
 
 PLOTTED = 4  # contributions with curves
@@ -26,19 +26,19 @@ APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "sile
 def show_contributions(
     of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], view: View
 ) -> list[Callable[[], None]]:
-    """Series by their share of the evidence; the first ones with what was seen and expected.
+    """Series by their share of the evidence; the first ones with observed and expected values.
 
     `episodes` has the columns of NOVELTY, `curves` those of POINT for the series that have scores. The first curve is drawn
     at once. Answered is what draws the others in their places: they are below what one sees first.
     """
     st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
-    said = {row["series"]: row for _, row in episodes.iterrows()}
+    novelties = {row["series"]: row for _, row in episodes.iterrows()}
     if curves:
         st.caption(HOW_TO_READ)
     draws: list[Callable[[], None]] = []
     for _, row in of.contributions[:PLOTTED].iterrows():
         series = row["series"]
-        contribution(row, said.get(series), view)
+        contribution(row, novelties.get(series), view)
         if series in curves:
             draws.append(partial(curve, series, curves[series], of.shown, view, st.container()))
     for draw in draws[:1]:
@@ -47,12 +47,12 @@ def show_contributions(
     if len(rest):
         with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
             for _, row in rest.iterrows():
-                contribution(row, said.get(row["series"]), view)
+                contribution(row, novelties.get(row["series"]), view)
     return draws[1:]
 
 
 def curve(series: str, points: pd.DataFrame, span: Span, view: View, place: DeltaGenerator) -> None:
-    """What was seen of a series and what was expected."""
+    """Observed and expected values of a series."""
     with place:
         model_plot(points, span, view.zone, measured(series)).show(f"plot {series}")
 
@@ -71,7 +71,7 @@ def contribution(row: Any, novelty: Any, view: View) -> None:
 
 
 def sentences(words: list[str]) -> str:
-    """What is said of a series, each once. The first begins with a name, which is left as it is."""
+    """The reasons of a series' novelties, each once, as one text. The first begins with a name, whose case is kept."""
     first, *others = dict.fromkeys(text for text in words if text) or [""]
     return ". ".join([first, *(text[:1].upper() + text[1:] for text in others)])
 

@@ -15,7 +15,6 @@ from elasticsearch import Elasticsearch
 from dashboards import chrome, evidence, labelling, links
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
-from dashboards.looks import badge
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
@@ -24,6 +23,7 @@ from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import has_scores, points
 from dashboards.tables import chosen_row, score_column, text_column, time_column
+from dashboards.theme import badge
 from dashboards.words import (
     clock,
     duration,

@@ -1,4 +1,4 @@
-"""What the jobs say of themselves: `/healthz` of the processes that run them, which is `/metrics` with words.
+"""Health of the jobs: `/healthz` of the processes that run them.
 
 Addresses come with the environment: those of the settings, and a folder where processes that run `detect` say where they
 listen.
@@ -26,19 +26,19 @@ ORDER = ("extract", "detect", "correlate", "index")
 
 @dataclass(frozen=True)
 class JobReport:
-    """What processes said: facts by the job's name, and for those that did not answer, address and why."""
+    """The answers of processes: facts by the job's name, and for those that did not answer, address and reason."""
 
     jobs: Mapping[str, Mapping[str, Any]]
     silent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def asked(self) -> bool:
-        """Whether there was anybody to ask."""
+        """Whether any process is known."""
         return bool(self.jobs or self.silent)
 
 
 def report(version: str) -> JobReport:
-    """Ask every process that is known, side by side, each for at most TIMEOUT_SECONDS."""
+    """Ask all known processes in parallel, each for at most TIMEOUT_SECONDS."""
     known = addresses(os.environ, version)
     if not known:
         return JobReport({})
@@ -50,11 +50,11 @@ def report(version: str) -> JobReport:
 
 
 def addresses(environment: Mapping[str, str], version: str) -> list[str]:
-    """Where processes listen: as the settings say, and as the one that runs `detect` says itself."""
-    told = [str(where).rstrip("/") for where in json.loads(environment.get(f"{PREFIX}JOBS") or "[]")]
+    """Where processes listen: by the settings, and by the file that the one that runs `detect` writes."""
+    configured = [str(where).rstrip("/") for where in json.loads(environment.get(f"{PREFIX}JOBS") or "[]")]
     folder = environment.get(f"{PREFIX}RUN")
     own = announced(Path(folder) / f"{version}-detect.json") if folder else None
-    return list(dict.fromkeys([*told, *([own] if own else [])]))[:MAX_PROCESSES]
+    return list(dict.fromkeys([*configured, *([own] if own else [])]))[:MAX_PROCESSES]
 
 
 def announced(file: Path) -> str | None:
@@ -70,11 +70,11 @@ def fetch(address: str) -> dict[str, Any] | str:
     try:
         try:
             with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT_SECONDS) as found:
-                said = json.loads(found.read(MAX_BYTES))
+                answer = json.loads(found.read(MAX_BYTES))
         except HTTPError as error:  # 503 says which job is not well
             with error:
-                said = json.loads(error.read(MAX_BYTES))
-        jobs: dict[str, Any] = said["jobs"]
+                answer = json.loads(error.read(MAX_BYTES))
+        jobs: dict[str, Any] = answer["jobs"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
     return jobs

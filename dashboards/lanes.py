@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from dashboards.looks import Chart, colour, kinds_in, millis, nominal, quantity, shape, time_axis
 from dashboards.queries.episodes import LASTING
 from dashboards.queries.search import Span
+from dashboards.theme import Chart, colour, kinds_in, millis, nominal, quantity, shape, time_axis
 from dashboards.words import TIME_FORMAT, what
 
 LANE_PIXELS = 30

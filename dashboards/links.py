@@ -12,7 +12,7 @@ DATA_VIEW = "kappa-{kind}"
 
 
 def kibana(kind: str, span: Span, query: str) -> str | None:
-    """Discover on a kind of document, with a span and a query in KQL; None where no Kibana is named."""
+    """Discover on a kind of document, with a span and a query in KQL; None without the address of a Kibana."""
     base = os.environ.get(f"{PREFIX}KIBANA_URL", "").rstrip("/")
     if not base:
         return None

@@ -1,4 +1,4 @@
-"""Log messages by template: what was said of them, new ones first, and how often they come."""
+"""Log messages by template: novel ones, new ones first, and how frequent each is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboards import chrome
 from dashboards.chrome import View
 from dashboards.queries.episodes import newest_event, span_of
 from dashboards.queries.frames import Listing
-from dashboards.queries.logs import RATE_BUCKETS, rates, said, texts
+from dashboards.queries.logs import RATE_BUCKETS, novel_templates, rates, texts
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores
 from dashboards.tables import chosen_row, count_column, score_column, text_column, time_column
@@ -34,7 +34,7 @@ class LogsPageData:
     read: datetime
     newest: datetime | None
     span: Span
-    said: Listing
+    novel: Listing
     rates: Listing
     has_scores: bool
 
@@ -55,7 +55,7 @@ def part(view: View, by: str) -> None:
 def show(found: LogsPageData, view: View, by: str) -> None:
     """All that was read."""
     if chrome.fresh(view, found.newest, found.read):
-        show_said(found, view)
+        show_novel(found, view)
         show_rates(found, view, by)
 
 
@@ -65,26 +65,26 @@ def read(client: Elasticsearch, view: View, by: str) -> LogsPageData:
     newest = newest_event(client, view.version)
     span = span_of(newest, now, view.length)
     listing = rates(client, view.version, span, BY[by][1])
-    said_of = texts(client, view.version, list(listing.rows["series"][listing.rows["text"].isna()]))
-    listing.rows["text"] = listing.rows["text"].fillna(listing.rows["series"].map(said_of)).fillna(NO_TEXT)
+    text_of = texts(client, view.version, list(listing.rows["series"][listing.rows["text"].isna()]))
+    listing.rows["text"] = listing.rows["text"].fillna(listing.rows["series"].map(text_of)).fillna(NO_TEXT)
     return LogsPageData(
         read=now,
         newest=newest,
         span=span,
-        said=said(client, view.version, span),
+        novel=novel_templates(client, view.version, span),
         rates=listing,
         has_scores=bool(listing.total) or has_scores(client, view.version),
     )
 
 
-def show_said(found: LogsPageData, view: View) -> None:
-    """Templates of which something was said."""
+def show_novel(found: LogsPageData, view: View) -> None:
+    """Novel templates."""
     st.subheader("Novel messages, new ones first")
-    if not found.said.total:
+    if not found.novel.total:
         st.caption(f"No message was new, fell silent, or changed how often it comes in the last {view.words}.")
         return
-    count = int((found.said.rows["kind"] == "new").sum())
-    st.caption(f"{plural(count, 'new message')}, {found.said.total:,} in all. Click one for its series.")
+    count = int((found.novel.rows["kind"] == "new").sum())
+    st.caption(f"{plural(count, 'new message')}, {found.novel.total:,} in all. Click one for its series.")
     config = {
         "kind": text_column("kind", 70),
         "since": time_column("since", view.zone),
@@ -96,7 +96,7 @@ def show_said(found: LogsPageData, view: View) -> None:
         "reason": text_column("reason", "medium"),
         "sample": text_column("a sample", "large"),
     }
-    chosen = chosen_row(found.said, config, f"said {view.version}", "messages")
+    chosen = chosen_row(found.novel, config, f"novel {view.version}", "messages")
     if chosen is not None:
         view.open("series", series=str(chosen["series"]))
 

@@ -1,4 +1,4 @@
-"""A series as its model sees it: what was seen, what was expected, and how surprising that was."""
+"""A series over time: observed values, expected values, and scores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from dashboards.looks import (
+from dashboards.queries.search import Span
+from dashboards.theme import (
     EXPECTED,
-    SEEN,
+    OBSERVED,
     SURPRISE,
     Chart,
     Spec,
@@ -18,9 +19,8 @@ from dashboards.looks import (
     quantity,
     shape,
     time_axis,
-    told_time,
+    tooltip_time,
 )
-from dashboards.queries.search import Span
 from dashboards.words import TIME_FORMAT, number
 
 PLOT_PIXELS, SCORE_PIXELS = 300, 140  # axes and legend included
@@ -33,30 +33,30 @@ HOW_TO_READ = (
 
 
 def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> Chart:
-    """Seen, typical and bounds over time, novel windows marked. `points` has the columns of POINT; `title` is of the axis."""
-    rows = with_gaps(points.assign(told=told(points, zone)))
+    """Observed, typical and bounds over time, novel windows marked. `points` has the columns of POINT; `title` is of the axis."""
+    rows = with_gaps(points.assign(description=described(points, zone)))
     y = quantity("value", title=title, scale={"zero": False}, axis={"format": "~s", "labelLimit": 80})
-    tooltip = nominal("told")
+    tooltip = nominal("description")
     layers = [
         layer({"type": "area", "color": EXPECTED, "opacity": 0.25}, "lower", title, y2={"field": "upper"}),
         layer({"type": "line", "color": EXPECTED, "strokeDash": [4, 3], "strokeWidth": 1.5}, "typical", title),
         *extremes(rows, title),
-        {"mark": {"type": "line", "color": SEEN, "strokeWidth": 1.8}, "encoding": {"y": y}},
+        {"mark": {"type": "line", "color": OBSERVED, "strokeWidth": 1.8}, "encoding": {"y": y}},
         {"mark": {"type": "point", "size": 60, "opacity": 0}, "encoding": {"y": y, "tooltip": tooltip}},
     ]
     kinds = kinds_in(rows["kind"].dropna())
     if kinds:
-        looks = {"color": colour(kinds, legend={"orient": "top", "symbolOpacity": 1}), "shape": shape(kinds)}
+        styles = {"color": colour(kinds, legend={"orient": "top", "symbolOpacity": 1}), "shape": shape(kinds)}
         novel = {"type": "point", "filled": True, "size": 55, "opacity": 1}
         chosen = [{"filter": {"field": "kind", "oneOf": kinds}}]
-        layers.append({"transform": chosen, "mark": novel, "encoding": {"y": y, **looks, "tooltip": tooltip}})
+        layers.append({"transform": chosen, "mark": novel, "encoding": {"y": y, **styles, "tooltip": tooltip}})
     x = time_axis("time", span, zone)
     return Chart(rows, {"height": PLOT_PIXELS, "encoding": {"x": x}, "layer": layers})
 
 
 def extremes(rows: pd.DataFrame, title: str) -> list[Spec]:
-    """From the least to the most of each point, where points stand for several windows."""
-    rule = {"type": "rule", "color": SEEN, "opacity": 0.35}
+    """The range of each point, if points represent several windows."""
+    rule = {"type": "rule", "color": OBSERVED, "opacity": 0.35}
     several = (rows["least"] < rows["most"]).any()
     return [layer(rule, "least", title, y2={"field": "most"})] if several else []
 
@@ -66,7 +66,7 @@ def layer(mark: Spec, field: str, title: str, **encoding: Spec) -> Spec:
     return {"mark": mark, "encoding": {"y": quantity(field, title=title), **encoding}}
 
 
-def told(points: pd.DataFrame, zone: ZoneInfo) -> list[str]:
+def described(points: pd.DataFrame, zone: ZoneInfo) -> list[str]:
     """Each point in a sentence, for its tooltip.
 
     Vega makes the tooltips of all points when it draws them, and interprets an expression for each field of each.
@@ -88,7 +88,7 @@ def score_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo) -> Chart:
         "encoding": {
             "x": time_axis("time", span, zone),
             "y": quantity("score", title="score (nats)", axis={"tickCount": 4}),
-            "tooltip": [told_time("time", "window until"), quantity("score", title="score (nats)", format=",.1f")],
+            "tooltip": [tooltip_time("time", "window until"), quantity("score", title="score (nats)", format=",.1f")],
         },
     }
     limit = {

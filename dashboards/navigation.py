@@ -26,7 +26,7 @@ PAGES: dict[str, tuple[str, str, ModuleType]] = {
 
 
 def run(first: str = "overview") -> None:
-    """Show the page that the address names, `first` where it names none."""
+    """Show the page that the address names, `first` if it names none."""
     st.set_page_config(page_title="kappa", page_icon=":material/query_stats:", layout="wide")
     state: dict[str, Any] = {}
     pages = {
@@ -42,7 +42,7 @@ def run(first: str = "overview") -> None:
 
 @st.cache_resource(show_spinner=False)
 def settle() -> None:
-    """Let the garbage collector leave alone what is there when the first page has run: modules, which stay.
+    """Exclude what exists after the first page from garbage collection: modules, which stay.
 
     Streamlit has it look at everything after each run, which takes 70 ms during which the last parts of a page wait.
     """

@@ -1,4 +1,4 @@
-"""The first page: what is wrong now, what was, and what has changed."""
+"""The page Overview: open and closed incidents, novelties, changes of state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import streamlit as st
 from dashboards import chrome
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
-from dashboards.looks import badge
 from dashboards.queries.frames import Listing
 from dashboards.queries.overview import LANES, Overview, overview
 from dashboards.tables import chosen_row, say_if_cut, score_column, table, text_column, time_column
+from dashboards.theme import badge
 from dashboards.words import clock, duration, plain, plural, some, what
 
 DEFAULT_LANES = "host"

@@ -1,4 +1,4 @@
-"""Whether the pipeline itself is well: its jobs, what it refused, and the savepoints there are."""
+"""The page Pipeline: health of the jobs, refused records, savepoints."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import streamlit as st
 from dashboards import chrome, commands, jobs
 from dashboards.chrome import View
 from dashboards.commands import CommandError
-from dashboards.looks import Chart, nominal, quantity, scaled, time_axis, told_time
 from dashboards.queries.frames import Listing
 from dashboards.queries.pipeline import Refusals, refusals
 from dashboards.tables import count_column, table, text_column, time_column
+from dashboards.theme import Chart, nominal, quantity, scaled, time_axis, tooltip_time
 from dashboards.words import duration, plural
 
 REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
@@ -112,7 +112,7 @@ def show(found: Refusals, view: View) -> None:
         "count": count_column("records"),
         "latest": time_column("latest", view.zone),
         "stage": text_column("stage"),
-        "whence": text_column("from", help="Topic, partition and offset of the sample."),
+        "source_position": text_column("from", help="Topic, partition and offset of the sample."),
         "sample": text_column("newest sample", "large"),
     }
     table(Listing(reasons, len(reasons)), config)
@@ -127,7 +127,7 @@ def refused_chart(found: Refusals, view: View) -> Chart:
         "y": quantity("count", title="records", axis={"format": "~s", "tickMinStep": 1}),
         "color": scaled("dataset", "kind", names, colours, legend={"orient": "top"}),
         "tooltip": [
-            told_time("time", "from"),
+            tooltip_time("time", "from"),
             nominal("dataset", title="kind"),
             quantity("count", title="records", format=","),
         ],

@@ -1,4 +1,4 @@
-"""One series: what was seen, what was expected, what was said of it, and what its model believes now."""
+"""One series: observed and expected values, novelties, and the state of its model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
 from dashboards.queries.episodes import newest_event, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import Span
-from dashboards.queries.series import has_scores, matching, points, said_of
+from dashboards.queries.series import has_scores, matching, novelties_of, points
 from dashboards.tables import chosen_row, count_column, score_column, table, text_column, time_column
 from dashboards.words import expected, explained, measured, named, number, plain
 
 STATE_SECONDS = 120.0
 NO_SCORES = (
     "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
-    "writes a document for each series and window from then on. What was said of the series is below, and the button asks "
+    "writes a document for each series and window from then on. Novelties of the series are below, and the button asks "
     "its model."
 )
 NO_POINTS = (
@@ -42,7 +42,7 @@ class SeriesPageData:
     span: Span
     points: pd.DataFrame | None
     has_scores: bool
-    said: Listing
+    novelties: Listing
 
 
 def page(view: View) -> None:
@@ -74,7 +74,7 @@ def show_matches(view: View, asked: str) -> None:
         return
     if not found.total:
         st.caption(
-            f"No series of which anything was said or scored in the last {view.words} has these words in its name. "
+            f"No series with novelties or scores in the last {view.words} has these words in its name. "
             "Choose a longer range; a series that was never novel is found only where scores are indexed (`index.scores`)."
         )
         return
@@ -87,7 +87,7 @@ def show_matches(view: View, asked: str) -> None:
         "name": text_column("series (click to see)", "large"),
         "score": score_column("top score (nats)"),
         "latest": time_column("latest", view.zone),
-        "said": count_column("documents", help="Windows scored, and novelties."),
+        "documents": count_column("documents", help="Windows scored, and novelties."),
         "series": text_column("full name", "medium"),
     }
     chosen = chosen_row(Listing(rows, found.total), config, f"matches {view.version} {asked}", "series")
@@ -104,7 +104,7 @@ def show_series(view: View, series: str) -> None:
 
 
 def part(view: View, series: str) -> None:
-    """Read and show its curve and what was said of it."""
+    """Read and show its curve and its novelties."""
     found = chrome.known(view, "series", series, lambda client: read_series(client, view, series))
     if found is not None:
         show(found, view, series)
@@ -114,7 +114,7 @@ def show(found: SeriesPageData, view: View, series: str) -> None:
     """All that was read."""
     if chrome.fresh(view, found.newest, found.read):
         show_curve(found, view, series)
-        show_said(found.said, view)
+        show_novelties(found.novelties, view)
 
 
 def read_series(client: Elasticsearch, view: View, series: str) -> SeriesPageData:
@@ -129,7 +129,7 @@ def read_series(client: Elasticsearch, view: View, series: str) -> SeriesPageDat
         span=span,
         points=curve,
         has_scores=curve is not None or has_scores(client, view.version),
-        said=said_of(client, view.version, series, span),
+        novelties=novelties_of(client, view.version, series, span),
     )
 
 
@@ -148,13 +148,13 @@ def show_curve(found: SeriesPageData, view: View, series: str) -> None:
         st.link_button("Scores in Kibana", address, icon=":material/open_in_new:")
 
 
-def show_said(said: Listing, view: View) -> None:
+def show_novelties(novelties: Listing, view: View) -> None:
     """Novelties of the series."""
-    st.subheader("What was said of it")
-    if not said.total:
+    st.subheader("Novelties")
+    if not novelties.total:
         st.caption(f"Nothing in the last {view.words}.")
         return
-    rows = said.rows
+    rows = novelties.rows
     seen = [expected(row) for _, row in rows.iterrows()]
     how = [explained(row) for _, row in rows.iterrows()]
     config = {
@@ -167,11 +167,11 @@ def show_said(said: Listing, view: View) -> None:
         **({"how": text_column("how it knows", "medium")} if any(how) else {}),
         "score": score_column(),
     }
-    table(Listing(rows.assign(seen=seen, how=how), said.total), config, "novelties")
+    table(Listing(rows.assign(seen=seen, how=how), novelties.total), config, "novelties")
 
 
 def show_state(view: View, series: str) -> None:
-    """What the model believes now, when it is asked for."""
+    """The state of the model, when it is asked for."""
     st.subheader("What its model believes now")
     st.caption(
         "Runs `kappa state` on this machine: it asks the process that runs `detect`, which takes about two seconds; where "
@@ -188,7 +188,7 @@ def show_state(view: View, series: str) -> None:
 
 
 def show_answer(answer: dict[str, Any]) -> None:
-    """What `kappa state` says."""
+    """The answer of `kappa state`."""
     unit = answer.get("unit") or ""
     facts = {
         "Typical": number(answer["typical"], unit),
@@ -200,12 +200,12 @@ def show_answer(answer: dict[str, Any]) -> None:
     for column, (name, value) in zip(st.columns(len(facts)), facts.items(), strict=True):
         column.metric(name, value, border=True)
     episode = answer["episode"]
-    said = [
+    sentences = [
         f"As of {answer['as_of']}, the last window learnt.",
         f"Warming up: {answer['windows_to_go']} windows to go." if answer["warming"] else "",
         "It does not learn while its episode is open." if answer.get("frozen") else "",
         f"Open episode: {plain(episode['reason'])}" if episode else "No episode is open.",
     ]
-    st.markdown(" ".join(text for text in said if text))
+    st.markdown(" ".join(text for text in sentences if text))
     with st.expander("All numbers that the model holds"):
         st.json(answer["numbers"], expanded=False)

@@ -16,7 +16,7 @@ TIME_FORMAT = "MM-DD HH:mm:ss"
 
 
 def table(listing: Listing, config: Mapping[str, Any], things: str = "rows") -> None:
-    """Rows as a table with the columns of `config`, in its order; says so where not all are listed."""
+    """Rows as a table with the columns of `config`, in its order; with a note if not all are listed."""
     st.dataframe(
         listing.rows[list(config)],
         hide_index=True,
@@ -28,7 +28,7 @@ def table(listing: Listing, config: Mapping[str, Any], things: str = "rows") -> 
 
 
 def chosen_row(listing: Listing, config: Mapping[str, Any], key: str, things: str = "rows") -> Any:
-    """As `table`; answers the row whose cell was clicked, None before one is."""
+    """As `table`; returns the row whose cell was clicked, None before that."""
 
     def clicked() -> None:
         st.session_state[f"clicked {key}"] = True

@@ -1,4 +1,4 @@
-"""Two versions over the same events: what only one of them found, what people's labels say of each, and who serves."""
+"""Two versions over the same events: what only one of them found, how each does on labelled incidents, and which one serves."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dashboards import chrome, commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.judging import Judgement, judged
-from dashboards.looks import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, told_time
 from dashboards.queries.frames import Listing
 from dashboards.queries.labels import LabelDocument, of_span
 from dashboards.queries.search import Span
 from dashboards.queries.versions import Comparison, compare, incidents_on
 from dashboards.tables import chosen_row, score_column, text_column, time_column
+from dashboards.theme import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, tooltip_time
 from dashboards.words import local_text, what
 
 SHOWN = 200
@@ -96,7 +96,7 @@ def show_counts(found: Comparison, view: View) -> None:
         "color": scaled("version", "version", names, [LEFT, RIGHT], legend={"orient": "top"}),
         "shape": scaled("version", "version", names, ["circle", "square"]),
         "tooltip": [
-            told_time("time", "from"),
+            tooltip_time("time", "from"),
             nominal("version", title="version"),
             nominal("kind", title="kind"),
             quantity("count", title="novelties"),
@@ -173,14 +173,14 @@ def judged_row(version: str, labels: Collection[LabelDocument], incidents: pd.Da
 
 
 def show_serving(view: View) -> None:
-    """Promote a version, or roll back: each with a look at what would be done, and a confirmation."""
+    """Promote a version, or roll back: each with a dry run and a confirmation."""
     st.subheader("Who serves")
     st.caption(
         "Runs `kappa replay promote` and `kappa replay rollback` on this machine. A promotion first lets the version catch "
         "up, which can take minutes; what it says is shown here, and nothing has changed until it has caught up."
     )
     promote, back = st.columns(2)
-    busy = commands.desk().is_busy
+    busy = commands.command_runner().is_busy
     if promote.button(f"Promote {view.version} …", icon=":material/upgrade:", disabled=busy):
         confirm(f"Let version {view.version} serve", ["replay", "promote", view.version])
     if back.button("Roll back …", icon=":material/undo:", disabled=busy):
@@ -190,7 +190,7 @@ def show_serving(view: View) -> None:
 
 @st.dialog("Are you sure?", width="medium")
 def confirm(title: str, arguments: list[str]) -> None:
-    """Say what would be done, and do it when told to."""
+    """Show what would be done, and do it after a confirmation."""
     st.markdown(f"**{title}**: `kappa {' '.join(arguments)}`")
     try:
         with st.spinner("Looking what would be done …"):
@@ -203,7 +203,7 @@ def confirm(title: str, arguments: list[str]) -> None:
         return
     if st.button("Yes, do it", type="primary", icon=":material/check:"):
         try:
-            commands.desk().begin(arguments)
+            commands.command_runner().begin(arguments)
         except CommandError as error:
             st.error(str(error), icon=":material/block:")
             return
@@ -231,8 +231,8 @@ def in_words(plan: dict[str, Any]) -> str:
 
 @st.fragment(run_every=WORK_SECONDS)
 def show_work() -> None:
-    """What the command that was begun last says."""
-    work = commands.desk().work
+    """Output of the command that was started last."""
+    work = commands.command_runner().command
     if work is None:
         return
     code = work.code
@@ -242,4 +242,4 @@ def show_work() -> None:
         st.success(f"`{work.name}` is done.", icon=":material/check_circle:")
     else:
         st.error(f"`{work.name}` ended with code {code}: its last line says why.", icon=":material/error:")
-    st.code(work.said or "(nothing said yet)", language=None)
+    st.code(work.output or "(no output yet)", language=None)

@@ -18,7 +18,7 @@ Row = Mapping[str, Any] | pd.Series
 
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S %Z"
 UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
-# What is said of a novelty beside its reason: see `explained`.
+# Text about a novelty besides its reason: see `explained`.
 SURE = 0.5
 
 
@@ -107,7 +107,7 @@ def what(novelties: pd.DataFrame) -> pd.Series[str]:
 
 
 def expected(row: Row) -> str:
-    """What was seen and what would have been normal; empty where the novelty is not about a number."""
+    """Observed and normal values; empty if the novelty is not about a number."""
     if row.get("value") is None or pd.isna(row["value"]):
         return ""
     seen, unit = number(row["value"], row.get("unit")), row.get("unit")
@@ -119,32 +119,34 @@ def expected(row: Row) -> str:
 
 
 def explained(row: Row) -> str:
-    """Before and after, which part of the model spoke, how sure it is, and whether that is its last word.
+    """Before and after, the part of the model that found it, its certainty, and whether it is provisional.
 
     Empty where the document does not say.
     """
-    said = []
+    phrases = []
     before, after = row.get("before"), row.get("after")
     if before is not None and after is not None and not pd.isna(before) and not pd.isna(after):
-        said.append(f"was {number(before, row.get('unit'))}, is {number(after, row.get('unit'))} now")
+        phrases.append(f"was {number(before, row.get('unit'))}, is {number(after, row.get('unit'))} now")
     if row.get("part"):
-        said.append(f"told by: {row['part']}")
+        phrases.append(f"found by: {row['part']}")
     certainty = row.get("certainty")
     if certainty is not None and not pd.isna(certainty) and certainty > SURE:
-        said.append(f"{min(float(certainty), 0.999):.1%} sure")
+        phrases.append(f"{min(float(certainty), 0.999):.1%} sure")
     if row.get("provisional") is True:
-        said.append("not decided yet whether it passes or lasts")
-    return ", ".join(said)
+        phrases.append("not decided yet whether it passes or lasts")
+    return ", ".join(phrases)
 
 
 def scoped(about: Mapping[str, Any]) -> str:
-    """How far an incident reaches, and how often chance makes one like it; empty where its document does not say."""
-    said = []
+    """The scope of an incident, and how often chance causes one like it; empty if its document lacks them."""
+    phrases = []
     if about.get("scope") == "fleet" and about.get("population"):
-        said.append(f"the whole fleet: {about['affected']:,} of {about['population']:,} hosts that could do the same")
+        phrases.append(
+            f"the whole fleet: {about['affected']:,} of {about['population']:,} hosts that could do the same"
+        )
     elif about.get("affected"):
-        said.append(plural(int(about["affected"]), "host"))
+        phrases.append(plural(int(about["affected"]), "host"))
     per_day = about.get("false_alarms_per_day")
     if per_day is not None:
-        said.append(f"chance makes {float(per_day):.2g} such incidents a day in the whole fleet")
-    return " · ".join(said)
+        phrases.append(f"chance makes {float(per_day):.2g} such incidents a day in the whole fleet")
+    return " · ".join(phrases)

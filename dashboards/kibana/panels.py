@@ -1,4 +1,4 @@
-"""A panel or a saved search as a value: it says what is asked, once, and gives the search that asks it of Elasticsearch.
+"""A panel or a saved search as a value: its contents, and the Elasticsearch search for them.
 
 `lens` and `saved_objects` give what Kibana makes of the same value. On construction of the saved objects each is held
 against the mapping (`check`): a field that is not there, or cannot be used so, is a ValueError.

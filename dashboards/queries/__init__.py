@@ -1,4 +1,4 @@
-"""What the pages ask of Elasticsearch, and nothing else asks it: client in, data frames out.
+"""All searches of the pages: Elasticsearch client in, data frames out.
 
 A module for each page; `search` reaches the server, `frames` makes frames of its answers, `episodes` knows novelties and
 incidents.

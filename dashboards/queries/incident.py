@@ -56,7 +56,7 @@ class Incident:
 
     @property
     def span(self) -> Span:
-        """From its beginning to its end, or to the last that was heard of it."""
+        """From its beginning to its end, or to its latest event."""
         return Span(self.since, max(self.since, self.until or self.latest))
 
     @property
@@ -76,7 +76,7 @@ def incident(client: Elasticsearch, version: str, identity: str) -> Incident | N
 
 
 def of_document(identity: str, version: str, source: Mapping[str, Any]) -> Incident:
-    """An incident as its document says."""
+    """An incident from its document."""
     since = datetime.fromisoformat(source["@timestamp"])
     until, latest = (pick(source, INCIDENT[name]) for name in ("until", "latest"))
     own = source.get("novelty", {})
@@ -99,14 +99,14 @@ def of_document(identity: str, version: str, source: Mapping[str, Any]) -> Incid
 
 
 def episodes(client: Elasticsearch, version: str, of: Incident) -> Listing:
-    """Novelties of the incident's series and of its hosts' templates, in its time: columns of NOVELTY, the first first."""
+    """Novelties of the incident's series and of its hosts' templates, in its time: columns of NOVELTY, the earliest first."""
     messages = all_of(terms("host.name", of.hosts), {"exists": {"field": "novelty.template"}})
     either: Query = {"bool": {"should": [terms("novelty.series", of.series), messages], "minimum_should_match": 1}}
     return novelties(client, version, all_of(touching(of.span), either), MAX_EPISODES, [{"@timestamp": "asc"}])
 
 
 def similar(client: Elasticsearch, version: str, to: Incident) -> Listing:
-    """Earlier incidents that share series, templates, hosts or services with it, the likest first.
+    """Earlier incidents that share series, templates, hosts or services with it, the most similar first.
 
     Columns of INCIDENT and `shared`, in words.
     """

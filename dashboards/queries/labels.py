@@ -1,4 +1,4 @@
-"""What people said of incidents: the last word on each."""
+"""Labels of incidents: the latest of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LABELS = 2_000
 
 @dataclass(frozen=True)
 class LabelDocument:
-    """What a person said of an incident. `start` and `end` are the incident's; None where it had none then."""
+    """A person's label of an incident. `start` and `end` are the incident's; None where it had none then."""
 
     incident: str
     label: str
@@ -30,12 +30,12 @@ class LabelDocument:
 
 
 def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
-    """The last word on each of these incidents that has one, by its id. Raises QueryError if the search fails."""
+    """The latest label of each of these incidents that has one, by its id. Raises QueryError if the search fails."""
     return latest(client, terms("label.incident", identities)) if identities else {}
 
 
 def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
-    """The last word on each incident that was there in the span. Raises QueryError if the search fails."""
+    """The latest label of each incident in the span. Raises QueryError if the search fails."""
     ended = at_least("event.end", span.start)
     was_open = all_of(none_of({"exists": {"field": "event.end"}}), at_least("@timestamp", span.start))
     reaches: Query = {"bool": {"should": [ended, was_open], "minimum_should_match": 1}}
@@ -51,7 +51,7 @@ def latest(client: Elasticsearch, query: Query) -> dict[str, LabelDocument]:
 
 
 def of_document(source: dict[str, Any]) -> LabelDocument:
-    """A label as its document says."""
+    """A label from its document."""
     start, end = (pick(source, f"event.{name}") for name in ("start", "end"))
     return LabelDocument(
         incident=pick(source, "label.incident") or "",

@@ -1,4 +1,4 @@
-"""Log templates: what was said of them, the new ones first, and how often they come."""
+"""Log templates: novel ones, new ones first, and how frequent each is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboards.queries.search import Span, all_of, buckets, search, terms, with
 MAX_TEMPLATES = 50
 MAX_RATES = 30
 RATE_BUCKETS = 40
-SAID = (
+NOVEL_COLUMNS = (
     "template",
     "kind",
     "since",
@@ -31,10 +31,10 @@ SAID = (
 RATE = ("series", "text", "lines", "score", "latest", "rate")
 
 
-def said(client: Elasticsearch, version: str, span: Span) -> Listing:
-    """Templates of which something was said in the span: columns of SAID, new ones first, then by score.
+def novel_templates(client: Elasticsearch, version: str, span: Span) -> Listing:
+    """Templates that were novel in the span: columns of NOVEL_COLUMNS, new ones first, then by score.
 
-    Of a template on several hosts the statement with the highest score is shown; `hosts` says how many they are.
+    Of a template on several hosts the novelty with the highest score is shown; `hosts` says how many they are.
     """
     strongest = {
         "top_hits": {"size": 1, "sort": [{"novelty.score": "desc"}], "_source": ["service", "log", "event", "novelty"]}
@@ -53,14 +53,14 @@ def said(client: Elasticsearch, version: str, span: Span) -> Listing:
     count = {"cardinality": {"field": "novelty.template", "precision_threshold": 3000}}
     query = all_of(touching(span), {"exists": {"field": "novelty.template"}})
     found = search(client, [f"novelties-{version}"], size=0, query=query, aggs={"templates": by_template, "all": count})
-    rows = [said_row(bucket) for bucket in buckets(found, "templates")]
+    rows = [novel_row(bucket) for bucket in buckets(found, "templates")]
     rows.sort(key=lambda row: (row["kind"] != "new", -row["score"]))
     total = found.get("aggregations", {}).get("all", {}).get("value", 0)
-    return Listing(frame_of(rows, SAID), max(len(rows), int(total)))
+    return Listing(frame_of(rows, NOVEL_COLUMNS), max(len(rows), int(total)))
 
 
-def said_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said of a template."""
+def novel_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
+    """A novel template as a row."""
     source = bucket["strongest"]["hits"]["hits"][0]["_source"]
     return {
         "template": bucket["key"],
@@ -118,7 +118,7 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
 
 
 def texts(client: Elasticsearch, version: str, series: list[str]) -> dict[str, str]:
-    """The templates of these series, of those of which something was ever said."""
+    """The templates of these series, of those that were ever novel."""
     if not series:
         return {}
     by_series = {

@@ -16,7 +16,7 @@ from dashboards.queries.search import Span, buckets, search, within
 
 MAX_REASONS = 10
 BUCKETS = 60
-REFUSED = ("dataset", "reason", "count", "latest", "stage", "whence", "sample")
+REFUSED = ("dataset", "reason", "count", "latest", "stage", "source_position", "sample")
 RATE = ("time", "dataset", "count")
 
 
@@ -66,14 +66,14 @@ def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
 def refused_row(dataset: str, reason: Mapping[str, Any]) -> dict[str, Any]:
     """How often records were refused for a reason, and the newest of them."""
     sample = reason["newest"]["hits"]["hits"][0]["_source"]
-    whence = [pick(sample, f"pipeline.{name}") for name in ("topic", "partition", "offset")]
+    source_position = [pick(sample, f"pipeline.{name}") for name in ("topic", "partition", "offset")]
     return {
         "dataset": dataset.removeprefix("kappa."),
         "reason": reason["key"],
         "count": reason["doc_count"],
         "latest": sample["@timestamp"],
         "stage": pick(sample, "pipeline.stage"),
-        "whence": "/".join(str(part) for part in whence if part is not None),
+        "source_position": "/".join(str(part) for part in source_position if part is not None),
         "sample": pick(sample, "message"),
     }
 

@@ -1,4 +1,4 @@
-"""One series: which there are, what was seen of it and what was expected, and what was said of it."""
+"""One series: which there are, observed and expected values, and novelties."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_WORDS = 6
 MAX_POINTS = 600
 MAX_EPISODES = 100
 POINT = ("time", "value", "least", "most", "typical", "lower", "upper", "score", "kind")
-MATCH = ("series", "score", "latest", "said")
-QUIET = ("normal", "warming")
+MATCH = ("series", "score", "latest", "documents")
+NOT_NOVEL = ("normal", "warming")
 
 
 def matching(client: Elasticsearch, version: str, text: str, span: Span) -> Listing:
     """Series whose names hold every word of the text, the highest score of the span first: columns of MATCH.
 
-    Without a text, the series with the highest scores. `said` counts windows and novelties. `total` is not above
+    Without a text, the series with the highest scores. `documents` counts windows and novelties. `total` is not above
     MAX_MATCHES: how many more there are is not counted. Raises QueryError if the search fails.
     """
     words = [contains(word) for word in text.split()[:MAX_WORDS]]
@@ -41,7 +41,7 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
             "series": bucket["key"],
             "score": bucket["score"]["value"],
             "latest": moment(bucket["latest"]["value"]),
-            "said": bucket["doc_count"],
+            "documents": bucket["doc_count"],
         }
         for bucket in buckets(found, "series")
     ]
@@ -88,7 +88,7 @@ def point(bucket: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [kind["key"] for kind in bucket["kinds"]["buckets"]]
     return {
         "time": moment(bucket["time"]["value"]),
-        "kind": next((kind for kind in kinds if kind not in QUIET), "normal"),
+        "kind": next((kind for kind in kinds if kind not in NOT_NOVEL), "normal"),
         **{name: bucket[name]["value"] for name in names},
     }
 
@@ -98,7 +98,7 @@ def has_scores(client: Elasticsearch, version: str) -> bool:
     return bool(search(client, [f"scores-{version}"], size=0)["hits"]["total"]["value"])
 
 
-def said_of(client: Elasticsearch, version: str, series: str, span: Span) -> Listing:
+def novelties_of(client: Elasticsearch, version: str, series: str, span: Span) -> Listing:
     """Novelties of a series that touch the span, the latest first: columns of NOVELTY."""
     query = all_of(touching(span), term("novelty.series", series))
     return novelties(client, version, query, MAX_EPISODES, [{"@timestamp": "desc"}])

@@ -40,7 +40,7 @@ class Comparison:
 
 
 def compare(client: Elasticsearch, left: str, right: str, length: timedelta, now: datetime) -> Comparison:
-    """Hold one version against another. Raises QueryError if a search fails.
+    """Compare one version with another. Raises QueryError if a search fails.
 
     The span ends with the newest event of the version that is less far: what the other one found later is no difference.
     """
@@ -71,14 +71,14 @@ def listed(client: Elasticsearch, version: str, span: Span) -> Listing:
 
 
 def oldest(listing: Listing) -> datetime:
-    """From when on a listing has everything: of one that was cut, its last row."""
+    """The time from which on a listing is complete: of one that was cut, its last row."""
     whole = listing.total <= len(listing.rows)
     at: pd.Timestamp = pd.Timestamp(0, tz="UTC") if whole else listing.rows["since"].min()
     return at.to_pydatetime()
 
 
 def without(listing: Listing, others: Collection[str], since: datetime) -> pd.DataFrame:
-    """What the other version has not, the highest score first."""
+    """Novelties that the other version does not have, the highest score first."""
     rows = listing.rows
     own = rows[(rows["since"] >= since) & ~rows["id"].isin(list(others))]
     return own.sort_values("score", ascending=False)

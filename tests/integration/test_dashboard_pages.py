@@ -92,8 +92,8 @@ class Documents:
     def refused(self, dataset: str, reason: str | None, minutes: float, sample: str) -> None:
         """A record that was refused."""
         event = {"kind": "pipeline_error", "dataset": f"kappa.{dataset}"} | ({"reason": reason} if reason else {})
-        whence = {"topic": "telemetry", "partition": 1, "offset": 17, "stage": "extract"}
-        self.add("pipeline", minutes, {"event": event, "message": sample, "pipeline": whence})
+        source_position = {"topic": "telemetry", "partition": 1, "offset": 17, "stage": "extract"}
+        self.add("pipeline", minutes, {"event": event, "message": sample, "pipeline": source_position})
 
     def label(
         self, incident: str, label: str, minutes: float, host: str, ago: tuple[float, float | None], comment: str = ""
@@ -424,7 +424,7 @@ def test_logs_show_new_messages_first_and_how_often_they_come(client: Elasticsea
 def test_pipeline_shows_what_was_refused_with_a_sample(client: Elasticsearch, version: str) -> None:
     fill(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("pipeline")
-    assert test.dataframe[0].value[["dataset", "reason", "count", "whence", "sample"]].to_numpy().tolist() == [
+    assert test.dataframe[0].value[["dataset", "reason", "count", "source_position", "sample"]].to_numpy().tolist() == [
         ["dead-letters", "not JSON", 2, "telemetry/1/17", "{broken"],
         ["late", "no reason given", 1, "telemetry/1/17", '{"value": 1}'],
     ]

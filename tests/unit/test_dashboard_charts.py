@@ -11,11 +11,11 @@ import pytest
 
 from dashboards.evidence import sentences
 from dashboards.lanes import drawn, swim_lanes
-from dashboards.looks import LOOKS, Chart
 from dashboards.model_plot import model_plot, score_plot, with_gaps
 from dashboards.queries import NOVELTY, Span
 from dashboards.queries.frames import frame_of
 from dashboards.queries.series import POINT
+from dashboards.theme import KIND_STYLES, Chart
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = Span(NOON - timedelta(hours=1), NOON)
@@ -63,8 +63,8 @@ def test_lanes_say_the_true_times_in_the_zone_and_what_it_is_about() -> None:
 
 
 def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:
-    colours, shapes = zip(*LOOKS.values(), strict=True)
-    assert len(set(colours)) == len(set(shapes)) == len(LOOKS)
+    colours, shapes = zip(*KIND_STYLES.values(), strict=True)
+    assert len(set(colours)) == len(set(shapes)) == len(KIND_STYLES)
 
 
 def test_chart_is_a_valid_one_with_named_axes() -> None:
@@ -122,7 +122,7 @@ def test_novel_windows_are_marked_and_others_are_not() -> None:
     assert len(novel["layer"]) == len(calm["layer"]) + 1
     mark = novel["layer"][-1]
     assert mark["transform"] == [{"filter": {"field": "kind", "oneOf": ["anomaly"]}}]
-    assert mark["encoding"]["color"]["scale"]["range"] == [LOOKS["anomaly"][0]]
+    assert mark["encoding"]["color"]["scale"]["range"] == [KIND_STYLES["anomaly"][0]]
     assert all(layer["encoding"]["y"]["title"] == "cpu" for layer in novel["layer"])
 
 
@@ -143,11 +143,11 @@ def test_model_and_score_plots_are_valid_charts() -> None:
 
 def test_tooltip_of_a_window_is_a_sentence() -> None:
     rows = points([3, 2, 1], "anomaly").assign(upper=[7.0, 7.0, float("nan")])
-    said = model_plot(rows, HOUR, ZoneInfo("Asia/Kolkata"), "cpu").rows["told"].tolist()
-    assert said[-1] == (
+    descriptions = model_plot(rows, HOUR, ZoneInfo("Asia/Kolkata"), "cpu").rows["description"].tolist()
+    assert descriptions[-1] == (
         "until 2026-11-21 17:29:00 IST: seen 5, expected 3 to –, typically 5 · score 0.5 nats · anomaly"
     )
-    assert said[0].endswith("expected 3 to 7, typically 5 · score 0.5 nats · normal")
+    assert descriptions[0].endswith("expected 3 to 7, typically 5 · score 0.5 nats · normal")
 
 
 def test_tooltip_of_a_score_says_when_and_how_much() -> None:

@@ -13,7 +13,7 @@ from app.core.settings import DashboardSettings, ElasticsearchSettings, HealthSe
 from app.runtime import dashboard
 from app.runtime.health import Health, HealthServer
 from dashboards import commands, jobs
-from dashboards.commands import CommandError, Desk
+from dashboards.commands import CommandError, CommandRunner
 from dashboards.links import any_of, kibana
 from dashboards.queries import Connection, Span
 from pipelines.windowing import WindowingConfig
@@ -118,18 +118,18 @@ def test_pages_that_were_started_otherwise_cannot_run_commands(monkeypatch: pyte
 
 def test_only_one_command_runs_at_a_time_and_all_it_says_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, "import sys; print('one'); sys.stderr.write('two'); sys.stdout.flush(); sys.stdin.read()")
-    desk = Desk()
+    command_runner = CommandRunner()
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "DEVNULL", subprocess.PIPE)
-        work = desk.begin(["replay", "promote", "x"])
-    assert desk.is_busy
+        work = command_runner.begin(["replay", "promote", "x"])
+    assert command_runner.is_busy
     with pytest.raises(CommandError, match=re.escape("`kappa replay promote x` is running")):
-        desk.begin(["replay", "rollback"])
+        command_runner.begin(["replay", "rollback"])
     assert work.process.stdin is not None
     work.process.stdin.close()
     assert work.process.wait(30) == 0
-    assert sorted(work.said.replace("two", "two\n").split()) == ["one", "two"]
-    assert not desk.is_busy
+    assert sorted(work.output.replace("two", "two\n").split()) == ["one", "two"]
+    assert not command_runner.is_busy
 
 
 def test_link_to_kibana_has_time_and_filter_and_is_absent_without_one(monkeypatch: pytest.MonkeyPatch) -> None:

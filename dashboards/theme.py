@@ -19,19 +19,19 @@ from dashboards.queries.search import Span
 
 Spec = dict[str, Any]
 
-# Okabe and Ito's palette: told apart with any colour vision, and visible on white and on black. Shapes say it again.
-LOOKS = {
+# Okabe and Ito's palette, distinguishable with any colour vision and visible on white and on black. Shapes repeat it.
+KIND_STYLES = {
     "anomaly": ("#D55E00", "circle"),
     "silence": ("#CC79A7", "square"),
     "new": ("#009E73", "triangle-up"),
     "change": ("#0072B2", "diamond"),
 }
-# A canvas, and not an element with a sentence of its own for each mark: that takes a third longer, and nobody listens to
-# hundreds of windows. What a chart says is written out beside it.
+# A canvas, not an accessible element for each mark: that takes a third longer, and a screen reader would read hundreds of
+# windows. The text beside a chart has its contents.
 QUICK: Spec = {"config": {"aria": False}, "usermeta": {"embedOptions": {"renderer": "canvas"}}}
-SEEN, EXPECTED, SURPRISE = "#E69F00", "#56B4E9", "#D55E00"
+OBSERVED, EXPECTED, SURPRISE = "#E69F00", "#56B4E9", "#D55E00"
 LEFT, RIGHT = "#E69F00", "#56B4E9"
-# Streamlit's own names for colours near those of LOOKS, for words.
+# Streamlit's own names for colours near those of KIND_STYLES, for words.
 WORD_COLOURS = {"anomaly": "orange", "silence": "violet", "new": "green", "change": "blue"}
 
 
@@ -53,9 +53,9 @@ def badge(kind: str) -> str:
 
 
 def kinds_in(found: Iterable[str]) -> list[str]:
-    """The kinds that there are, in the order of LOOKS."""
+    """The kinds that there are, in the order of KIND_STYLES."""
     there = set(found)
-    return [kind for kind in LOOKS if kind in there]
+    return [kind for kind in KIND_STYLES if kind in there]
 
 
 def quantity(field: str, **more: Any) -> Spec:
@@ -68,19 +68,19 @@ def nominal(field: str, **more: Any) -> Spec:
     return {"field": field, "type": "nominal", **more}
 
 
-def scaled(field: str, title: str, names: list[str], looks: list[str], **more: Any) -> Spec:
-    """A name as a colour or a shape: the looks of the names, in their order."""
-    return nominal(field, title=title, scale={"domain": names, "range": looks}, **more)
+def scaled(field: str, title: str, names: list[str], styles: list[str], **more: Any) -> Spec:
+    """A name as a colour or a shape: the styles of the names, in their order."""
+    return nominal(field, title=title, scale={"domain": names, "range": styles}, **more)
 
 
 def colour(kinds: list[str], **more: Any) -> Spec:
     """A kind as its colour."""
-    return scaled("kind", "kind", kinds, [LOOKS[kind][0] for kind in kinds], **more)
+    return scaled("kind", "kind", kinds, [KIND_STYLES[kind][0] for kind in kinds], **more)
 
 
 def shape(kinds: list[str]) -> Spec:
     """A kind as its shape."""
-    return scaled("kind", "kind", kinds, [LOOKS[kind][1] for kind in kinds])
+    return scaled("kind", "kind", kinds, [KIND_STYLES[kind][1] for kind in kinds])
 
 
 def time_axis(field: str, span: Span, zone: ZoneInfo, title: str | None = "") -> Spec:
@@ -95,7 +95,7 @@ def time_axis(field: str, span: Span, zone: ZoneInfo, title: str | None = "") ->
     }
 
 
-def told_time(field: str, title: str) -> Spec:
+def tooltip_time(field: str, title: str) -> Spec:
     """A time in a tooltip, to the second, in the zone of the axis and with its distance from UTC."""
     return {"field": field, "type": "temporal", "title": title, "format": "%Y-%m-%d %H:%M:%S %Z"}
 
