@@ -58,12 +58,30 @@ _MASKS = _compiled(MASKS)
 
 
 def template_of(message: str) -> str:
-    """The template of a message, at most 1,024 characters: what `pipelines.inputs.masking.template_of` says in Spark."""
+    """The template of a log message.
+
+    `pipelines.inputs.masking.template_of` is the same function of a Spark column.
+
+    Parameters
+    ----------
+    message
+        The message as it was logged; its first 2,048 characters count.
+
+    Returns
+    -------
+    str
+        At most 1,024 characters. The template of a template is itself.
+
+    Examples
+    --------
+    >>> template_of("took 12 ms for user 7f3a9c")
+    'took <*> for user <*>'
+    """
     return _applied(message, _MASKS)
 
 
 def masked(messages: Iterable[str], masks: Sequence[tuple[str, str]]) -> list[str]:
-    """Templates by other masks, to see what each is worth."""
+    """Templates of messages by other masks, to measure what each mask contributes."""
     compiled = _compiled(masks)
     return [_applied(message, compiled) for message in messages]
 

@@ -1,7 +1,7 @@
 r"""Patterns that turn a log message into its template, in order: the larger shape first, because it holds the smaller ones.
 
 They are data: Spark applies them to each line in its own expressions (pipelines/inputs/masking.py), `models.templates.extraction` to a string, and
-both must say the same. So the patterns mean the same in Java and in Python's `re` with `re.ASCII`. `\b` is avoided, which
+both must give the same template. So the patterns mean the same in Java and in Python's `re` with `re.ASCII`. `\b` is avoided, which
 Java 17 and Java 25 read differently beside letters that are not ASCII.
 
 Lines are hostile: every quantifier is bounded or possessive, so that time is linear in the message, and no group repeats without

@@ -1,7 +1,8 @@
-"""Laws of templates: what varies is masked, what is the same stays, headers are nothing, a template is its own template."""
+"""Properties of templates: what varies is masked, the rest stays, headers are cut off, a template is its own template."""
 
 from __future__ import annotations
 
+import doctest
 import re
 import time
 
@@ -284,3 +285,9 @@ def test_a_group_that_repeats_possessively_gives_nothing_back(
     for mark, expected in (("", plain), ("+", possessive)):
         found = re.search(extraction._portable(pattern.replace("%", mark)), text)
         assert (found[0] if found else None) == expected
+
+
+def test_the_examples_of_the_docstring_hold() -> None:
+    found = doctest.testmod(extraction)
+    assert found.attempted > 0
+    assert found.failed == 0
