@@ -5,7 +5,7 @@
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
 # make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
-# make docs     the pages that are generated from the code: docs/settings.md
+# make docs     the pages that are generated from the code: docs/settings.md, docs/schemas
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
 
@@ -65,6 +65,7 @@ accuracy: setup
 
 docs: setup
 	$(BIN)/python -m app.cli.settings_page
+	$(BIN)/python -m app.cli.schema_files
 
 format: setup
 	$(BIN)/ruff format .

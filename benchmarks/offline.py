@@ -33,8 +33,9 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
-from models.records.watched import together
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import total
 from pipelines.errors import InputError
 
 WINDOW_MS = 10_000
@@ -170,14 +171,6 @@ def windows_from(frame: pd.DataFrame) -> Windows:
     return Windows(n=frame["n"].to_numpy(np.int64), **numbers, **texts)
 
 
-def statement(novelty: Any) -> Statement:
-    """A novelty as the correlator reads it."""
-    parts = parse(novelty.series)
-    record = {"id": f"{novelty.series}|{novelty.start}", "version": "live", **dataclasses.asdict(novelty)}
-    record |= {"host": parts.host, "service": parts.service, "metric": parts.metric, "level": parts.level}
-    return Statement.of(record)
-
-
 @dataclasses.dataclass
 class Run:
     """The results of a simulation: the table, all episode events and incidents, and the seconds that the detector took."""
@@ -204,8 +197,8 @@ def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Pat
             said += detectors[shard].step(end, windows)[1]
             spent += time.perf_counter() - began
         novelties += said
-        watched = together(detector.watched for detector in detectors.values())
-        incidents += [i.record() for i in correlator.step(end, [statement(n) for n in said], watched)]
+        watched = total(detector.watched for detector in detectors.values())
+        incidents += [i.to_record("live") for i in correlator.step(end, said, watched)]
     delay = LATENESS_MS + SKEW_MS
     heard = [
         {**dataclasses.asdict(n), "host": parse(n.series).host, "detected_at": n.window_end + delay}

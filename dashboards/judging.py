@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dashboards.queries.labels import LabelDocument
-from models.detection.labels import EXPECTED, FALSE_ALARM, TRUE
+from models.records.records import EXPECTED, FALSE_ALARM, TRUE
 
 WORTH_KNOWING = (TRUE, EXPECTED)
 

@@ -13,7 +13,8 @@ from dashboards.commands import CommandError
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
 from dashboards.words import clock, plain
-from models.detection.labels import EXPECTED, FALSE_ALARM, MOST_AUTHOR, MOST_COMMENT, TRUE
+from models.detection.labels import MOST_AUTHOR, MOST_COMMENT
+from models.records.records import EXPECTED, FALSE_ALARM, TRUE
 
 SAYS = {
     TRUE: "True: this was worth knowing",

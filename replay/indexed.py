@@ -1,7 +1,7 @@
-"""Up to which tick the results of a version are in Elasticsearch: read from checkpoints and ticks, whoever runs its jobs.
+"""Up to which window the results of a version are in Elasticsearch: read from checkpoints and watermark messages.
 
-All windows up to a tick are written once `extract` has committed a batch with a later watermark and `correlate` one that
-holds that tick of every shard; where scores are indexed, `detect` must have committed it as well. Where the topics end
+All windows up to a watermark are written once `extract` has committed a batch with a later one and `correlate` one that
+holds that watermark of every shard; where scores are indexed, `detect` must have committed it as well. Where the topics end
 then, the results end at the latest: when `index` has committed those offsets, all of them are documents.
 """
 
@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -20,25 +21,25 @@ from app.kafka.checkpoints import committed_watermark, consumed_offsets
 from app.kafka.connection import unavailable
 from app.kafka.partitions import Partition
 from app.versions.pinned_configuration import pinned_or_replayed
+from models.records.records import WatermarkMessage
 from replay.slices import last_window_end
 
-FIRST_LOOK = 500  # records before an offset; four times as many each time that a tick is missing
+FIRST_LOOK = 500  # records before an offset; four times as many each time that a watermark is missing
 SILENT_POLLS = 10
-WATERMARK = b'{"tick"'
 
 
 @dataclass
 class Indexed:
-    """Follows one version; `done` is the last tick that is known to be indexed, epoch ms."""
+    """Follows one version; `done` is the last watermark that is known to be indexed, epoch ms."""
 
     settings: Settings
     consumer: KafkaConsumer
     done: int | None = None
-    # A tick that is written, and where the topics ended when that was known.
+    # A watermark that is written, and where the topics ended when that was known.
     _ahead: tuple[int, dict[Partition, int]] | None = None
 
     def look(self) -> int | None:
-        """The last tick up to which everything is indexed; None before there is one."""
+        """The last watermark up to which everything is indexed; None before there is one."""
         self._settle()
         if self._ahead is None:
             written = written_until(self.settings, self.consumer)
@@ -52,7 +53,7 @@ class Indexed:
             self.done, self._ahead = self._ahead[0], None
 
     def left(self) -> int:
-        """How many records up to the next tick `index` has not committed."""
+        """How many records up to the next watermark `index` has not committed."""
         wanted = self._ahead[1] if self._ahead is not None else self.ends()
         read = consumed_offsets(self.settings.checkpoint("index"))
         offsets = {} if read is None else read.offsets
@@ -71,7 +72,7 @@ class Indexed:
 
 
 def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
-    """The last tick up to which every job has written its results, and knows that it has; None before there is one."""
+    """The last watermark up to which every job has written its results, and knows that it has; None before there is one."""
     marks = [committed_watermark(path) for path in extract_checkpoints(settings)]
     marks.append(least_watermark(settings, consumer, "novelties", "correlate"))
     if settings.index.scores:
@@ -92,7 +93,7 @@ def extract_checkpoints(settings: Settings) -> list[Path]:
 
 
 def least_watermark(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
-    """The last tick that a job has read of every shard and origin in a topic; None while one is missing."""
+    """The last watermark that a job has read of every shard and instance in a topic; None while one is missing."""
     read = consumed_offsets(settings.checkpoint(job))
     return None if read is None else least_watermark_before(settings, consumer, kind, read.offsets)
 
@@ -100,7 +101,7 @@ def least_watermark(settings: Settings, consumer: KafkaConsumer, kind: str, job:
 def least_watermark_before(
     settings: Settings, consumer: KafkaConsumer, kind: str, offsets: Mapping[Partition, int]
 ) -> int | None:
-    """The last tick of every shard and origin that stands before these offsets of a topic; None while one is missing."""
+    """The last watermark of every shard and instance that stands before these offsets of a topic; None while one is missing."""
     topic, shards, partitions = settings.topic(kind), settings.windowing.shards, settings.topics.partitions
     watermarks: dict[tuple[int, int], int] = {}
     for partition in range(partitions):
@@ -116,7 +117,7 @@ def least_watermark_before(
 def last_watermarks(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, offset: int, shards: int
 ) -> dict[tuple[int, int], int] | None:
-    """The last tick before an offset of each of a partition's shards and their origins; None where one has none."""
+    """The last watermark before an offset of each of a partition's shards and their instances; None where one has none."""
     begin = consumer.beginning_offsets([at])[at]
     look, first = FIRST_LOOK, offset
     while shards and first > begin:
@@ -124,9 +125,9 @@ def last_watermarks(
         found: dict[tuple[int, int], int] = {}
         instances = 1
         for watermark in watermarks_between(settings, consumer, at, first, offset):
-            key = watermark["shard"], watermark.get("origin", 0)
-            found[key] = max(watermark["tick"], found.get(key, -1))
-            instances = max(instances, watermark.get("origins", 1))
+            key = watermark["shard"], watermark.get("instance", 0)
+            found[key] = max(watermark["watermark"], found.get(key, -1))
+            instances = max(instances, watermark.get("instances", 1))
         if len(found) == shards * instances:
             return found
         look *= 4
@@ -135,8 +136,8 @@ def last_watermarks(
 
 def watermarks_between(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, first: int, end: int
-) -> Iterator[Mapping[str, int]]:
-    """The ticks of a partition from an offset up to another one."""
+) -> Iterator[Mapping[str, Any]]:
+    """The watermark messages of a partition from an offset up to another one."""
     consumer.assign([at])
     consumer.seek(at, first)
     silent = 0
@@ -146,5 +147,6 @@ def watermarks_between(
         if silent >= SILENT_POLLS:
             raise unavailable(settings, TimeoutError())
         for record in polled:
-            if record.offset < end and record.value is not None and record.value.startswith(WATERMARK):
-                yield json.loads(record.value)
+            found = json.loads(record.value) if record.offset < end and record.value is not None else {}
+            if found.get("record") == WatermarkMessage.KIND:
+                yield found

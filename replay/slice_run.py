@@ -25,6 +25,7 @@ from app.kafka.connection import kafka_connection
 from app.kafka.partitions import by_topic
 from app.kafka.topics import topic_names
 from app.versions.replay_manifest import Slice, SliceResult
+from models.records.records import WatermarkMessage
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
@@ -95,11 +96,11 @@ def run_slice(
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
         answers = detect_bounded(rows, windows, context.settings.detector, version, shards, context.partitions, begin)
         answers = kept(answers, folder / "answers")
-        said = answers.where(F.col("part").isNull())
-        records = detect.records(said, topics, context.settings.topics.partitions)
+        answered = answers.where(F.col("part").isNull())
+        records = detect.records(answered, topics, context.settings.topics.partitions)
         report("detecting")
         digests = digest_of(records, topics)
-        incidents, correlator = correlated(context, said, before)
+        incidents, correlator = correlated(context, answered, before)
         if context.write:
             report("writing")
             write_to_kafka(extract.refused_records(closed, topics), kafka)
@@ -160,14 +161,14 @@ def states(answers: DataFrame) -> Iterator[ShardParts]:
 
 
 def correlated(
-    context: SliceContext, said: DataFrame, before: Path | None
+    context: SliceContext, answers: DataFrame, before: Path | None
 ) -> tuple[list[tuple[str, str]], CorrelatorState]:
-    """Incidents (id, value) of the novelties of a slice, and the correlator after them. Novelties are rare: on the driver."""
+    """Incidents (id, value) of the episode events of a slice, and the correlator after them. They are rare: on the driver."""
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, context.settings.correlation)
-    rows = said.where(F.col("statement").isNotNull()).orderBy("shard", "window_end")
-    for frame in arrow_frames(correlate.statements(rows.select(F.col("statement").alias("value")))):
-        correlate.take_in(buffer, [frame])
+    rows = answers.where(F.col("event").isNotNull()).orderBy("shard", "window_end")
+    for frame in arrow_frames(correlate.one_group(rows.select(F.col("event").alias("value")))):
+        correlate.add_records(buffer, [frame])
     found = correlate.advance(buffer, correlator)
     values = [(one.id, correlate.value_of(one, context.settings.version)) for one in found]
     return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())
@@ -190,9 +191,10 @@ def write_incidents(context: SliceContext, incidents: list[tuple[str, str]], top
 
 
 def digest_of(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
-    """Number and digest of the values of `scores` and `novelties`, ticks left out; their order does not matter."""
+    """Number and digest of the values of `scores` and `novelties`, without watermark messages; their order does not matter."""
     value = F.col("value")
-    watermark = (F.col("topic") == topics["novelties"]) & value.cast("string").startswith('{"tick"')
+    record_kind = F.get_json_object(value.cast("string"), "$.record")
+    watermark = (F.col("topic") == topics["novelties"]) & (record_kind == WatermarkMessage.KIND)
     found = records.where(~watermark).groupBy("topic").agg(F.count(F.lit(1)).alias("n"), *sums(value)).collect()
     by_topic = {row.topic: row for row in found}
     answer = {}

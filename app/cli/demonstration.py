@@ -41,6 +41,7 @@ from app.search.connection import elasticsearch_connection
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.ground_truth import Table, judge
 from app.simulator.publish import Target, live
+from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, KappaError
 from pipelines.runner import Runner
 
@@ -346,9 +347,9 @@ def read_until(progress: Any) -> dict[tuple[str, str], int]:
 
 def add_episode_events(results: PipelineResults, found: list[dict[str, Any]]) -> None:
     for record in found:
-        if "tick" in record:
+        if record["record"] == WatermarkMessage.KIND:
             shard = record["shard"]
-            results.watermarks[shard] = max(results.watermarks.get(shard, 0), record["tick"])
+            results.watermarks[shard] = max(results.watermarks.get(shard, 0), record["watermark"])
         else:
             results.episode_events.append(record)
 

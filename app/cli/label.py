@@ -16,7 +16,9 @@ from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings
 from app.versions import serving
 from models.core.series import parse
-from models.detection.labels import LABELS, MOST_AUTHOR, MOST_COMMENT
+from models.detection.labels import MOST_AUTHOR, MOST_COMMENT
+from models.records.records import LABELS, Label
+from models.records.schema import parsed, plain
 from pipelines.errors import InputError, ServiceUnavailable
 
 
@@ -102,8 +104,8 @@ def record(
             raise InputError(msg)
     about = about_series(series) if series else incident_of(settings, incident)
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    head = {"@timestamp": now, "label": label, "incident": incident, "version": settings.version}
-    return head | about | {"comment": comment, "author": author_name}
+    own = {"label": label, "incident": incident, "version": settings.version, "comment": comment, "author": author_name}
+    return {"@timestamp": now, **plain(parsed(Label, own | about))}
 
 
 def send(settings: Settings, label: dict[str, Any]) -> None:

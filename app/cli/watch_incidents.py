@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from app.cli.watch_log import LogReader, own_jobs
 from app.core.settings import Settings
 from app.versions import serving
-from models.incidents.correlator import STATUS_ORDER
+from models.records.records import STATUS_ORDER
 
 HEALTH_SECONDS = 5.0
 REMEMBERED = 10_000

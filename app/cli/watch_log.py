@@ -20,6 +20,7 @@ from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
 from app.runtime.state_server import address_of
+from models.records.records import WatermarkMessage
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
@@ -58,9 +59,9 @@ class ShardWatermarks:
 
     def update(self, record: Mapping[str, Any]) -> None:
         """Take in a watermark message; episode events are skipped."""
-        if "tick" in record:
+        if record.get("record") == WatermarkMessage.KIND:
             self.shards = record["shards"]
-            self.latest[record["shard"]] = max(record["tick"], self.latest.get(record["shard"], 0))
+            self.latest[record["shard"]] = max(record["watermark"], self.latest.get(record["shard"], 0))
 
     def behind(self, now: float) -> float | None:
         """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""

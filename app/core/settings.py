@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.core.errors import SettingsError
 from models.core.parameters import DetectorParameters
 from models.detection.control import ControlledParameters
-from models.incidents.correlator import CorrelationParameters
+from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import Rule
 from pipelines.windowing import WindowingConfig
 

@@ -40,6 +40,7 @@ from app.kafka.offset_ranges import (
     offset_ranges,
 )
 from app.kafka.partitions import Partition
+from models.records.records import RefusedRecord
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, ServiceUnavailable
 
@@ -310,12 +311,12 @@ class GapRecorder:
 def headers_of(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:
     """The headers of every dead letter: reason and source position, here the first lost offset and about its timestamp."""
     since = gap.since_ms if gap.since_ms is not None else gap.until_ms
-    values = {
-        "kappa.topic": gap.topic,
-        "kappa.partition": gap.partition,
-        "kappa.offset": gap.first,
-        "kappa.timestamp": since if since is not None else int(datetime.now(UTC).timestamp() * 1000),
-        "kappa.reason": gap.reason,
-        "kappa.stage": job.partition("-")[0],
-    }
-    return [(name, str(value).encode()) for name, value in values.items()]
+    refused = RefusedRecord(
+        topic=gap.topic,
+        partition=gap.partition,
+        offset=gap.first,
+        timestamp=since if since is not None else int(datetime.now(UTC).timestamp() * 1000),
+        reason=gap.reason,
+        stage=job.partition("-")[0],
+    )
+    return refused.headers()

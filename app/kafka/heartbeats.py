@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from app.core.timestamps import iso_millis, wall_clock
 from app.kafka.producer import DAY_MS, BoundedProducer
+from models.records.records import Heartbeat
 from pipelines.errors import ServiceUnavailable
 
 HEARTBEAT_KEY = b"heartbeat"
@@ -16,7 +17,7 @@ HEARTBEAT_KEY = b"heartbeat"
 
 def heartbeat(milliseconds: int) -> bytes:
     """The value of a heartbeat at a time (epoch milliseconds)."""
-    return f'{{"heartbeat":true,"@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
+    return f'{{"record":"{Heartbeat.KIND}","@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
 
 
 class Heartbeats:

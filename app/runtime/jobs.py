@@ -55,7 +55,7 @@ def selected(names: Sequence[str], instance: int = 0, instances: int = 1) -> Job
 
 
 def extract_job(
-    settings: Settings, instance: int = 0, instances: int = 1, on_refused: extract.Refused | None = None
+    settings: Settings, instance: int = 0, instances: int = 1, on_refused: extract.OnRefused | None = None
 ) -> Job:
     """telemetry, logs, labels -> statistics, late, dead-letters."""
     windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds

@@ -13,18 +13,24 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
+from models.records.records import EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
+from models.records.schema import KEYWORD, search_type, search_types
 from pipelines.elasticsearch.indices import INDEX_KINDS, LABELS
 from pipelines.errors import ServiceUnavailable
 
 PRIORITY = 500
-KEYWORD: dict[str, Any] = {"type": "keyword", "ignore_above": 8191}
 TEXT: dict[str, Any] = {"type": "text"}
 DATE: dict[str, Any] = {"type": "date"}
 LONG: dict[str, Any] = {"type": "long"}
-NUMBER: dict[str, Any] = {"type": "double"}
-BOOLEAN: dict[str, Any] = {"type": "boolean"}
-# Read with a document, never searched for: no index of its own.
-SHOWN: dict[str, Any] = {"type": "double", "index": False}
+OF_EPISODES = (
+    *("version", "kind", "status", "window_end", "score", "series", "evidence", "value", "typical", "lower", "upper"),
+    *("part", "certainty", "provisional", "before", "after", "unit", "metric", "template", "sample"),
+)
+OF_INCIDENTS = (
+    *("version", "kind", "status", "window_end", "score", "novelties", "scope", "affected", "population", "share"),
+    *("false_alarms_per_day", "episodes", "episodes_omitted"),
+)
+OF_SCORES = ("series", "kind", "score", "template", "value", "typical", "lower", "upper")
 
 
 def an_object(**fields: Any) -> dict[str, Any]:
@@ -32,31 +38,17 @@ def an_object(**fields: Any) -> dict[str, Any]:
     return {"properties": fields}
 
 
-EXPECTATION = {"value": SHOWN, "typical": SHOWN, "lower": SHOWN, "upper": SHOWN}
-EXPLANATION = {"part": KEYWORD, "certainty": NUMBER, "provisional": BOOLEAN, "before": SHOWN, "after": SHOWN}
 ALERT = an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE, reason=KEYWORD, severity=LONG)
-STATEMENT = {"version": KEYWORD, "kind": KEYWORD, "status": KEYWORD, "window_end": DATE, "score": NUMBER}
-CONTRIBUTIONS = {
-    "type": "nested",
-    **an_object(series=KEYWORD, share=NUMBER, score=NUMBER, kind=KEYWORD, reason={**KEYWORD, "index": False}),
-}
 NAMED = an_object(name=KEYWORD)
 
+# Of each kind of document: fields of the Elastic Common Schema, and under `novelty`, `pipeline` and `label` those of the record.
 PROPERTIES: dict[str, dict[str, Any]] = {
     "scores": {
         "@timestamp": DATE,
         "event": an_object(kind=KEYWORD, dataset=KEYWORD),
         "host": NAMED,
         "service": NAMED,
-        "novelty": an_object(
-            version=KEYWORD,
-            series=KEYWORD,
-            kind=KEYWORD,
-            score=NUMBER,
-            metric=KEYWORD,
-            template={**KEYWORD, "index": False},
-            **EXPECTATION,
-        ),
+        "novelty": an_object(version=KEYWORD, metric=KEYWORD, **search_types(Score, *OF_SCORES)),
     },
     "novelties": {
         "@timestamp": DATE,
@@ -65,17 +57,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "service": NAMED,
         "log": an_object(level=KEYWORD),
         "message": TEXT,
-        "novelty": an_object(
-            **STATEMENT,
-            series=KEYWORD,
-            evidence=NUMBER,
-            **EXPECTATION,
-            **EXPLANATION,
-            unit=KEYWORD,
-            metric=KEYWORD,
-            template=KEYWORD,
-            sample={**KEYWORD, "index": False, "doc_values": False},
-        ),
+        "novelty": an_object(**search_types(EpisodeEvent, *OF_EPISODES)),
     },
     "incidents": {
         "@timestamp": DATE,
@@ -84,15 +66,9 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "service": NAMED,
         "message": TEXT,
         "novelty": an_object(
-            **STATEMENT,
-            novelties=LONG,
-            scope=KEYWORD,
-            affected=LONG,
-            population=LONG,
-            share=NUMBER,
-            false_alarms_per_day=NUMBER,
-            template=KEYWORD,
-            contributions=CONTRIBUTIONS,
+            **search_types(IncidentEvent, *OF_INCIDENTS),
+            template=search_type(IncidentEvent, "templates"),
+            contributions=search_type(IncidentEvent, "series"),
         ),
     },
     "pipeline": {
@@ -100,7 +76,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "event": an_object(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
         "message": TEXT,
         "pipeline": an_object(
-            version=KEYWORD, topic=KEYWORD, partition={"type": "integer"}, offset=LONG, stage=KEYWORD, size=LONG
+            version=KEYWORD, size=LONG, **search_types(RefusedRecord, "topic", "partition", "offset", "stage")
         ),
     },
     LABELS: {
@@ -108,7 +84,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "event": an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE),
         "host": NAMED,
         "message": TEXT,
-        "label": an_object(label=KEYWORD, incident=KEYWORD, version=KEYWORD, author=KEYWORD, series=KEYWORD),
+        "label": an_object(**search_types(Label, "label", "incident", "version", "author", "series")),
     },
 }
 

@@ -16,7 +16,7 @@ from app.core.report import Report, silent
 from app.core.settings import ControlSettings, Settings, dotted_names
 from app.versions import replay_manifest
 from models.core.parameters import DetectorParameters
-from models.incidents.correlator import CorrelationParameters
+from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig

@@ -25,7 +25,7 @@ from models.detection.shard_state import (
     context_name,
     is_template,
 )
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.stats.pitman_yor import new_surprise, return_surprise
 
 TRIAL_MINUTES = 10.0
@@ -39,9 +39,9 @@ class Appearance:
         self._state, self._p = state, p
         self._grace = 60_000 * p.grace_minutes
 
-    def register(self, missing: list[int], now: int, rows: Windows) -> list[Novelty]:
+    def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
         """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
-        said: list[Novelty] = []
+        said: list[EpisodeEvent] = []
         for i in missing:
             name = rows.series[i]
             series = parse(name)
@@ -53,7 +53,7 @@ class Appearance:
         self._state.renamed |= bool(missing)
         return said
 
-    def _host(self, series: Series, now: int) -> list[Novelty]:
+    def _host(self, series: Series, now: int) -> list[EpisodeEvent]:
         state, key = self._state, quote(series.host)
         if key in state.hosts.index:
             return []
@@ -64,7 +64,7 @@ class Appearance:
         score = new_surprise(max(lived, state.steps), hosts)
         return [self._announce(build(Series("host", series.host)), f"new host {series.host} first seen", score, now)]
 
-    def _context(self, series: Series, now: int) -> list[Novelty]:
+    def _context(self, series: Series, now: int) -> list[EpisodeEvent]:
         state, key = self._state, context_name(series)
         if key in state.contexts.index:
             return []
@@ -77,7 +77,7 @@ class Appearance:
         reason = f"new service {series.service} on {series.host} first seen"
         return [self._announce(build(Series("service", series.host, series.service)), reason, score, now)]
 
-    def _series(self, name: str, series: Series, now: int) -> list[Novelty]:
+    def _series(self, name: str, series: Series, now: int) -> list[EpisodeEvent]:
         state = self._state
         host, context = state.hosts.index[quote(series.host)], state.contexts.index[context_name(series)]
         before = now - 1000 * self._p.window_seconds
@@ -104,7 +104,7 @@ class Appearance:
         known[context] += 1
         return score
 
-    def _announce(self, name: str, reason: str, score: float, now: int) -> Novelty:
+    def _announce(self, name: str, reason: str, score: float, now: int) -> EpisodeEvent:
         nan, kind = float("nan"), parse(name).kind
         what = kind if kind in ("host", "service") else "metric"
         start = now - int(1000 * self._p.window_seconds)
@@ -124,7 +124,7 @@ class Appearance:
             first = bisect_left(window.rows.series, "template/") - window.metrics
             self._add(of_counts[first:], window.rows.n[window.metrics + first :].astype(np.float64), "lines")
 
-    def new_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[Novelty]:
+    def new_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[EpisodeEvent]:
         """Report the templates on trial that have come back often enough to be new and not only rare.
 
         `left_out` says which series have no trial in this window.
@@ -150,7 +150,7 @@ class Appearance:
         age = trial.first - float(self._state.context_column("first")[context])
         return age / (1000 * self._p.window_seconds)
 
-    def _new(self, trial: NewTemplate, evidence: float, now: int, rows: Windows, at: int) -> Novelty:
+    def _new(self, trial: NewTemplate, evidence: float, now: int, rows: Windows, at: int) -> EpisodeEvent:
         series, template, sample = parse(trial.series), rows.template[at], rows.sample[at]
         per_minute = float(rows.n[at]) * 60 / self._p.window_seconds
         start = trial.first - int(1000 * self._p.window_seconds)

@@ -18,7 +18,7 @@ from models.core.windows import Scores, Windows
 from models.detection import reasons
 from models.detection.labels import Labels
 from models.detection.shard_state import ShardState
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.rules.rule import Rule, rules_of
 from models.rules.table import Applied, RuleTable
 
@@ -60,7 +60,7 @@ class Control:
         self._holding = (False,) * len(self._rules)
         self._by_name: dict[str, dict[str, bool]] = {MUTED: {}, PLANNED: {}}
 
-    def turn(self, now: int, before: int) -> list[Novelty]:
+    def turn(self, now: int, before: int) -> list[EpisodeEvent]:
         """Go on from the window that ended at `before` to the one that ends at `now`: reset the series that a rule resets.
 
         Answers the closing of episodes that were open on them.
@@ -133,7 +133,7 @@ class Control:
         applied = self.of(table)
         return np.zeros(0, dtype=np.int64) if applied is None else np.flatnonzero(applied.planned)
 
-    def published(self, now: int, said: Sequence[Novelty]) -> list[Novelty]:
+    def published(self, now: int, said: Sequence[EpisodeEvent]) -> list[EpisodeEvent]:
         """Those episode events that are not muted. An episode that began under a mute is opened after it, if it goes on."""
         unsaid = self._state.control.unsaid
         if not (unsaid or any(self._holding)):
@@ -148,7 +148,7 @@ class Control:
                 spoken.append(episode.say("open", now))
         return spoken
 
-    def _published(self, novelty: Novelty) -> Novelty | None:
+    def _published(self, novelty: EpisodeEvent) -> EpisodeEvent | None:
         unsaid, name = self._state.control.unsaid, novelty.series
         muted, hidden = self.muted(name), name in unsaid
         if novelty.status == "open" and muted:

@@ -15,7 +15,7 @@ from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState, ShardWindow
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.rules.table import Applied, deviates
 from models.stats import gamma_poisson as poisson
 
@@ -94,10 +94,10 @@ class CountDetector:
         found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
         return found
 
-    def update_episodes(self, window: ShardWindow, scores: CountScores) -> list[Novelty]:
+    def update_episodes(self, window: ShardWindow, scores: CountScores) -> list[EpisodeEvent]:
         """Open, continue and end episodes after a window."""
         concerned = np.flatnonzero(scores.above).tolist() + self._open_rows(scores.rows)
-        said: list[Novelty] = []
+        said: list[EpisodeEvent] = []
         for j in sorted(set(concerned)):
             name = self._state.counts.names[int(scores.rows[j])]
             row = _CountRow(name, int(scores.rows[j]), j, scores, window.end, *self._texts(window.rows, name))
@@ -137,7 +137,7 @@ class CountDetector:
             return rows.template[at], rows.sample[at]
         return self._state.texts.get(parse(name).template_id), None
 
-    def _open(self, row: _CountRow) -> Novelty:
+    def _open(self, row: _CountRow) -> EpisodeEvent:
         state, b, j = self._state, row.scores.belief, row.at
         cause = ZERO if b.zero[j] >= self._p.zero_nats else HIGH
         matrix = state.counts.matrix
@@ -177,7 +177,7 @@ class CountDetector:
         )
         return value, mean * p.windows(minutes=1), lower, upper, reason
 
-    def _continue(self, episode: Episode, row: _CountRow) -> list[Novelty]:
+    def _continue(self, episode: Episode, row: _CountRow) -> list[EpisodeEvent]:
         p, b, j = self._p, row.scores.belief, row.at
         score = float(row.scores.score[j])
         peak = np.isfinite(score) and episode.gather(score, p.allowance_nats)
@@ -200,7 +200,7 @@ class CountDetector:
             return [self._adopt(episode, row)]
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
-    def _adopt(self, episode: Episode, row: _CountRow) -> Novelty:
+    def _adopt(self, episode: Episode, row: _CountRow) -> EpisodeEvent:
         """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""
         p, matrix = self._p, self._state.counts.matrix
         mean = episode.mean  # 0 of one that fell silent

@@ -27,8 +27,7 @@ from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.shard_state import ShardState, ShardWindow
 from models.detection.silence import Silence
-from models.records.novelty import Novelty
-from models.records.watched import Watched
+from models.records.records import EpisodeEvent, Watched
 from models.univariate.parameters import UnivariateParameters
 
 HOUR_MS = 3_600_000
@@ -66,7 +65,7 @@ class ShardDetector:
         self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
         self._contexts_counted = -1
 
-    def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[Novelty]]:
+    def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[EpisodeEvent]]:
         """Score one window, then learn it.
 
         Parameters
@@ -124,7 +123,7 @@ class ShardDetector:
         self._control.labels.note(published)
         return scores, sorted(published, key=lambda event: event.series)
 
-    def _advance(self, window_end: int) -> list[Novelty]:
+    def _advance(self, window_end: int) -> list[EpisodeEvent]:
         """Go on to a window: once an hour forget series that are gone; reset those that a rule resets.
 
         Answers the closing of episodes that were open on them.
@@ -133,7 +132,7 @@ class ShardDetector:
         if window_end <= before:
             msg = f"window {window_end} comes after {before}; wanted windows in order"
             raise ValueError(msg)
-        closed: list[Novelty] = []
+        closed: list[EpisodeEvent] = []
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
             closed = state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
@@ -144,14 +143,14 @@ class ShardDetector:
         state.steps += 1
         return closed + self._control.turn(window_end, before)
 
-    def _locate(self, now: int, rows: Windows) -> tuple[ShardWindow, list[Novelty]]:
+    def _locate(self, now: int, rows: Windows) -> tuple[ShardWindow, list[EpisodeEvent]]:
         """Find the rows of a window's series in the tables; unknown series get theirs, and are reported if that is news."""
         state = self._state
         names, metrics = rows.series.tolist(), bisect_left(rows.series, "h")
         if names == self._named[0]:  # as nearly always, and much cheaper than looking each of them up
             return ShardWindow(now, rows, metrics, *self._named[1:]), []
         gauges, counts = state.gauges.index, state.counts.index
-        said: list[Novelty] = []
+        said: list[EpisodeEvent] = []
         if not (gauges.keys() >= set(names[:metrics]) and counts.keys() >= set(names[metrics:])):
             missing = [i for i in range(metrics) if names[i] not in gauges]
             missing += [i for i in range(metrics, len(names)) if names[i] not in counts]

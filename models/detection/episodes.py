@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from models.detection import reasons
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 
 GROWTH = 1.5  # an update is worth saying when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
@@ -88,12 +88,12 @@ class Episode:
     after: float = math.nan
     told_evidence: float = 0.0
 
-    def say(self, status: str, window_end: int) -> Novelty:
+    def say(self, status: str, window_end: int) -> EpisodeEvent:
         """A statement about it."""
         self.told, self.told_evidence = self.score, self.evidence
         sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED
         facts = self.cause == APPEARED
-        return Novelty(
+        return EpisodeEvent(
             series=self.series,
             kind=self.kind,
             status=status,
@@ -166,12 +166,12 @@ class Episodes:
         """The open episode of a series."""
         return self.open.get(series)
 
-    def begin(self, episode: Episode, window_end: int) -> Novelty:
+    def begin(self, episode: Episode, window_end: int) -> EpisodeEvent:
         """Open an episode and say so."""
         self.open[episode.series] = episode
         return episode.say("open", window_end)
 
-    def close(self, series: str, window_end: int) -> Novelty:
+    def close(self, series: str, window_end: int) -> EpisodeEvent:
         """Close the episode of a series and say so."""
         return self.open.pop(series).say("close", window_end)
 

@@ -24,7 +24,7 @@ from models.detection.episodes import Episode
 from models.detection.gauge_changes import OLD, Change, GaugeChanges
 from models.detection.gauge_detector import GaugeScores
 from models.detection.shard_state import ShardState, ShardWindow
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.stats import normal_gamma, run_length
 from models.univariate.model import Univariate
 from models.univariate.predictive import DEGREES
@@ -49,7 +49,7 @@ class GaugeEpisodes:
         index, episodes = self._state.gauges.index, self._state.episodes.open.values()
         return {index[e.series]: e.start for e in episodes if e.cause == STRANGE and not e.over}
 
-    def step(self, window: ShardWindow, scores: GaugeScores, changes: Mapping[int, Change]) -> list[Novelty]:
+    def step(self, window: ShardWindow, scores: GaugeScores, changes: Mapping[int, Change]) -> list[EpisodeEvent]:
         """Open, continue and end episodes after a window.
 
         Parameters
@@ -64,7 +64,7 @@ class GaugeEpisodes:
         below = [row for row, change in changes.items() if change.announced and self._p.changes_below_alert]
         changed = np.isin(window.gauges, below)
         chosen = np.flatnonzero(scores.persistent | changed | (scores.stuck >= self._p.stuck_nats)).tolist()
-        said: list[Novelty] = []
+        said: list[EpisodeEvent] = []
         for j in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):
             at = int(window.gauges[j])
             row = _GaugeRow(window.rows.series[j], at, j, scores, window.end, changes.get(at))
@@ -86,7 +86,7 @@ class GaugeEpisodes:
                     found.append(at)
         return found
 
-    def _open(self, row: _GaugeRow) -> Novelty:
+    def _open(self, row: _GaugeRow) -> EpisodeEvent:
         stuck = row.scores.stuck[row.at] >= self._p.stuck_nats
         cause, lasted = (STUCK, col.REPEAT_SECONDS) if stuck else (STRANGE, col.ALERT_SECONDS)
         start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.row])
@@ -114,7 +114,7 @@ class GaugeEpisodes:
         value = described["fast"]
         return value, lower, upper, reasons.mean_off(series, value, lower, upper, unit)
 
-    def _continue(self, episode: Episode, row: _GaugeRow) -> list[Novelty]:
+    def _continue(self, episode: Episode, row: _GaugeRow) -> list[EpisodeEvent]:
         p = self._p
         episode.strayed |= row.strays
         if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
@@ -129,7 +129,7 @@ class GaugeEpisodes:
             return [self._adopt(episode, row)]
         return self._update(episode, row)
 
-    def _update(self, episode: Episode, row: _GaugeRow) -> list[Novelty]:
+    def _update(self, episode: Episode, row: _GaugeRow) -> list[EpisodeEvent]:
         return [episode.say("update", row.now)] if episode.worth_saying() else []
 
     def _has_cleared(self, episode: Episode, row: _GaugeRow) -> bool:
@@ -147,7 +147,7 @@ class GaugeEpisodes:
         episode.quiet = episode.quiet + 1 if normal else 0
         return bool(episode.quiet >= wanted)
 
-    def _close(self, episode: Episode, row: _GaugeRow) -> Novelty:
+    def _close(self, episode: Episode, row: _GaugeRow) -> EpisodeEvent:
         if episode.strayed:
             self._model.settle(row.row)
         self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
@@ -161,7 +161,7 @@ class GaugeEpisodes:
             return True
         return episode.cause == STRANGE and row.change is not None and row.change.announced
 
-    def _adopt(self, episode: Episode, row: _GaugeRow) -> Novelty:
+    def _adopt(self, episode: Episode, row: _GaugeRow) -> EpisodeEvent:
         """Adopt the values seen now as normal; the episode becomes a change and closes with the next window."""
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         if episode.cause == STUCK:
@@ -170,7 +170,7 @@ class GaugeEpisodes:
         self._learn(episode, row)
         return episode.say("update", row.now)
 
-    def _open_change(self, row: _GaugeRow) -> Novelty:
+    def _open_change(self, row: _GaugeRow) -> EpisodeEvent:
         """Report a change that stayed below the alert threshold; it closes with the next window.
 
         The model has learnt these values as they came, so nothing is adopted.

@@ -24,10 +24,8 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState
-from models.records.novelty import Novelty
+from models.records.records import EXPECTED, TRUE, EpisodeEvent
 
-TRUE, FALSE_ALARM, EXPECTED = "true", "false-alarm", "expected-change"
-LABELS = (TRUE, FALSE_ALARM, EXPECTED)
 MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
 FIRST, AFTER = "label/", "label0"  # names of labels lie between
 BEYOND = 3.0  # a deviation so many times as large as the labelled one is not affected
@@ -122,7 +120,7 @@ class Labels:
         """Whether anything is demanded of any pattern."""
         return bool(self._state.control.demands)
 
-    def note(self, spoken: Iterable[Novelty]) -> None:
+    def note(self, spoken: Iterable[EpisodeEvent]) -> None:
         """Remember published episodes, to know what a later label is about."""
         known = self._state.control.spoken
         for novelty in spoken:
@@ -193,7 +191,7 @@ class Labels:
         return nats, reach
 
 
-def size_of(novelty: Novelty) -> float:
+def size_of(novelty: EpisodeEvent) -> float:
     """Distance of an episode's value from the typical one; 0 if that is not known."""
     return float(np.nan_to_num(abs(novelty.value - novelty.typical)))
 

@@ -19,7 +19,7 @@ from models.detection.control import Control
 from models.detection.count_detector import CountScores
 from models.detection.episodes import Episode
 from models.detection.shard_state import COUNT_COLUMNS, ShardState
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.stats import template_mixture
 from models.stats.template_mixture import Blocks, MixturePrediction
 
@@ -55,7 +55,7 @@ class MixtureDetector:
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
-    def step(self, now: int, lines: CountScores) -> list[Novelty]:
+    def step(self, now: int, lines: CountScores) -> list[EpisodeEvent]:
         """Add the lines of a window to the blocks; score, learn and report the services whose block is full."""
         said = self._give_up(now)
         of_template = self._state.counts.owner[2, lines.rows] == 1
@@ -165,14 +165,14 @@ class MixtureDetector:
         names = sorted(name for name, episode in episodes.items() if episode.cause == MIX)
         return {name: index[name.removeprefix(PREFIX)] for name in names}
 
-    def _update_episode(self, judged: Judged, at: int) -> list[Novelty]:
+    def _update_episode(self, judged: Judged, at: int) -> list[EpisodeEvent]:
         name = PREFIX + self._state.contexts.names[int(judged.contexts[at])]
         episode = self._state.episodes.get(name)
         if episode is None:
             return [self._open(name, judged, at)]
         return self._continue(episode, judged, at) if episode.cause == MIX and not episode.over else []
 
-    def _open(self, name: str, judged: Judged, at: int) -> Novelty:
+    def _open(self, name: str, judged: Judged, at: int) -> EpisodeEvent:
         context, score = int(judged.contexts[at]), float(judged.belief.score[at])
         start = int(self._state.context_column("mix_since")[context])
         evidence = max(score, float(self._state.context_column("mix_page")[context]))
@@ -181,7 +181,7 @@ class MixtureDetector:
         self._describe(episode, judged, at)
         return self._state.episodes.begin(episode, judged.now)
 
-    def _continue(self, episode: Episode, judged: Judged, at: int) -> list[Novelty]:
+    def _continue(self, episode: Episode, judged: Judged, at: int) -> list[EpisodeEvent]:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
         if episode.gather(score, p.allowance_nats):
             self._describe(episode, judged, at)
@@ -199,7 +199,7 @@ class MixtureDetector:
         enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.clear_windows
         return episode.expected or bool(enough and not episode.quiet)
 
-    def _adopt(self, episode: Episode, judged: Judged, at: int) -> Novelty:
+    def _adopt(self, episode: Episode, judged: Judged, at: int) -> EpisodeEvent:
         """Adopt the mix since the episode began as normal; the episode becomes a change and closes with the next window."""
         self._describe(episode, judged, at, changed=True)
         episode.kind, episode.adopted, episode.over = "change", True, judged.now + 1
@@ -245,7 +245,7 @@ class MixtureDetector:
         of = np.isin(self._state.counts.owner[1], contexts)
         self._state.counts.matrix[FRESH, of] = 0.0
 
-    def _give_up(self, now: int) -> list[Novelty]:
+    def _give_up(self, now: int) -> list[EpisodeEvent]:
         """Close the episodes of services that have not had enough lines for long."""
         oldest = now - 60_000 * self._p.patience_minutes - template_mixture.LONGEST_MS
         seen = self._state.context_column("mix_seen")

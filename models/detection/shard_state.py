@@ -21,7 +21,7 @@ from models.detection import gauge_columns as col
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats import template_mixture
 from models.univariate.univariate_state import PARTS as UNIVARIATE
@@ -191,7 +191,7 @@ class ShardState:
         """The table that a series has its row in."""
         return self.gauges if series.kind in ("gauge", "counter") else self.counts
 
-    def forget(self, now: int, p: DetectorParameters) -> list[Novelty]:
+    def forget(self, now: int, p: DetectorParameters) -> list[EpisodeEvent]:
         """Remove series that were not seen for `forget_days`, and hosts and services that have none left.
 
         Answers the closing of episodes that were open on them.
@@ -222,7 +222,7 @@ class ShardState:
         known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
         return [self.episodes.close(name, now) for name in sorted(self.episodes.open.keys() - known)]
 
-    def reset(self, chosen: Mapping[str, Ints], now: int, p: DetectorParameters) -> list[Novelty]:
+    def reset(self, chosen: Mapping[str, Ints], now: int, p: DetectorParameters) -> list[EpisodeEvent]:
         """Forget what is known of the chosen rows of each table; their names and places stay.
 
         A host or service that is reset has its grace period again. Answers the closing of episodes that were open on them.

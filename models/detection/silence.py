@@ -21,7 +21,7 @@ from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState, ShardWindow
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 from models.stats import run_length
 
 LEAST_REPORTS = 30.0  # windows in which something must have been present before its silence is judged
@@ -35,7 +35,7 @@ class Silence:
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
 
-    def hosts(self, now: int, present: Bools) -> list[Novelty]:
+    def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
         state = self._state
         said = [self._back(row, now) for row in self._silent_hosts() if present[row]]
@@ -60,12 +60,12 @@ class Silence:
         names = [name for name, e in self._state.episodes.open.items() if e.cause == HOST_SILENT]
         return [self._state.hosts.index[name.split("/")[1]] for name in sorted(names)]
 
-    def _back(self, row: int, now: int) -> Novelty:
+    def _back(self, row: int, now: int) -> EpisodeEvent:
         state = self._state
         state.host_column("step")[row] = state.steps - 1  # an outage is not learnt as a usual absence
         return state.episodes.close(build(Series("host", unquote(state.hosts.names[row]))), now)
 
-    def _absent_hosts(self, now: int, rows: Ints) -> list[Novelty]:
+    def _absent_hosts(self, now: int, rows: Ints) -> list[EpisodeEvent]:
         state, said = self._state, []
         trials, begun, asked, stayed = state.hosts.matrix[TRIALS:, rows]
         length = state.steps - state.host_column("step")[rows]
@@ -90,7 +90,7 @@ class Silence:
                 state.hosts.matrix[TRIALS:, row] = 0.0
         return said
 
-    def metrics(self, now: int, present: Bools) -> list[Novelty]:
+    def metrics(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Report metrics that fell silent though their host did not; after the metrics of the window were learnt."""
         state = self._state
         owner = state.gauges.owner[0]
@@ -106,7 +106,7 @@ class Silence:
         surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
         surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
         usual = run_length.share_outside(*chains)
-        said: list[Novelty] = []
+        said: list[EpisodeEvent] = []
         for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
             row = int(rows[at])
             name = state.gauges.names[row]
@@ -119,7 +119,7 @@ class Silence:
                 state.gauges.matrix[col.PRESENT, row] = 0.0
         return said
 
-    def returned_metrics(self, window: ShardWindow) -> list[Novelty]:
+    def returned_metrics(self, window: ShardWindow) -> list[EpisodeEvent]:
         """Learn that the metrics of a window are present; closes the episodes of those that were silent."""
         state, now = self._state, window.end
         windows = state.host_column("windows")[state.gauges.owner[0, window.gauges]]
@@ -140,7 +140,7 @@ class Silence:
 
     def _silent(
         self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float, usual: float
-    ) -> list[Novelty]:
+    ) -> list[EpisodeEvent]:
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
         if episode is not None:
@@ -162,7 +162,7 @@ class Silence:
             return False
         return episode.expected or now - episode.start >= 3_600_000 * self._p.silence_patience_hours
 
-    def _give_up(self, name: str, now: int) -> Novelty:
+    def _give_up(self, name: str, now: int) -> EpisodeEvent:
         episode = self._state.episodes.open[name]
         word = "expected" if episode.expected else "given up"
         episode.kind, episode.reason = "change", f"{episode.reason}, {word}"

@@ -22,7 +22,7 @@ from models.core.windows import Scores, Windows
 from models.detection import host_score
 from models.detection.detector import ShardDetector
 from models.detection.host_score import HostParameters
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 
 HOST = "table"
 UNKNOWN = float("nan")
@@ -65,7 +65,7 @@ class RowAnswer:
     upper: float = UNKNOWN
     top: tuple[str, ...] = ()
     share: tuple[float, ...] = ()
-    said: tuple[Novelty, ...] = ()
+    said: tuple[EpisodeEvent, ...] = ()
 
 
 class TableScorer:
@@ -121,7 +121,7 @@ class TableScorer:
             return self._host.answer(at_ms, scores, there, own)
         return self._of_series(scores, own)
 
-    def _of_series(self, scores: Scores, own: tuple[Novelty, ...]) -> RowAnswer:
+    def _of_series(self, scores: Scores, own: tuple[EpisodeEvent, ...]) -> RowAnswer:
         kind, score = str(scores.kind[0]), float(scores.score[0])
         opens = any(n.status == "open" for n in own)
         changes = any(n.status != "close" and n.kind == "change" for n in own)
@@ -144,7 +144,7 @@ class _HeldScores:
         self._seen = np.full((len(SEEN), len(metrics)), np.nan)  # in the row in which each had the score that is held
         self._since = self._at = 0
 
-    def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[Novelty, ...]) -> RowAnswer:
+    def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[EpisodeEvent, ...]) -> RowAnswer:
         """The result for a row in which the metrics at `there` have values."""
         held, share = self._hold(at_ms, scores, there)
         nats = float(host_score.surprisal(held, np.array([int(np.isfinite(share).sum())]), self._p)[0])

@@ -9,16 +9,16 @@ combination (Liu and Xie, 2020; Wilson, 2019). Correlated series are not evidenc
 than ln 20 nats beyond one, which is the gain that one among N series has to be surer by. -ln p is the *score* of the incident,
 the surprise that anything of this size is anywhere in the fleet in a window. With W windows a day
 
-    expected false alarms a day <= W e^-score         and an incident is told when that is at most the budget.
+    expected false alarms a day <= W e^-score         and an incident is published when that is at most the budget.
 
-The bound is Bonferroni's, by the number of series at the tick: it holds however series and windows depend on one another, as
+The bound is Bonferroni's, by the number of series in the window: it holds however series and windows depend on one another, as
 far as e^-s is a probability. s is the strongest moment of an episode, or what a run of silence or of lines has come to when it
-was said. What an episode gathers by lasting is no probability, and counts for 4 nats at most (`Member.surprise`): all of it
+was published. What an episode gathers by lasting is no probability, and counts for 4 nats at most (`Member.surprise`): all of it
 let through what is weak, lasts, and is normal. A new level is weighed as an anomaly is: it is no less a matter of chance. That something is
-there that has never been, a host, service, metric or template, is a fact (`Statement.is_fact`), and told at once.
+there that has never been, a host, service, metric or template, is a fact (`EpisodeEvent.is_fact`), and published at once.
 
-It fails where a model is off: what it calls one in a million may be one in a thousand. Therefore s of a metric goes by the law of its own
-series (`per_series_calibration`).
+It fails where a model is miscalibrated: what it calls one in a million may be one in a thousand. Therefore s of a metric goes by the
+calibration of its own series (`models.stats.per_series_calibration`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from models.records.watched import Watched
+from models.records.records import Watched
 
 DAY_SECONDS = 86_400.0
-WHOLE = ("host", "service")  # what is said of a whole host or service: one test for each host
+WHOLE = ("host", "service")  # about a whole host or service: one test for each host
 
 
 def joint(surprise: Mapping[str, float], watched: Watched) -> float:
     """-ln of the probability that chance makes so much of what is watched, nats; `surprise` is by series.
 
-    Where it is not known what is watched, the series that speak are all there are.
+    Where it is not known what is watched, the series with episodes count as all there are.
     """
     if not surprise:
         return 0.0
@@ -44,15 +44,15 @@ def joint(surprise: Mapping[str, float], watched: Watched) -> float:
     return max(most + math.log(math.fsum(math.exp(term - most) for term in terms)), 0.0)
 
 
-def tests(series: str, watched: Watched, said: int) -> float:
+def tests(series: str, watched: Watched, known: int) -> float:
     """How many tests a series is one of: 1 / w."""
     if not watched.series:
-        return said
+        return known
     return 2.0 * max(watched.hosts if series.partition("/")[0] in WHOLE else watched.series, 1)
 
 
-def bar(watched: Watched, false_alarms_per_day: float) -> float:
-    """The score from which on an incident is told, nats; 0 where it is not known what is watched."""
+def threshold(watched: Watched, false_alarms_per_day: float) -> float:
+    """The score from which on an incident is published, nats; 0 where it is not known what is watched."""
     at_all = expected(0.0, watched)
     return 0.0 if at_all is None else max(math.log(at_all / false_alarms_per_day), 0.0)
 

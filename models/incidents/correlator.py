@@ -3,8 +3,8 @@
 A novelty joins an open incident that it touches in time (`join_seconds`) when they share a host, a service with the
 same metric or log level, or a log template. Novelties of one window that are linked by these rules join together. A
 group that touches several incidents joins the one that was opened first: incidents are never merged, so that what was
-once said of an incident stays true. What many hosts begin at once is one incident of the fleet (`models.incidents.fleet`), apart from
-what some of them may have been in before. Incidents that chance may well have made are kept and not told (`models.incidents.budget`).
+once published of an incident stays true. What many hosts begin at once is one incident of the fleet (`models.incidents.fleet`), apart from
+what some of them may have been in before. Incidents that chance may well have made are kept and not published (`models.incidents.budget`).
 
 It fails where independent faults hit one host, or one metric of one service, at the same time: they become one
 incident. Without knowledge of the physical topology nothing in the records tells them apart.
@@ -17,20 +17,17 @@ import json
 from collections.abc import Iterable, Mapping
 
 from models.incidents.fleet import Begun, Cluster, clusters
-from models.incidents.open_incident import MILLIS, Incident, OpenIncident
+from models.incidents.open_incident import MILLIS, OpenIncident
 from models.incidents.parameters import CorrelationParameters
-from models.records.statements import LASTING_KINDS, STATUS_ORDER, Key, Statement
-from models.records.watched import NOTHING, Watched
+from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
 
-__all__ = ["FORMAT", "STATUS_ORDER", "CorrelationParameters", "Correlator", "Incident", "Statement"]
-
-FORMAT = 4
+FORMAT = 5
 
 
 class Correlator:
-    """Statements of windows in, statements about incidents out.
+    """Episode events of windows in, incident events out.
 
-    What it says depends on the statements, and on what was watched in their windows, alone: steps of windows without any, and
+    Its answers depend on the events, and on what was watched in their windows, alone: steps of windows without any, and
     the order within a window, change nothing. Memory is bounded by `max_members` episodes for each open incident.
     """
 
@@ -44,33 +41,33 @@ class Correlator:
         """The last window that was stepped, epoch milliseconds; -1 before the first."""
         return self._last
 
-    def step(self, window_end: int, statements: Iterable[Statement], watched: Watched = NOTHING) -> list[Incident]:
+    def step(self, window_end: int, events: Iterable[EpisodeEvent], watched: Watched = NOTHING) -> list[IncidentEvent]:
         """Take in the next window and what was watched in it. Raises ValueError if it is not after the last one."""
         if window_end <= self._last:
             msg = f"window {window_end} comes after {self._last}; wanted windows in order"
             raise ValueError(msg)
         self._last = window_end
-        said, limits = self._close(window_end - 1), self._parameters
-        for incident in self._take_in(sorted(statements, key=lambda s: s.order), window_end):
+        found, limits = self._close(window_end - 1), self._parameters
+        for incident in self._take_in(sorted(events, key=lambda s: s.order), window_end):
             incident.weigh(watched, limits)
             incident.forget(limits.max_members)
-            if not incident.told:
-                said += [incident.say("open", window_end, limits)] if incident.within_budget else []
-            elif incident.due(limits) > window_end and incident.worth_saying(limits.growth):
-                said.append(incident.say("update", window_end, limits))
-        return said + self._close(window_end)
+            if not incident.published:
+                found += [incident.publish("open", window_end, limits)] if incident.within_budget else []
+            elif incident.due(limits) > window_end and incident.worth_publishing(limits.growth):
+                found.append(incident.publish("update", window_end, limits))
+        return found + self._close(window_end)
 
-    def _take_in(self, statements: list[Statement], window_end: int) -> list[OpenIncident]:
-        """Give every statement to its incident; answer the incidents that got some, oldest first."""
+    def _take_in(self, events: list[EpisodeEvent], window_end: int) -> list[OpenIncident]:
+        """Give every event to its incident; answer the incidents that got some, oldest first."""
         owners = {i: incident for incident in self._open for i in incident.members}
         touched: dict[str, OpenIncident] = {}
-        unknown: list[Statement] = []
-        for statement in statements:
-            if statement.id in owners:
-                owners[statement.id].hear(statement)
-                touched[owners[statement.id].id] = owners[statement.id]
-            elif not self._long_gone(statement):
-                unknown.append(statement)
+        unknown: list[EpisodeEvent] = []
+        for event in events:
+            if event.id in owners:
+                owners[event.id].update(event)
+                touched[owners[event.id].id] = owners[event.id]
+            elif not self._long_gone(event):
+                unknown.append(event)
         if unknown:
             at_once = self._at_once(unknown)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
@@ -89,20 +86,20 @@ class Correlator:
         return sorted((i for i in touched.values() if i.members), key=age)
 
     def _gather(self, incident: OpenIncident, own: list[Cluster]) -> bool:
-        """Episodes of large clusters that lie in incidents which nobody has been told of move to that of the fleet.
+        """Episodes of large clusters that lie in incidents that are not published yet move to that of the fleet.
 
         Answers whether incidents are gone for that.
         """
         before = len(self._open)
         wanted = {episode for cluster in own if cluster.is_large for episode in cluster.episodes}
         for other in sorted(self._open, key=age):
-            if other is not incident and not other.told:
+            if other is not incident and not other.published:
                 for name in sorted(wanted & other.members.keys()):
-                    incident.gather(other.give(name), self._parameters)
+                    incident.take_over(other.release(name), self._parameters)
         self._open = [i for i in self._open if i.members]
         return len(self._open) < before
 
-    def _at_once(self, unknown: list[Statement]) -> list[Cluster]:
+    def _at_once(self, unknown: list[EpisodeEvent]) -> list[Cluster]:
         """What the fleet does now: clusters of the roles of these episodes, with those that are known already."""
         roles = {s.role for s in unknown}
         begun: list[Begun] = [*unknown]
@@ -111,7 +108,7 @@ class Correlator:
 
     def _home(
         self,
-        group: list[Statement],
+        group: list[EpisodeEvent],
         own: list[Cluster],
         within_reach: Mapping[Key, list[tuple[float, OpenIncident]]],
     ) -> OpenIncident | None:
@@ -122,10 +119,10 @@ class Correlator:
         among = [i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.goes_on(c)) for c in own)]
         return min(among, key=age, default=None)
 
-    def _long_gone(self, statement: Statement) -> bool:
-        """The end of an episode whose incident was closed as stale: no news."""
-        length = statement.window_end - statement.start
-        return statement.status == "close" and length > self._parameters.stale_seconds * MILLIS
+    def _long_gone(self, event: EpisodeEvent) -> bool:
+        """The end of an episode whose incident was closed as stale: it opens no new one."""
+        length = event.window_end - event.start
+        return event.status == "close" and length > self._parameters.stale_seconds * MILLIS
 
     def _reach(self) -> dict[Key, list[tuple[float, OpenIncident]]]:
         """For each key, the open incidents that have it, and the latest start that touches each."""
@@ -135,8 +132,8 @@ class Correlator:
                 found.setdefault(key, []).append((until, incident))
         return found
 
-    def _begin(self, group: list[Statement], window_end: int) -> OpenIncident | None:
-        """Open an incident, named for the first novelty of the group; none for the ends of what was forgotten."""
+    def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident | None:
+        """Open an incident, named for the first episode of the group; none for the ends of what was forgotten."""
         if all(s.status == "close" and s.kind in LASTING_KINDS for s in group):
             return None
         first = min(group, key=lambda s: (s.start, *s.order))
@@ -145,13 +142,15 @@ class Correlator:
         self._open.append(incident)
         return incident
 
-    def _close(self, until: int) -> list[Incident]:
-        """Close the incidents that are due, each at its own time; says so of those that were told."""
+    def _close(self, until: int) -> list[IncidentEvent]:
+        """Close the incidents that are due, each at its own time; answers events about those that were published."""
         due = sorted((i.due(self._parameters), i.id) for i in self._open)
         over = [(when, name) for when, name in due if when <= until]
         by_name = {i.id: i for i in self._open}
         self._open = [i for i in self._open if i.id not in {name for _, name in over}]
-        return [by_name[name].say("close", when, self._parameters) for when, name in over if by_name[name].told]
+        return [
+            by_name[name].publish("close", when, self._parameters) for when, name in over if by_name[name].published
+        ]
 
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
@@ -176,8 +175,8 @@ def age(incident: OpenIncident) -> tuple[int, int, str]:
     return incident.opened, incident.start, incident.id
 
 
-def linked(statements: list[Statement], at_once: Iterable[Cluster] = ()) -> list[list[Statement]]:
-    """Groups of one window's statements that share keys or clusters, directly or through others. As all end now, all touch."""
+def linked(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[list[EpisodeEvent]]:
+    """Groups of one window's events that share keys or clusters, directly or through others. As all end now, all touch."""
     leader: dict[Key, Key] = {}
     shared: dict[str, list[Key]] = {}
     for cluster in at_once:
@@ -191,26 +190,26 @@ def linked(statements: list[Statement], at_once: Iterable[Cluster] = ()) -> list
             key = leader[key]
         return key
 
-    for statement in statements:
-        own = find(("id", statement.id))
-        for key in [*statement.keys, *shared.get(statement.id, [])]:
+    for event in events:
+        own = find(("id", event.id))
+        for key in [*event.keys, *shared.get(event.id, [])]:
             # The least key leads, so that the groups come out in the same order every time.
             one, other = sorted((own, find(key)))
             leader[other] = one
             own = one
-    groups: dict[Key, list[Statement]] = {}
-    for statement in statements:
-        groups.setdefault(find(("id", statement.id)), []).append(statement)
+    groups: dict[Key, list[EpisodeEvent]] = {}
+    for event in events:
+        groups.setdefault(find(("id", event.id)), []).append(event)
     return list(groups.values())
 
 
 def oldest_touched(
-    group: list[Statement], reach: Mapping[Key, list[tuple[float, OpenIncident]]]
+    group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[float, OpenIncident]]]
 ) -> OpenIncident | None:
-    """The open incident that was opened first of those that a statement of the group touches."""
+    """The open incident that was opened first of those that a event of the group touches."""
     return min(touched_by(group, reach), key=age, default=None)
 
 
-def touched_by(group: list[Statement], reach: Mapping[Key, list[tuple[float, OpenIncident]]]) -> list[OpenIncident]:
-    """The open incidents that statements of the group touch."""
+def touched_by(group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[float, OpenIncident]]]) -> list[OpenIncident]:
+    """The open incidents that events of the group touch."""
     return [i for s in group for key in s.keys for until, i in reach.get(key, []) if s.start <= until]

@@ -1,4 +1,4 @@
-"""What many hosts do at once: episodes of one role that begin together are one novelty of the fleet.
+"""What many hosts do at once: episodes of one role that begin together are one incident of the fleet.
 
 The role of an episode is the service of its host and its metric, log level or template; of a host or service as a whole, that it
 comes or goes. Episodes of a role are a cluster while each begins within `join_seconds` of the one before. A cluster of
@@ -6,7 +6,7 @@ comes or goes. Episodes of a role are a cluster while each begins within `join_s
 fall together within a minute about once a day over fifty roles, three about once a year.
 
 Who began before there were so many keeps an incident of its own: with a handful of hosts it may be another story that
-falls together with theirs. With ten or more it is one of them, and is taken into theirs unless its own has been told.
+falls together with theirs. With ten or more it is one of them, and is taken into theirs unless its own has been published.
 
 What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
 
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from models.records.statements import Key
+from models.records.records import Key
 
 LARGE = 10
 

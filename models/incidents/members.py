@@ -8,21 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.records.statements import LASTING_KINDS, Key, Statement
+from models.records.records import LASTING_KINDS, Contribution, EpisodeEvent, Key
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What a series adds to an incident: `share` of all evidence, the largest `score` in nats, and why."""
-
-    series: str
-    share: float
-    score: float
-    kind: str
-    reason: str
 
 
 @dataclass
@@ -30,7 +19,7 @@ class Member:
     """An episode within an incident. `role` is what other hosts may do as well, `host` whose it is.
 
     `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run. `fact` says that it
-    is no matter of chance: see `Statement.is_fact`.
+    is no matter of chance: see `EpisodeEvent.is_fact`.
     """
 
     id: str
@@ -48,15 +37,16 @@ class Member:
     reason: str
     fact: bool = False
 
-    def hear(self, statement: Statement) -> None:
-        """Take in what is said next of this episode. The reason is that of its peak, or of its new kind."""
-        if statement.kind != self.kind or statement.score > self.score:
-            self.reason = reason_of(statement)
-        self.kind = statement.kind
-        self.score = max(self.score, statement.score)
-        self.evidence = max(self.evidence, statement.evidence)
-        self.end = statement.window_end
-        self.open = statement.status != "close"
+    def update(self, event: EpisodeEvent) -> None:
+        """Take in the next event of this episode. The reason is that of its peak, or of its new kind."""
+        score, evidence = finite(event.score), finite(event.evidence)
+        if event.kind != self.kind or score > self.score:
+            self.reason = reason_of(event)
+        self.kind = event.kind
+        self.score = max(self.score, score)
+        self.evidence = max(self.evidence, evidence)
+        self.end = event.window_end
+        self.open = event.status != "close"
 
     @property
     def weight(self) -> float:
@@ -80,32 +70,37 @@ class Member:
         return cls(**{**data, "keys": [tuple(key) for key in data["keys"]], "role": tuple(data["role"])})
 
 
-def member_of(statement: Statement) -> Member:
+def member_of(event: EpisodeEvent) -> Member:
     """An episode of which this is the first word."""
     return Member(
-        id=statement.id,
-        series=statement.series,
-        host=statement.host,
-        kind=statement.kind,
-        keys=statement.keys,
-        role=statement.role,
-        start=statement.start,
-        end=statement.window_end,
-        open=statement.status != "close",
-        score=statement.score,
-        evidence=statement.evidence,
-        begun_with=statement.evidence,
-        reason=reason_of(statement),
-        fact=statement.is_fact,
+        id=event.id,
+        series=event.series,
+        host=event.host,
+        kind=event.kind,
+        keys=event.keys,
+        role=event.role,
+        start=event.start,
+        end=event.window_end,
+        open=event.status != "close",
+        score=finite(event.score),
+        evidence=finite(event.evidence),
+        begun_with=finite(event.evidence),
+        reason=reason_of(event),
+        fact=event.is_fact,
     )
 
 
-def reason_of(statement: Statement) -> str:
-    """The statement's reason, with its host in front unless it names it."""
-    reason = statement.reason or f"{statement.series}: {statement.kind}"
-    if not statement.host or re.search(rf"(?<![\w.-]){re.escape(statement.host)}(?![\w.-])", reason):
+def finite(value: float) -> float:
+    """The number; 0 where it is not known."""
+    return value if math.isfinite(value) else 0.0
+
+
+def reason_of(event: EpisodeEvent) -> str:
+    """The event's reason, with its host in front unless it names it."""
+    reason = event.reason or f"{event.series}: {event.kind}"
+    if not event.host or re.search(rf"(?<![\w.-]){re.escape(event.host)}(?![\w.-])", reason):
         return reason
-    return f"{statement.host}: {reason}"
+    return f"{event.host}: {reason}"
 
 
 def kind_of(members: Iterable[Member]) -> str:

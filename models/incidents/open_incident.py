@@ -1,63 +1,30 @@
-"""An incident that is not closed yet, and what is said of it."""
+"""An incident that is not closed yet, and the events published about it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from models.incidents.budget import bar, expected, joint
+from models.incidents.budget import expected, joint, threshold
 from models.incidents.fleet import Cluster
-from models.incidents.members import Contribution, Member, contributions, kind_of, member_of, surprise_of
+from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of
 from models.incidents.parameters import CorrelationParameters
-from models.records.statements import LASTING_KINDS, Key, Statement
-from models.records.watched import NOTHING, Watched
+from models.records.records import LASTING_KINDS, NOTHING, Contribution, EpisodeEvent, IncidentEvent, Key, Watched
+from models.records.schema import plain
 
 MILLIS = 1_000
 SETS = ("hosts", "services", "templates", "role_hosts")
-
-
-@dataclass(frozen=True)
-class Incident:
-    """One statement about an incident. `end` is None until it is closed; times are epoch milliseconds.
-
-    `score` is the surprise that chance makes it, anywhere in the fleet (`models.incidents.budget`). `scope` is `host`, `hosts` or
-    `fleet`; `affected` of `population` hosts do the same, a `share` of them: None where it is not known, or not of the fleet.
-    `false_alarms_per_day` is how many incidents of at least this score chance makes; None where it is not known.
-    """
-
-    id: str
-    status: str
-    kind: str
-    scope: str
-    start: int
-    end: int | None
-    window_end: int
-    score: float
-    hosts: list[str]
-    services: list[str]
-    templates: list[str]
-    series: list[Contribution]
-    novelties: int
-    affected: int
-    population: int | None
-    share: float | None
-    false_alarms_per_day: float | None
-    reason: str
-
-    def record(self) -> dict[str, Any]:
-        """Its fields, as JSON types."""
-        return asdict(self)
 
 
 @dataclass
 class OpenIncident:
     """An incident that is not closed yet.
 
-    `told_*` is what was last said of it, nothing before it is worth it; `news` whether a series or host has joined since;
-    `forgotten` how many members had to go. `watched` is the most that was watched when something was said, `bar` the score from
-    which on it is told. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so.
+    `published_*` is its state when it was last published, empty before that; `news` whether a series or host has joined since;
+    `forgotten` how many members had to go. `watched` is the most that was watched in a window of its events, `threshold` the score from
+    which on it is published. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so.
     """
 
     id: str
@@ -66,11 +33,11 @@ class OpenIncident:
     end: int
     novelties: int = 0
     score: float = 0.0
-    told_score: float = 0.0
-    told_kind: str = ""
+    published_score: float = 0.0
+    published_kind: str = ""
     news: bool = False
     forgotten: int = 0
-    bar: float = 0.0
+    threshold: float = 0.0
     role: Key = ()
     population: int = 0
     watched: Watched = NOTHING
@@ -80,32 +47,32 @@ class OpenIncident:
     role_hosts: set[str] = field(default_factory=set)
     members: dict[str, Member] = field(default_factory=dict)
 
-    def take_in(self, statements: list[Statement], limits: CorrelationParameters) -> None:
-        """Take in statements about members, or about episodes that become members with them."""
+    def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters) -> None:
+        """Take in events about members, or about episodes that become members with them."""
         known = {m.series for m in self.members.values()}
-        for statement in statements:
-            if statement.id in self.members:
-                self.hear(statement)
+        for event in events:
+            if event.id in self.members:
+                self.update(event)
             else:
-                # A forgotten episode may come back: it was counted, and told, when it opened.
-                fresh = not self.forgotten or statement.status == "open"
+                # A forgotten episode may come back: it was counted, and published, when it opened.
+                fresh = not self.forgotten or event.status == "open"
                 self.novelties += fresh
-                self.news |= fresh and statement.series not in known
-                self._join(statement, limits)
+                self.news |= fresh and event.series not in known
+                self._join(event, limits)
 
-    def _join(self, statement: Statement, limits: CorrelationParameters) -> None:
-        self.members[statement.id] = member_of(statement)
-        self.news |= add(self.hosts, [statement.host], limits.max_hosts)
-        add(self.services, [statement.service], limits.max_members)
-        add(self.templates, [statement.template], limits.max_shown)
-        if self.role and statement.role == self.role:
-            add(self.role_hosts, [statement.host], limits.max_hosts)
-        self.end = max(self.end, statement.window_end)
+    def _join(self, event: EpisodeEvent, limits: CorrelationParameters) -> None:
+        self.members[event.id] = member_of(event)
+        self.news |= add(self.hosts, [event.host], limits.max_hosts)
+        add(self.services, [event.service], limits.max_members)
+        add(self.templates, [event.template or ""], limits.max_shown)
+        if self.role and event.role == self.role:
+            add(self.role_hosts, [event.host], limits.max_hosts)
+        self.end = max(self.end, event.window_end)
 
-    def hear(self, statement: Statement) -> None:
-        """Take in what is said next of a member."""
-        self.members[statement.id].hear(statement)
-        self.end = max(self.end, statement.window_end)
+    def update(self, event: EpisodeEvent) -> None:
+        """Take in the next event of a member."""
+        self.members[event.id].update(event)
+        self.end = max(self.end, event.window_end)
 
     def spread(self, clusters: Iterable[Cluster], limits: CorrelationParameters) -> None:
         """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does."""
@@ -123,24 +90,24 @@ class OpenIncident:
         """Whether most hosts of a cluster do already what the fleet does in it: then it is what they do next."""
         return 2 * len(cluster.hosts & self.role_hosts) > len(cluster.hosts)
 
-    def give(self, name: str) -> Member:
+    def release(self, name: str) -> Member:
         """Let go of a member, for another incident."""
         self.novelties -= 1
         return self.members.pop(name)
 
-    def gather(self, member: Member, limits: CorrelationParameters) -> None:
-        """Take in a member of another incident, which nobody has been told of."""
+    def take_over(self, member: Member, limits: CorrelationParameters) -> None:
+        """Take in a member of another incident, which was not published."""
         self.novelties += 1
         self.members[member.id] = member
         add(self.hosts, [member.host], limits.max_hosts)
         self.end = max(self.end, member.end)
-        self.start = self.start if self.told else min(self.start, member.start)
+        self.start = self.start if self.published else min(self.start, member.start)
 
     def weigh(self, watched: Watched, limits: CorrelationParameters) -> None:
-        """Learn what was watched when something was said, and how surprising it is now."""
+        """Learn what was watched in the window of its latest events, and how surprising it is now."""
         numbers = replace(watched, services={})
         self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
-        self.bar = bar(self.watched, limits.false_alarms_per_day)
+        self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
             self.population = max(self.population, watched.population(self.role))
@@ -170,23 +137,24 @@ class OpenIncident:
         return until
 
     @property
-    def told(self) -> bool:
-        """Whether anything has been said of it."""
-        return bool(self.told_kind)
+    def published(self) -> bool:
+        """Whether an event about it has been published."""
+        return bool(self.published_kind)
 
     @property
     def within_budget(self) -> bool:
-        """Whether it may be told: chance hardly makes it, or it is no matter of chance, as that something is there."""
-        return self.score >= self.bar or any(m.fact for m in self.members.values())
+        """Whether it may be published: chance hardly makes it, or it is no matter of chance, as that something is there."""
+        return self.score >= self.threshold or any(m.fact for m in self.members.values())
 
-    def say(self, status: str, window_end: int, limits: CorrelationParameters) -> Incident:
-        """State what is known of it, and remember that it was said."""
+    def publish(self, status: str, window_end: int, limits: CorrelationParameters) -> IncidentEvent:
+        """Make an event of what is known of it, and remember that."""
         members = list(self.members.values())
         ranked, kind = contributions(members), kind_of(members)
         affected = len(self.role_hosts if self.role else self.hosts)
         population = max(self.population, affected) if self.role and self.population else None
-        self.told_score, self.told_kind, self.news = self.score, kind, False
-        return Incident(
+        listed = [m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]]
+        self.published_score, self.published_kind, self.news = self.score, kind, False
+        return IncidentEvent(
             id=self.id,
             status=status,
             kind=kind,
@@ -200,6 +168,8 @@ class OpenIncident:
             templates=sorted(self.templates),
             series=ranked[: limits.max_shown],
             novelties=self.novelties,
+            episodes=listed,
+            episodes_omitted=self.novelties - len(listed),
             affected=affected,
             population=population,
             share=affected / population if population else None,
@@ -228,24 +198,24 @@ class OpenIncident:
         service = f" with {lead.role[1]}" if lead.role[1] else ""
         return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
 
-    def worth_saying(self, growth: float) -> bool:
+    def worth_publishing(self, growth: float) -> bool:
         """Whether something has come that its reader does not know."""
-        grown = self.score > 0 and self.score >= growth * self.told_score
-        return self.news or grown or kind_of(self.members.values()) != self.told_kind
+        grown = self.score > 0 and self.score >= growth * self.published_score
+        return self.news or grown or kind_of(self.members.values()) != self.published_kind
 
     def dump(self) -> dict[str, Any]:
         """As JSON types."""
         members = sorted(self.members.values(), key=lambda m: m.id)
         names = {name: sorted(getattr(self, name)) for name in SETS}
-        return {**vars(self), **names, "watched": self.watched.record(), "members": [vars(m) for m in members]}
+        return {**vars(self), **names, "watched": plain(self.watched), "members": [vars(m) for m in members]}
 
     @classmethod
     def load(cls, data: Mapping[str, Any]) -> OpenIncident:
         """The inverse of `dump`."""
         members = {m["id"]: Member.load(m) for m in data["members"]}
         names: dict[str, Any] = {name: set(data[name]) for name in SETS}
-        about = {"watched": Watched(**data["watched"]), "role": tuple(data["role"]), "members": members}
-        return cls(**{**data, **names, **about})
+        more = {"watched": Watched(**data["watched"]), "role": tuple(data["role"]), "members": members}
+        return cls(**{**data, **names, **more})
 
 
 def add(names: set[str], more: Iterable[str], most: int) -> bool:

@@ -27,6 +27,8 @@ class CorrelationParameters:
         dropped first.
     max_shown
         Contributions and templates that a record of an incident lists.
+    max_episodes
+        Ids of episodes that a record of an incident lists, 23 bytes each.
     max_hosts
         Hosts that an incident counts, about 20 bytes each. Further hosts are not counted.
     fleet_hosts
@@ -43,6 +45,7 @@ class CorrelationParameters:
     growth: float = 1.5
     max_members: int = 500
     max_shown: int = 20
+    max_episodes: int = 200
     max_hosts: int = 10_000
     fleet_hosts: int = 3
     false_alarms_per_day: float = 1.0
@@ -56,6 +59,7 @@ class CorrelationParameters:
             ("growth", 1),
             ("max_members", 1),
             ("max_shown", 1),
+            ("max_episodes", 1),
             ("max_hosts", 1),
             ("fleet_hosts", 2),
         ):

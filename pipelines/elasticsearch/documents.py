@@ -6,7 +6,7 @@ Everything is built in the JVM. Ids come from the records alone, so that a repea
     scores      scores-VERSION-date of the window   hash of version, series, window, kind    none: written once
     novelties   novelties-VERSION-date of start     the novelty's                            the last window and status
     incidents   incidents-VERSION-date of start     the incident's                           the last window and status
-    pipeline    pipeline-VERSION-date of append     whence the late or dead record came      none: written once
+    pipeline    pipeline-VERSION-date of append     source position of the refused record    none: written once
     labels      labels-month of append              where and when it was appended           none: written once
 
 Labels are shared by all versions, as their topic is: whichever version's job writes one, it is the same document.
@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from models.records.records import EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
+from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.elasticsearch.indices import LABELS
 from pipelines.inputs import labels
 from pipelines.inputs.fields import HEARTBEAT
@@ -27,19 +29,14 @@ DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
 SAMPLE_CHARACTERS = 512
 STATUSES = 8  # a power of two above the number of statuses: versions are window * 8 + status
 
-RECORD = (
-    "id string, series string, kind string, status string, start long, end long, window_end long, score double, "
-    "evidence double, value double, typical double, lower double, upper double, unit string, reason string, "
-    "template string, sample string, host string, service string, metric string, level string, hosts array<string>, "
-    "services array<string>, templates array<string>, novelties long, tick long, part string, certainty double, "
-    "provisional boolean, before double, after double, scope string, affected long, population long, share double, "
-    "false_alarms_per_day double"
+# All records that become documents in one schema. `series` comes as text: in an incident it is the JSON of an array.
+RECORD = spark_ddl(Score, EpisodeEvent, IncidentEvent)
+WANTED = {"scores": Score.KIND, "novelties": EpisodeEvent.KIND, "incidents": IncidentEvent.KIND}
+LABEL = spark_ddl(Label)
+CONTRIBUTIONS = spark_type(fields_of(IncidentEvent)["series"].type)
+INCIDENT_FIELDS = (
+    *("novelties", "scope", "affected", "population", "share", "false_alarms_per_day", "episodes", "episodes_omitted"),
 )
-LABEL = (
-    f"{labels.MEMBERS}, incident string, version string, host array<string>, start string, `end` string, comment string, "
-    "author string"
-)
-CONTRIBUTIONS = "array<struct<series string, share double, score double, kind string, reason string>>"
 
 
 def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_since: int | None = None) -> DataFrame:
@@ -47,8 +44,8 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
 
     Scores of windows that end before `scores_since`, epoch milliseconds, are left out.
 
-    Answers `index, id, version, document, problem` and whence: `topic, partition, offset, timestamp`. `version` is null
-    for what is written once; `problem` says why a record is no document. Ticks are left out, and so are heartbeats among
+    Answers `index, id, version, document, problem` and where the record is: `topic, partition, offset, timestamp`. `version` is null
+    for what is written once; `problem` says why a record is no document. Watermark messages are left out, and so are heartbeats among
     labels, and what is no label: `extract` reads it too, and makes it a dead letter.
     """
     dataset, value = F.col("dataset"), F.col("value").cast("string")
@@ -64,9 +61,9 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
         F.when(is_label, F.from_json(value, LABEL)).alias("l"),
         *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
-    # Spark filters before it parses, by parsing twice: only where there can be ticks or heartbeats.
+    # Spark filters before it parses, by parsing twice: only where there can be watermark messages or heartbeats.
     is_beat = is_label & F.col("key").eqNullSafe(F.lit(HEARTBEAT).cast("binary"))
-    is_watermark = (dataset == "novelties") & of("tick").isNotNull()
+    is_watermark = (dataset == "novelties") & of("record").eqNullSafe(WatermarkMessage.KIND)
     is_none = is_label & labels.problem(F.col("l")).isNotNull()
     return parsed.where(~is_watermark & ~is_beat & ~is_none).select(
         index_of(version).alias("index"),
@@ -103,10 +100,12 @@ def dataset_of(topics: Mapping[str, str]) -> Column:
 def is_sound() -> Column:
     """Whether the record has what its id and its index need."""
     kind = F.col("kind")
+    wanted = F.create_map(*(F.lit(text) for pair in WANTED.items() for text in pair))[kind]
     return (
         kind.isin("pipeline", LABELS)
         | (
-            of("window_end").isNotNull()
+            (of("record") == wanted)
+            & of("window_end").isNotNull()
             & of("series").isNotNull()
             & ((kind == "scores") | (of("id").isNotNull() & of("start").isNotNull()))
         )
@@ -137,7 +136,7 @@ def id_of(version: str) -> Column:
     return (
         F.when(~is_sound(), own)
         .when(kind == "scores", score)
-        .when(kind == "pipeline", digest(F.col("dataset"), *whence()))
+        .when(kind == "pipeline", digest(F.col("dataset"), *source_position()))
         .when(kind == LABELS, label)
         .otherwise(of("id"))
     )
@@ -149,7 +148,7 @@ def digest(*parts: Column) -> Column:
 
 
 def version_of() -> Column:
-    """Grows with what is known: an older statement that comes again never replaces a newer one."""
+    """Grows with what is known: an older event that comes again never replaces a newer one."""
     status = F.when(of("status") == "open", 0).when(of("status") == "update", 1).otherwise(2)
     return F.when(F.col("kind").isin("novelties", "incidents"), of("window_end") * STATUSES + status)
 
@@ -197,7 +196,7 @@ def novelty_document(version: str) -> Column:
         F.when(filled(of("level")).isNotNull(), F.struct(of("level").alias("level"))).alias("log"),
         of("reason").alias("message"),
         F.struct(
-            *statement(version),
+            *event_fields(version),
             of("series").alias("series"),
             finite(of("evidence")).alias("evidence"),
             *expectation(),
@@ -219,19 +218,17 @@ def incident_document(version: str) -> Column:
         all_named(of("services")).alias("service"),
         of("reason").alias("message"),
         F.struct(
-            *statement(version),
-            of("novelties").alias("novelties"),
-            *(of(name).alias(name) for name in ("scope", "affected", "population", "share", "false_alarms_per_day")),
+            *event_fields(version),
+            *(of(name).alias(name) for name in INCIDENT_FIELDS),
             of("templates").alias("template"),
-            # In the records' schema `series` is a text, because that of a novelty is: the array comes as its JSON.
             F.from_json(of("series"), CONTRIBUTIONS).alias("contributions"),
         ).alias("novelty"),
     )
 
 
 def pipeline_document(version: str) -> Column:
-    """A record that was too late or could not be read: a sample of it, whence it came and why it is here."""
-    topic, partition, offset, stage = whence()
+    """A record that was too late or could not be read: a sample of it, where it stood and why it is here."""
+    topic, partition, offset, stage = source_position()
     return F.struct(
         date(append_time()).alias("@timestamp"),
         F.struct(
@@ -243,7 +240,7 @@ def pipeline_document(version: str) -> Column:
         F.struct(
             F.lit(version).alias("version"),
             topic.alias("topic"),
-            partition.cast("int").alias("partition"),
+            partition.cast("long").alias("partition"),
             offset.cast("long").alias("offset"),
             stage.alias("stage"),
             F.coalesce(F.octet_length("value"), F.lit(0)).cast("long").alias("size"),
@@ -265,7 +262,7 @@ def label_document() -> Column:
     )
 
 
-def whence() -> tuple[Column, Column, Column, Column]:
+def source_position() -> tuple[Column, Column, Column, Column]:
     """Topic, partition and offset that a refused record came from, and the stage that refused it."""
     return (
         F.coalesce(header("kappa.topic"), F.col("topic")),
@@ -298,7 +295,7 @@ def alert(dataset: str, end: Column) -> Column:
     )
 
 
-def statement(version: str) -> list[Column]:
+def event_fields(version: str) -> list[Column]:
     """What novelties and incidents have in common under `novelty`."""
     return [
         F.lit(version).alias("version"),
@@ -315,7 +312,7 @@ def expectation() -> list[Column]:
 
 
 def explanation() -> list[Column]:
-    """Which part of the model spoke, how sure it is, and of a change what was before and what is after it."""
+    """Which part of the model raised it, how sure it is, and of a change what was before and what is after it."""
     return [
         filled(of("part")).alias("part"),
         of("provisional").alias("provisional"),

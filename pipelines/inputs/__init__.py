@@ -14,6 +14,7 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from models.records.records import Heartbeat
 from pipelines.inputs import canonical, ecs, otlp, prometheus, syslog, telegraf
 from pipelines.inputs.fields import (
     HEARTBEAT,
@@ -34,7 +35,7 @@ __all__ = ["label_lines", "log_lines", "telemetry_points"]
 _COMMON = (
     "`@timestamp`:string,`host.name`:string,host:struct<name:string,hostname:string>,"
     "`service.name`:string,service:struct<name:string,type:string>,agent:struct<hostname:string,type:string>,"
-    "`event.dataset`:string,event:struct<dataset:string,module:string,original:string>,heartbeat:string"
+    "`event.dataset`:string,event:struct<dataset:string,module:string,original:string>,record:string"
 )
 POINT_SHAPE = (
     f"struct<{_COMMON},`metric.name`:string,`metric.value`:string,`metric.type`:string,"
@@ -179,7 +180,7 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
     def of_shape(text: Column, shape: Column) -> Column:
         none = F.array(_struct(schema, reason=_record_problem(text, shape)))
         some = let(good_and_one_bad(read(text, shape)), lambda rows: F.when(F.size(rows) > 0, rows))
-        heartbeat = F.when(shape["heartbeat"] == "true", F.array(_struct(schema, *map(beat.get, schema))))
+        heartbeat = F.when(shape["record"] == Heartbeat.KIND, F.array(_struct(schema, *map(beat.get, schema))))
         return F.coalesce(heartbeat, some, none)
 
     def of_text(text: Column) -> Column:

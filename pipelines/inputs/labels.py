@@ -9,10 +9,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from models.detection.labels import FIRST, LABELS
+from models.detection.labels import FIRST
+from models.records.records import LABELS, Heartbeat
 from pipelines.inputs.fields import HEARTBEAT, known
 
-MEMBERS = "label string, series array<string>, heartbeat string"
+MEMBERS = "record string, label string, series array<string>"
 MOST_SERIES = 1_000
 MOST_NAME = 2_048
 PART = r"[^/\x00-\x1f\x7f-\x9f]"
@@ -31,7 +32,7 @@ def label_lines(raw: DataFrame) -> DataFrame:
     """
     others = [F.col(f"`{name}`") for name in raw.columns if name != "value"]
     shape, hosts, host = F.col("__shape"), F.col("__hosts"), F.col("__host")
-    beat = F.coalesce(shape["heartbeat"] == "true", F.lit(False))
+    beat = F.coalesce(shape["record"] == Heartbeat.KIND, F.lit(False))
     read = raw.select(
         *others, F.col("value").alias("raw_value"), F.from_json(F.col("value").cast("string"), MEMBERS).alias("__shape")
     )

@@ -1,8 +1,8 @@
 """correlate: novelties -> incidents.
 
-Reads statements and ticks of `novelties`, keeps statements until every shard of `detect` has ticked their window, then
-gives complete windows to the correlator, in order. All of it is one group with one state: novelties are rare, and what
-belongs together may lie in any shard.
+Reads episode events and watermark messages of `novelties`, keeps events until every shard of `detect` has closed their
+window, then gives complete windows to the correlator, in order. All of it is one group with one state: episodes are rare,
+and those that belong together may lie in any shard.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from models.incidents.correlator import STATUS_ORDER, CorrelationParameters, Correlator, Incident, Statement
-from models.records.watched import Watched, together
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import STATUS_ORDER, EpisodeEvent, IncidentEvent, Watched, WatermarkMessage, total
+from models.records.schema import plain
 from pipelines.errors import DeterminismViolation
 
-FORMAT = 2
+FORMAT = 3
 BEGINNING = -1
 
-RECORD = "id string, series string, status string, window_end long, tick long, shard int, shards int"
+RECORD = "record string, window_end long, watermark long, shard int, shards int"
 ANSWER = "key string, value string"
 STATE = "done long, model binary, waiting binary"
 
@@ -32,20 +34,15 @@ STATE = "done long, model binary, waiting binary"
 Begin = Callable[[], tuple[int, bytes, bytes] | None]
 
 
-def statements(raw: DataFrame) -> DataFrame:
-    """Records of the topic `novelties`, as Kafka gives them: the columns that order them, and a statement's JSON.
+def one_group(raw: DataFrame) -> DataFrame:
+    """Records of the topic `novelties`, as Kafka gives them, as one group: the columns that order them, and their JSON.
 
-    Answers `everything (0), tick, shard, shards, window_end, value`: `tick` is null on statements.
+    Answers `everything (0), record, watermark, shard, shards, window_end, value`.
     """
     text = F.col("value").cast("string")
     parsed = raw.select(text.alias("value"), F.from_json(text, RECORD).alias("r"))
     return parsed.select(
-        F.lit(0).alias("everything"),
-        "r.tick",
-        "r.shard",
-        "r.shards",
-        "r.window_end",
-        "value",
+        F.lit(0).alias("everything"), "r.record", "r.watermark", "r.shard", "r.shards", "r.window_end", "value"
     )
 
 
@@ -54,7 +51,7 @@ def correlate(
 ) -> DataFrame:
     """Incidents of a stream of `novelties`, as rows for Kafka: `topic, key, value`."""
     answers = (
-        statements(raw)
+        one_group(raw)
         .groupBy("everything")
         .transformWithStateInPandas(
             CorrelateProcessor(parameters, version, begin), ANSWER, outputMode="Append", timeMode="None"
@@ -87,31 +84,32 @@ class CorrelateProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Take in what came, and answer for each window that it completes."""
         buffer, correlator = self._load()
-        take_in(buffer, rows)
-        said = advance(buffer, correlator)
+        add_records(buffer, rows)
+        incidents = advance(buffer, correlator)
         self._state.update((buffer.done, correlator.dump(), buffer.dump()))
-        if said:
-            yield pd.DataFrame({"key": [i.id for i in said], "value": [value_of(i, self._version) for i in said]})
+        if incidents:
+            values = [value_of(incident, self._version) for incident in incidents]
+            yield pd.DataFrame({"key": [incident.id for incident in incidents], "value": values})
 
     def close(self) -> None:
         """Nothing to let go."""
 
-    def _load(self) -> tuple[StatementBuffer, Correlator]:
+    def _load(self) -> tuple[EpisodeEventBuffer, Correlator]:
         found = self._state.get() if self._state.exists() else self._begin() if self._begin is not None else None
         return loaded(found, self._parameters)
 
 
 def loaded(
     state: tuple[int, bytes, bytes] | None, parameters: CorrelationParameters
-) -> tuple[StatementBuffer, Correlator]:
+) -> tuple[EpisodeEventBuffer, Correlator]:
     """The buffer and the correlator of a state as `STATE` has it; new ones for None."""
     if state is None:
-        return StatementBuffer(), Correlator(parameters)
-    return StatementBuffer.load(bytes(state[2])), Correlator.load(bytes(state[1]), parameters)
+        return EpisodeEventBuffer(), Correlator(parameters)
+    return EpisodeEventBuffer.load(bytes(state[2])), Correlator.load(bytes(state[1]), parameters)
 
 
-def advance(buffer: StatementBuffer, correlator: Correlator) -> list[Incident]:
-    """Give the correlator every window that is complete; what it says."""
+def advance(buffer: EpisodeEventBuffer, correlator: Correlator) -> list[IncidentEvent]:
+    """Give the correlator every window that is complete; the incident events that it answers."""
     return [
         incident
         for window_end, complete, watched in buffer.take()
@@ -119,18 +117,27 @@ def advance(buffer: StatementBuffer, correlator: Correlator) -> list[Incident]:
     ]
 
 
-def value_of(incident: Incident, version: str) -> str:
+def event_of(value: str) -> EpisodeEvent:
+    """An episode event from its JSON. Raises ValueError or AttributeError for anything else."""
+    source = json.loads(value)
+    if source.get("record") != EpisodeEvent.KIND:
+        msg = f"record is {source.get('record')!r}; wanted {EpisodeEvent.KIND!r}"
+        raise ValueError(msg)
+    return EpisodeEvent.from_record(source)
+
+
+def value_of(incident: IncidentEvent, version: str) -> str:
     """An incident as it is written."""
-    return json.dumps({"version": version, **incident.record()}, ensure_ascii=False, allow_nan=False)
+    return json.dumps(incident.to_record(version), ensure_ascii=False, allow_nan=False)
 
 
 @dataclass
-class StatementBuffer:
-    """Statements whose window some shard has not ticked yet.
+class EpisodeEventBuffer:
+    """Episode events whose window some shard has not closed yet.
 
-    `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's last tick; `waiting` the
-    JSON of statements by window, series, episode and status; `watched` what each shard has said that it watches, with the
-    tick at which it first said so: oldest first, from the last one that counts at `done`.
+    `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's watermark; `waiting` the JSON of
+    events by window, series, episode and status; `watched` how much each shard watches, with the watermark from which on it
+    does: oldest first, from the last one that counts at `done`.
     """
 
     done: int = BEGINNING
@@ -140,58 +147,58 @@ class StatementBuffer:
     watched: dict[int, list[tuple[int, Watched]]] = field(default_factory=dict)
 
     def add_watermark(self, shard: int, watermark: int, watched: Watched | None = None) -> None:
-        """Learn that nothing with an end up to `tick` will follow for a shard. What is no later than the last is a repeat."""
+        """Learn that nothing with an end up to `watermark` will follow for a shard. What is no later than the last is a repeat."""
         if watermark <= self.latest.get(shard, BEGINNING):
             return
         self.latest[shard] = watermark
-        told = self.watched.setdefault(shard, [])
-        if watched is not None and (not told or told[-1][1] != watched):
-            told.append((watermark, watched))
+        known = self.watched.setdefault(shard, [])
+        if watched is not None and (not known or known[-1][1] != watched):
+            known.append((watermark, watched))
 
     def watched_at(self, window_end: int) -> Watched:
-        """What was watched in a window that every shard has ticked."""
-        found = [[watched for watermark, watched in told if watermark <= window_end] for told in self.watched.values()]
-        return together(told[-1] for told in found if told)
+        """How much was watched in a window that every shard has closed."""
+        found = [[one for watermark, one in known if watermark <= window_end] for known in self.watched.values()]
+        return total(known[-1] for known in found if known)
 
-    def heard_until(
-        self, watermarks: Mapping[int, int], waiting: dict[tuple[int, str, str, int], str]
-    ) -> StatementBuffer:
-        """A buffer that has heard each shard up to its tick, and of statements those that are given."""
-        watched = {s: [w for w in told if w[0] <= watermarks[s]] for s, told in self.watched.items() if s in watermarks}
-        return StatementBuffer(self.done, len(watermarks), dict(watermarks), waiting, watched)
+    def cut(self, watermarks: Mapping[int, int], waiting: dict[tuple[int, str, str, int], str]) -> EpisodeEventBuffer:
+        """A buffer that knows of each shard up to a watermark, with the given events."""
+        watched = {
+            s: [w for w in known if w[0] <= watermarks[s]] for s, known in self.watched.items() if s in watermarks
+        }
+        return EpisodeEventBuffer(self.done, len(watermarks), dict(watermarks), waiting, watched)
 
-    def add_statement(self, value: str) -> None:
-        """Keep a statement that is no repeat. Raises DeterminismViolation for a record that is none: some window would lack it."""
+    def add_event(self, value: str) -> None:
+        """Keep an event that is no repeat. Raises DeterminismViolation for a record that is none: some window would lack it."""
         try:
-            found = Statement.of(json.loads(value))
+            found = event_of(value)
         except (ValueError, AttributeError, TypeError) as error:
-            msg = f"novelties: {value[:200]!r} is neither a statement nor a tick ({error}); wanted what detect writes"
+            msg = f"novelties: {value[:200]!r} is neither an episode event nor a watermark message ({error}); wanted what detect writes"
             raise DeterminismViolation(msg) from error
         if found.window_end > self.done:
             self.waiting[found.window_end, found.series, found.id, STATUS_ORDER[found.status]] = value
 
     @property
     def limit(self) -> int:
-        """The last window that every shard has ticked."""
+        """The last window that every shard has closed."""
         return min(self.latest.values()) if len(self.latest) >= self.shards else BEGINNING
 
-    def take(self) -> Iterator[tuple[int, list[Statement], Watched]]:
-        """Hand on every complete window that has statements, oldest first, and the last one, so that time goes on.
+    def take(self) -> Iterator[tuple[int, list[EpisodeEvent], Watched]]:
+        """Hand on every complete window that has events, oldest first, and the last one, so that time goes on.
 
-        With each comes what was watched in it.
+        With each comes how much was watched in it.
         """
         limit = self.limit
         if limit <= self.done:
             return
-        complete: dict[int, list[Statement]] = {limit: []}
+        complete: dict[int, list[EpisodeEvent]] = {limit: []}
         for key in sorted(k for k in self.waiting if k[0] <= limit):
-            complete.setdefault(key[0], []).append(Statement.of(json.loads(self.waiting.pop(key))))
+            complete.setdefault(key[0], []).append(event_of(self.waiting.pop(key)))
         for window_end in sorted(complete):
             self.done = window_end
             yield window_end, complete[window_end], self.watched_at(window_end)
-        for shard, told in self.watched.items():
-            counts = max((i for i, (watermark, _) in enumerate(told) if watermark <= limit), default=0)
-            self.watched[shard] = told[counts:]
+        for shard, known in self.watched.items():
+            counts = max((i for i, (watermark, _) in enumerate(known) if watermark <= limit), default=0)
+            self.watched[shard] = known[counts:]
 
     def dump(self) -> bytes:
         """Canonical bytes, with the format's version."""
@@ -202,47 +209,47 @@ class StatementBuffer:
             "latest": sorted(self.latest.items()),
             "waiting": [self.waiting[key] for key in sorted(self.waiting)],
             "watched": [
-                [s, [[watermark, w.record()] for watermark, w in told]]
-                for s, told in sorted(self.watched.items())
-                if told
+                [s, [[watermark, plain(w)] for watermark, w in known]]
+                for s, known in sorted(self.watched.items())
+                if known
             ],
         }
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
-    def load(cls, data: bytes) -> StatementBuffer:
+    def load(cls, data: bytes) -> EpisodeEventBuffer:
         """The inverse of `dump`. Raises ValueError for another format."""
         state = json.loads(data)
         if state.get("format") != FORMAT:
-            msg = f"buffer of statements has format {state.get('format')!r}; wanted {FORMAT}"
+            msg = f"buffer of episode events has format {state.get('format')!r}; wanted {FORMAT}"
             raise ValueError(msg)
         buffer = cls(state["done"], state["shards"], {shard: watermark for shard, watermark in state["latest"]})
-        buffer.watched = {s: [(watermark, Watched(**w)) for watermark, w in told] for s, told in state["watched"]}
+        buffer.watched = {s: [(watermark, Watched(**w)) for watermark, w in known] for s, known in state["watched"]}
         for value in state["waiting"]:
-            buffer.add_statement(value)
+            buffer.add_event(value)
         return buffer
 
 
 def watched_in(watermark: str | None) -> Watched | None:
-    """What a tick says that its shard watches; None where it does not say."""
+    """How much a shard watches, by its watermark message; None where it does not say."""
     found = json.loads(watermark).get("watched") if watermark else None
     return None if found is None else Watched(**found)
 
 
-def take_in(buffer: StatementBuffer, frames: Iterable[pd.DataFrame]) -> None:
-    """Sort a batch of input, in chunks, into ticks and statements.
+def add_records(buffer: EpisodeEventBuffer, frames: Iterable[pd.DataFrame]) -> None:
+    """Sort a batch of input, in chunks, into watermarks and episode events.
 
-    Between batches the ticks of a shard are in order, within one they need not be.
+    Between batches the watermarks of a shard are in order, within one they need not be.
     """
     watermarks: list[tuple[int, int, str | None]] = []
     for frame in frames:
-        is_watermark = frame["tick"].notna()
+        is_watermark = frame["record"] == WatermarkMessage.KIND
         found = frame.loc[is_watermark]
         if len(found):
             buffer.shards = int(found["shards"].max())
-            shards, ends = found["shard"].astype(int).tolist(), found["tick"].astype(int).tolist()
+            shards, ends = found["shard"].astype(int).tolist(), found["watermark"].astype(int).tolist()
             watermarks += zip(shards, ends, found["value"].tolist(), strict=True)
         for value in frame.loc[~is_watermark, "value"]:
-            buffer.add_statement(value or "")
+            buffer.add_event(value or "")
     for shard, watermark, text in sorted(watermarks, key=lambda found: found[:2]):
         buffer.add_watermark(shard, watermark, watched_in(text))

@@ -1,17 +1,14 @@
 """detect: statistics -> scores, novelties.
 
-Reads rows and ticks of `statistics`, keeps rows until their tick, then gives each complete window to the model of its
-shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, and the parts of the model.
+Reads rows and watermark messages of `statistics`, keeps rows until their window is complete, then gives it to the model
+of its shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, and the parts of the model.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from math import isnan
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,23 +20,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from models.core import series as names
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent, Score, WatermarkMessage
+from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines.jvm import packed_by_shard
 from pipelines.spark_internals import own_workers
 from pipelines.state.state_packing import BUFFER, joined, parted
 from pipelines.state.window_buffer import SCHEMA, Columns, WindowBuffer
 
-ANSWER = (
-    "shard int, series string, window_end long, score double, value double, typical double, lower double, "
-    "upper double, kind string, template string, statement string"
-)
-TYPES = dict(column.split() for column in ANSWER.split(", "))
+SCORE = [name for name in fields_of(Score) if name != "record"]
+# A row is a score, or an `event`: the JSON of an episode event or a watermark message.
+TYPES = {"shard": "int", **{name: spark_type(fields_of(Score)[name].type) for name in SCORE}, "event": "string"}
 COLUMNS = list(TYPES)
-SCORE = COLUMNS[1:-1]
+ANSWER = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
@@ -53,14 +48,14 @@ def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
-    """What is written: `topic, partition, key, value`. A row with a statement is one of `novelties`."""
-    is_score = F.col("statement").isNull()
+    """What is written: `topic, partition, key, value`. A row with an `event` is one of `novelties`."""
+    is_score = F.col("event").isNull()
     score = F.call_function("kappa_score_text", *map(F.col, SCORE))
     return answers.select(
         F.when(is_score, F.lit(topics["scores"])).otherwise(F.lit(topics["novelties"])).alias("topic"),
         F.pmod("shard", F.lit(partitions)).cast("int").alias("partition"),
         F.col("series").cast("binary").alias("key"),
-        F.when(is_score, score).otherwise(F.col("statement").cast("binary")).alias("value"),
+        F.when(is_score, score).otherwise(F.col("event").cast("binary")).alias("value"),
     )
 
 
@@ -94,7 +89,7 @@ class DetectProcessor(StatefulProcessor):
         buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
         before = buffer.done
         for frame in rows:
-            take_in(buffer, frame["value"].tolist())
+            add_records(buffer, frame["value"].tolist())
         answers: list[Columns] = []
         if buffer.limit > before:
             detector, kept = self._detector(shard, before)
@@ -127,25 +122,28 @@ class DetectProcessor(StatefulProcessor):
         return ShardDetector.load(parts, self._parameters) if parts else ShardDetector(self._parameters), kept
 
 
-# Records of `statistics`: those of rows, and those of ticks.
-RECORD = pa.schema(
-    [*SCHEMA, ("shard", pa.int32()), ("tick", pa.int64()), ("origin", pa.int64()), ("origins", pa.int64())]
+# The columns that are read of rows and watermark messages.
+RECORD = pa.unify_schemas(
+    [
+        arrow_schema(WatermarkMessage, ("record", "watermark", "instance", "instances")),
+        SCHEMA,
+    ]
 )
 PARSING = json_format.ParseOptions(explicit_schema=RECORD, unexpected_field_behavior="ignore")
 
 
-def take_in(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
-    """Sort a chunk of records, their JSON as it is in the log, one or more lines to a value, into rows and ticks."""
+def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
+    """Sort a chunk of records, their JSON as it is in the log, one or more lines to a value, into rows and watermarks."""
     if len(values) == 0:
         return
     text = pa.py_buffer(b"\n".join(values))
     # One block, because a record must not be cut in two; one thread, because Spark has given us one core.
     reading = json_format.ReadOptions(use_threads=False, block_size=max(text.size, 1 << 20))
     table = json_format.read_json(pa.BufferReader(text), reading, PARSING)
-    is_watermark = table["tick"].is_valid()
+    is_watermark = pc.fill_null(pc.equal(table["record"], WatermarkMessage.KIND), False)
     watermarks = table.filter(is_watermark)
     if len(watermarks):
-        ends, instances, most = (watermarks[name].to_numpy() for name in ("tick", "origin", "origins"))
+        ends, instances, most = (watermarks[name].to_numpy() for name in ("watermark", "instance", "instances"))
         buffer.add_watermarks(ends, instances, int(most.max()))
         table = table.filter(pc.invert(is_watermark))
     buffer.add_rows({name: table[name].to_numpy() for name in SCHEMA.names})
@@ -156,8 +154,8 @@ def step(
 ) -> list[Columns]:
     """Give a window to the model of its shard: arrays of equal length by the columns of `ANSWER`, twice."""
     scores, novelties = detector.step(window_end, windows)
-    watermark = {"tick": window_end, "shard": shard, "shards": shards, "watched": detector.watched.record()}
-    return [score_rows(shard, window_end, scores), statements(novelties, watermark, version)]
+    watermark = WatermarkMessage(watermark=window_end, shard=shard, shards=shards, watched=detector.watched)
+    return [score_rows(shard, window_end, scores), event_rows(novelties, watermark, version)]
 
 
 def together(answers: list[Columns]) -> Columns:
@@ -177,30 +175,20 @@ def missing(name: str, n: int) -> Any:
     return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
 
 
-def statements(novelties: list[Novelty], watermark: Mapping[str, Any], version: str) -> Columns:
-    """Novelties as records, and the tick that says that the shard has spoken for this window, and what it watches."""
-    found = [*(record(n, version) for n in novelties), watermark]
-    texts = np.array([json.dumps(r, ensure_ascii=False) for r in found], dtype=object)
-    keys = np.array([*(n.series for n in novelties), None], dtype=object)
-    return answer(len(texts), watermark["shard"], watermark["tick"], series=keys, statement=texts)
+def event_rows(events: list[EpisodeEvent], watermark: WatermarkMessage, version: str) -> Columns:
+    """Episode events of a window as rows of `ANSWER`, and the watermark message that the shard has no more of them."""
+    found = [*(event.to_record(version) for event in events), message(watermark)]
+    texts = np.array([json.dumps(record, ensure_ascii=False) for record in found], dtype=object)
+    keys = np.array([*(event.series for event in events), None], dtype=object)
+    return answer(len(texts), watermark.shard, watermark.watermark, series=keys, event=texts)
+
+
+def message(watermark: WatermarkMessage) -> dict[str, Any]:
+    """A watermark message as JSON types, without what does not concern `novelties`."""
+    return {name: value for name, value in plain(watermark).items() if value is not None}
 
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:
     """Scores as rows of `ANSWER`."""
     columns = {name: getattr(scores, name) for name in SCORE if name != "window_end"}
     return answer(len(scores.series), shard, window_end, **columns)
-
-
-def record(novelty: Novelty, version: str) -> dict[str, Any]:
-    """A novelty as it is written: its fields, whose they are, and an id that is the same on every run of any version."""
-    episode = f"{novelty.series}|{novelty.start}"
-    parts = names.parse(novelty.series)
-    return {
-        "id": hashlib.sha256(episode.encode()).hexdigest()[:20],
-        "version": version,
-        **{k: None if isinstance(v, float) and isnan(v) else v for k, v in asdict(novelty).items()},  # JSON has no NaN
-        "host": parts.host,
-        "service": parts.service,
-        "metric": parts.metric,
-        "level": parts.level,
-    }

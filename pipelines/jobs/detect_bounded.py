@@ -1,6 +1,6 @@
 """detect over a bounded part of the log: the same model steps as the stream, over a table that is sorted.
 
-A stream waits for ticks to know which windows are complete; a bounded run knows them all beforehand. Each shard's rows
+A stream waits for watermark messages to know which windows are complete; a bounded run knows them all beforehand. Each shard's rows
 come in order of windows, so a window is handed on when the next one begins, and nothing is kept but the model.
 """
 
@@ -38,7 +38,7 @@ def detect_bounded(
     partitions: int,
     begin: Begin | None = None,
 ) -> DataFrame:
-    """Scores, novelties and ticks of `windows` (ends, ascending, ms), then the state of each shard after them.
+    """Scores, episode events and watermark messages of `windows` (ends, ascending, ms), then the state of each shard after them.
 
     `rows` has the columns of `extract.statistics`, all of them within `windows`. Answers rows of `ANSWER` and `STATE`: a row
     with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing.
@@ -79,7 +79,7 @@ def shard_by_shard(
 
 
 class ShardRun:
-    """Steps the model of one shard over all windows; those without rows as well, for silence is news."""
+    """Steps the model of one shard over all windows; those without rows as well, for a series that is silent is scored too."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ShardRun:
         self._done = window_end
 
     def _answered(self) -> pd.DataFrame:
-        """What has been said since the last time."""
+        """The answers since the last time."""
         answers, self._answers = self._answers, []
         return completed(pd.DataFrame(detect.together(answers)))
 

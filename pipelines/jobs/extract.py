@@ -1,6 +1,6 @@
 """extract: telemetry, logs and labels -> statistics, late, dead-letters.
 
-Reads all input topics in one query, so that one tick covers them. Every record is admitted or refused from the record
+Reads all input topics in one query, so that one watermark message covers them. Every record is admitted or refused from the record
 alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
 was refused travels through the same windows as a group of its own, so that one batch writes everything or nothing.
 
@@ -18,6 +18,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from models.records.records import HEADER, RefusedRecord, StatisticsRow, WatermarkMessage
+from models.records.schema import fields_of
 from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import quoted
 from pipelines.jvm import sums_of_flat, sums_schema
@@ -26,8 +28,9 @@ from pipelines.windowing import MICROS, MILLIS, WindowingConfig
 
 # The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
 WATERMARK_MARK = "spark.watermarkDelayMs"
-REFUSED = "!"
 HEARTBEAT = "heartbeat"
+LATE, DEAD_LETTERS = "late", "dead-letters"
+STATISTICS = [name for name in fields_of(StatisticsRow) if name != "record"]
 
 # Scales of the fixed-point parts: a value is cut into multiples of each, which are summed as longs. Values are at most
 # 1e15 (inputs.py), squares 1e30, so that no sum of fewer than 1e8 rows a window can overflow.
@@ -42,7 +45,8 @@ SUMS = [
     field.name for field in sums_schema((SUM_SCALES, SQUARE_SCALES)) if field.name not in ("sums_window", "sums_series")
 ]
 
-STATISTICS = ("series", "window_end", "n", "mean", "m2", "min", "max", "last", "shard", "template", "sample")
+# A refused record: the kind of topic it goes to, its source position and append time (ms), why, and its bytes.
+REFUSED = "destination:string,topic:string,partition:int,offset:bigint,timestamp:bigint,reason:string,value:binary"
 
 
 def closed_windows(
@@ -51,8 +55,8 @@ def closed_windows(
     """Statistics of the windows that are closed, and what was refused in them.
 
     Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
-    `series, window_end (ms), n, mean, m2, min, max, last, template, sample, payload`; rows of what was refused have a
-    `series` that starts with `!` and the raw bytes as `payload`.
+    `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
+    record: then `series` is null, and `refused` has the fields of `REFUSED`.
     """
     points = admitted(points_and_sums(telemetry, windowing), ["series", "value", *SUMS], windowing)
     lines = log_lines(logs).withColumn("series", template_series())
@@ -96,8 +100,7 @@ def template_series() -> Column:
 def admitted(records: DataFrame, keep: list[str], windowing: WindowingConfig) -> DataFrame:
     """Decide for each record, from the record alone, where it goes.
 
-    A refused record keeps its raw bytes as `payload`; its series says why and whence, and its event time is its append
-    time, so that it is never behind the watermark.
+    A refused record has no series, and its event time is its append time, so that it is never behind the watermark.
     """
     append, event = F.unix_millis("timestamp"), F.unix_millis("event_time")
     ahead = F.concat(
@@ -105,28 +108,35 @@ def admitted(records: DataFrame, keep: list[str], windowing: WindowingConfig) ->
         F.floor((event - append) / MILLIS).cast("string"),
         F.lit(f" s ahead of the append time, more than {windowing.skew_seconds} s"),
     )
-    why = (
-        F.when(F.col("reason").isNotNull(), F.concat(F.lit("dead-letters/"), F.col("reason")))
-        .when(
-            append - event > windowing.lateness_seconds * MILLIS,
-            F.lit(f"late/more than {windowing.lateness_seconds} s late"),
-        )
-        .when(event - append > windowing.skew_seconds * MILLIS, F.concat(F.lit("dead-letters/"), ahead))
-    )
-    record = F.concat_ws("/", F.lit(REFUSED), F.col("topic"), F.col("partition"), F.col("offset"), append, F.col("why"))
+    is_late = append - event > windowing.lateness_seconds * MILLIS
+    is_early = event - append > windowing.skew_seconds * MILLIS
+    late = F.lit(f"more than {windowing.lateness_seconds} s late")
+    why = F.coalesce(F.col("reason"), F.when(is_late, late).when(is_early, ahead))
+    is_refused = F.col("why").isNotNull()
+    destination = F.when(F.col("reason").isNull() & is_late, F.lit(LATE)).otherwise(F.lit(DEAD_LETTERS))
+    record = F.struct(
+        F.col("destination"),
+        F.col("topic"),
+        F.col("partition"),
+        F.col("offset"),
+        append,
+        F.col("why"),
+        F.coalesce("raw_value", F.lit("").cast("binary")),
+    ).cast(f"struct<{REFUSED}>")
     mark = {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
-    refused = F.col("why").isNotNull()
     kept = [c for c in keep if c != "series"]
     # Never null, and Spark can see it: else it would filter for nulls before the parser, by parsing everything twice.
-    time = F.coalesce(F.when(refused, F.col("timestamp")).otherwise(F.col("event_time")), F.timestamp_seconds(F.lit(0)))
+    time = F.coalesce(
+        F.when(is_refused, F.col("timestamp")).otherwise(F.col("event_time")), F.timestamp_seconds(F.lit(0))
+    )
     return (
-        records.withColumn("why", why)
-        .withColumn("event_time", time)
+        records.withColumns({"why": why, "destination": destination})
+        .withColumn("event_time", time)  # of what is refused it changes here: the two above are made of what it was
         .select(
             "event_time",
             window(windowing).alias("window", metadata=mark),
-            F.when(refused, record).otherwise(F.col("series")).alias("series"),
-            F.when(refused, F.coalesce("raw_value", F.lit("").cast("binary"))).alias("payload"),
+            F.when(~is_refused, F.col("series")).alias("series"),
+            F.when(is_refused, record).alias("refused"),
             *kept,
             "offset",
             "partition",
@@ -140,7 +150,7 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig) -> DataFrame
     level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(value)
     sums = (
         points.withColumn("level", level)
-        .groupBy("window", "series", "payload")
+        .groupBy("window", "series", "refused")
         .agg(
             F.sum(either("n", F.lit(1))).alias("n"),
             *exact_sum(F.col("level"), SUM_SCALES, "s"),
@@ -163,13 +173,13 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig) -> DataFrame
         "last",
         F.lit(None).cast("string").alias("template"),
         F.lit(None).cast("string").alias("sample"),
-        "payload",
+        "refused",
     )
 
 
 def line_statistics(lines: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Lines per template and window, with the least message in the order of its bytes as the sample."""
-    counts = lines.groupBy("window", "series", "payload", "template").agg(
+    counts = lines.groupBy("window", "series", "refused", "template").agg(
         F.count(F.lit(1)).alias("n"), F.min("message").alias("sample")
     )
     nothing = F.lit(None).cast("double")
@@ -180,7 +190,7 @@ def line_statistics(lines: DataFrame, windowing: WindowingConfig) -> DataFrame:
         *[nothing.alias(name) for name in ("mean", "m2", "min", "max", "last")],
         "template",
         "sample",
-        "payload",
+        "refused",
     )
 
 
@@ -234,19 +244,19 @@ def resolution(windowing: WindowingConfig) -> int:
     return -(-windowing.window_seconds * MICROS // (1 << TIME_BITS))
 
 
-Refused = Callable[[str, int], None]  # hears of a kind of topic and how many records went there
+OnRefused = Callable[[str, int], None]  # called with a kind of topic and how many records went there
 
 
-def windows_of(closed: DataFrame, on_refused: Refused | None = None) -> list[int]:
-    """The window ends that a batch closed, in order: each is a tick. A window nobody wrote into does not exist."""
-    refused = F.col("series").startswith(REFUSED)
-    late = refused & (F.element_at(F.split("series", "/", 7), 6) == "late")
+def windows_of(closed: DataFrame, on_refused: OnRefused | None = None) -> list[int]:
+    """The window ends that a batch closed, in order: each gets watermark messages. A window nobody wrote into does not exist."""
+    refused = F.col("refused").isNotNull()
+    late = refused & (F.col("refused.destination") == LATE)
     rows = closed.groupBy("window_end").agg(F.count_if(refused).alias("refused"), F.count_if(late).alias("late"))
     found = rows.collect()
     if on_refused is not None:
         late_records = sum(row["late"] for row in found)
-        on_refused("late", late_records)
-        on_refused("dead-letters", sum(row["refused"] for row in found) - late_records)
+        on_refused(LATE, late_records)
+        on_refused(DEAD_LETTERS, sum(row["refused"] for row in found) - late_records)
     return sorted(row["window_end"] for row in found)
 
 
@@ -263,23 +273,23 @@ def records(
 ) -> DataFrame:
     """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
 
-    Rows of statistics and log totals, then the tick of their window, shard by shard; and what was refused, which is not
+    Rows of statistics and log totals, then the watermark messages of their window, shard by shard; and what was refused, which is not
     looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
     the number of those of `statistics`.
     """
     rows = statistics(closed, windowing).select(
         "shard",
         "window_end",
-        F.lit(False).alias("is_tick"),
+        F.lit(False).alias("is_watermark"),
         "series",
-        F.to_json(F.struct(*STATISTICS)).cast("binary").alias("value"),
+        F.to_json(F.struct(F.lit(StatisticsRow.KIND).alias("record"), *STATISTICS)).cast("binary").alias("value"),
     )
     watermarks = watermarks_of(closed.sparkSession, windows, windowing, instance, instances)
     sorted_rows = (
         rows.unionByName(watermarks)
         .withColumn("partition", F.pmod("shard", F.lit(partitions)).cast("int"))
         .repartition(partitions, "partition")
-        .sortWithinPartitions("partition", "window_end", "is_tick", "shard", "series")
+        .sortWithinPartitions("partition", "window_end", "is_watermark", "shard", "series")
     )
     written = sorted_rows.select(
         F.lit(topics["statistics"]).alias("topic"),
@@ -296,7 +306,7 @@ HEADERS = "array<struct<key:string,value:binary>>"
 
 def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Rows of series: what `closed_windows` counted, and the totals of log lines per host, service and level."""
-    rows = closed.where(~F.col("series").startswith(REFUSED) & (F.col("series") != HEARTBEAT))
+    rows = closed.where(F.col("refused").isNull() & (F.col("series") != HEARTBEAT))
     # templates/HOST/SERVICE/LEVEL/ID without its first and last part
     name = F.concat(F.lit("logs/"), F.substring_index(F.expr("substring(series, 10)"), "/", 3))
     totals = (
@@ -306,7 +316,7 @@ def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     )
     host = F.element_at(F.split("series", "/", 3), 2)
     return (
-        rows.drop("payload")
+        rows.drop("refused")
         .unionByName(totals, allowMissingColumns=True)
         .withColumn("shard", F.pmod(F.xxhash64(host), F.lit(windowing.shards)).cast("int"))
     )
@@ -315,46 +325,53 @@ def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
 def watermarks_of(
     spark: SparkSession, windows: list[int], windowing: WindowingConfig, instance: int, instances: int
 ) -> DataFrame:
-    """One tick per closed window and shard: no row of this origin with an end up to it will follow for that shard."""
+    """A watermark message per closed window and shard: this instance writes no more rows of the shard with a window up to it."""
     # Through JSON, because a DataFrame made of Python values would start a Python worker for each batch.
     ends = F.explode(F.from_json(F.lit(json.dumps(windows)), "array<bigint>"))
     watermarks = spark.range(windowing.shards).select(F.col("id").cast("int").alias("shard"), ends.alias("window_end"))
     watermark = F.struct(
-        F.col("window_end").alias("tick"), "shard", F.lit(instance).alias("origin"), F.lit(instances).alias("origins")
+        F.lit(WatermarkMessage.KIND).alias("record"),
+        F.col("window_end").alias("watermark"),
+        "shard",
+        F.lit(instance).alias("instance"),
+        F.lit(instances).alias("instances"),
     )
     return watermarks.select(
         "shard",
         "window_end",
-        F.lit(True).alias("is_tick"),
+        F.lit(True).alias("is_watermark"),
         F.lit(None).cast("string").alias("series"),
         F.to_json(watermark).cast("binary").alias("value"),
     )
 
 
 def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
-    """Records for `late` and `dead-letters`: the raw bytes, and as headers why and whence.
+    """Records for `late` and `dead-letters`: the raw bytes, and as headers the fields of `RefusedRecord`.
 
     A record is written once, with the least of its reasons, however many of its points or lines were refused.
     """
-    refused = closed.where(F.col("series").startswith(REFUSED))
-    record = F.substring_index("series", "/", 6)  # all but the reason
-    refused = refused.groupBy(record, "payload").agg(F.min("series").alias("series"))
-    refused = refused.select("payload", F.split("series", "/", 7).alias("p"))
-    names = ("kappa.topic", "kappa.partition", "kappa.offset", "kappa.timestamp")
-    headers = [header(name, F.col("p")[i + 1]) for i, name in enumerate(names)]
-    headers += [header("kappa.reason", F.col("p")[6]), header("kappa.stage", F.lit("extract"))]
-    where = F.when(F.col("p")[5] == "late", F.lit(topics["late"])).otherwise(F.lit(topics["dead-letters"]))
+    refused = closed.where(F.col("refused").isNotNull()).select("refused.*")
+    source = ("topic", "partition", "offset", "timestamp")
+    least = F.min(F.struct("destination", "reason")).alias("least")
+    refused = refused.groupBy(*source, "value").agg(least).select("*", "least.*")
+    fields = {
+        "record": F.lit(RefusedRecord.KIND),
+        **{name: F.col(name) for name in (*source, "reason")},
+        "stage": F.lit("extract"),
+    }
+    headers = [header(f"{HEADER}{name}", fields[name]) for name in fields_of(RefusedRecord)]
+    where = F.when(F.col("destination") == LATE, F.lit(topics[LATE])).otherwise(F.lit(topics[DEAD_LETTERS]))
     return refused.select(
         where.alias("topic"),
         F.lit(None).cast("int").alias("partition"),
         F.lit(None).cast("binary").alias("key"),
-        F.col("payload").alias("value"),
+        "value",
         F.array(*headers).cast(HEADERS).alias("headers"),
     )
 
 
 def header(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
 
 def sink(
@@ -364,7 +381,7 @@ def sink(
     kafka: Kafka,
     instance: int = 0,
     instances: int = 1,
-    on_refused: Refused | None = None,
+    on_refused: OnRefused | None = None,
 ) -> BatchSink:
     """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
+from models.records.records import RefusedRecord
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, Refused, Stopping, write_all
 from pipelines.elasticsearch.documents import newest
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
@@ -58,24 +59,17 @@ def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, s
     own = (topics["late"], topics["dead-letters"])
     letters = []
     for one in refused:
-        whence = {"from_topic": one.topic, "partition": one.partition, "offset": one.offset}
+        source = {"from_topic": one.topic, "partition": one.partition, "offset": one.offset}
         if one.topic in own:
-            log.error("document of a dead letter refused", **whence, reason=one.reason)
+            log.error("document of a dead letter refused", **source, reason=one.reason)
         else:
-            log.warning("document refused", **whence, reason=one.reason)
+            log.warning("document refused", **source, reason=one.reason)
             letters.append((topics["dead-letters"], None, one.document.encode(), headers_of(one)))
     if letters:
         write_to_kafka(spark.createDataFrame(letters, LETTER), kafka)
 
 
 def headers_of(refused: Refused) -> list[tuple[str, bytes]]:
-    """Why and whence, as on every dead letter."""
-    values = {
-        "kappa.reason": refused.reason,
-        "kappa.topic": refused.topic,
-        "kappa.partition": refused.partition,
-        "kappa.offset": refused.offset,
-        "kappa.timestamp": refused.timestamp,
-        "kappa.stage": STAGE,
-    }
-    return [(name, str(value).encode()) for name, value in values.items()]
+    """The headers of every dead letter: why it was refused, and where it is."""
+    about = {name: getattr(refused, name) for name in ("topic", "partition", "offset", "timestamp", "reason")}
+    return RefusedRecord(**about, stage=STAGE).headers()

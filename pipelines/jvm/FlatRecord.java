@@ -61,7 +61,7 @@ abstract class FlatRecord implements UDF1 {
 
   /** Whether a member says that a record may be of another form, which is to be looked at first. */
   static boolean otherForm(String member) {
-    return member.equals("heartbeat") || member.equals("resourceMetrics") || member.equals("resourceLogs")
+    return member.equals("record") || member.equals("resourceMetrics") || member.equals("resourceLogs")
         || member.equals("metrics") || member.equals("name");
   }
 

@@ -26,7 +26,7 @@ public class ScoreText implements UDF9 {
   @Override
   public Object call(Object series, Object end, Object score, Object value, Object typical, Object lower, Object upper,
       Object kind, Object template) {
-    StringBuilder text = new StringBuilder(256).append("{\"series\":");
+    StringBuilder text = new StringBuilder(256).append("{\"record\":\"score\",\"series\":");
     quote(text, (String) series);
     text.append(",\"window_end\":").append(((Long) end).longValue());
     member(text, "score", score);

@@ -36,15 +36,15 @@ from pipelines.errors import InputError
 from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_of
 
 FORMAT = 4
-# That of the statements that wait is set in pipelines/jobs/correlate.py, which cannot be imported without Spark.
-FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "statements": 2}
+# That of the episode events that wait is set in pipelines/jobs/correlate.py, which cannot be imported without Spark.
+FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "events": 3}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
 class CorrelatorState:
-    """The correlator after the window that ended at `done`, and the statements that wait, as `correlate` keeps them."""
+    """The correlator after the window that ended at `done`, and the episode events that wait, as `correlate` keeps them."""
 
     done: int
     model: bytes

@@ -1,6 +1,6 @@
 """Turns at-least-once records in any interleaving into complete windows, each once, in order.
 
-Rows wait here until every origin of `extract` has ticked their window. Whatever comes at or before the last window that
+Rows wait here until every instance of `extract` has sent a watermark message for their window. Whatever comes at or before the last window that
 was handed on is a repeat and is ignored; equal (series, window) pairs that wait together are one.
 """
 
@@ -16,23 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.core.windows import Windows
+from models.records.records import StatisticsRow
+from models.records.schema import arrow_schema
 
-FORMAT = b"1"
+FORMAT = b"2"
 BEGINNING = -1
 
 TEXTS = ("series", "template", "sample")
 COUNTS = ("window_end", "n")
 NUMBERS = ("mean", "m2", "min", "max", "last")
-SCHEMA = pa.schema(
-    [
-        ("series", pa.string()),
-        ("window_end", pa.int64()),
-        ("n", pa.int64()),
-        *[(name, pa.float64()) for name in NUMBERS],
-        ("template", pa.string()),
-        ("sample", pa.string()),
-    ]
-)
+SCHEMA = arrow_schema(StatisticsRow, ("series", *COUNTS, *NUMBERS, "template", "sample"))
 
 Columns = dict[str, NDArray[Any]]
 
@@ -48,9 +41,9 @@ def dtype_of(name: str) -> Any:
 
 @dataclass
 class WindowBuffer:
-    """Rows and ticks of one shard that cannot be used yet.
+    """Rows and watermarks of one shard that cannot be used yet.
 
-    `done` is the last window handed on (epoch milliseconds), `latest` each origin's last tick, `ticked` the windows
+    `done` is the last window handed on (epoch milliseconds), `latest` each instance's watermark, `announced` the windows
     known to exist after `done`, `rows` the waiting rows, column by column, each of shape `(n_rows,)`.
     """
 
@@ -61,7 +54,7 @@ class WindowBuffer:
     rows: Columns = field(default_factory=no_rows)
 
     def add_watermarks(self, watermarks: NDArray[np.int64], instances_of: NDArray[np.int64], instances: int) -> None:
-        """Learn of closed windows: `ticks` and the origin of each, of `origins` in all."""
+        """Learn of closed windows: `watermarks` and the instance of each, of `instances` in all."""
         self.instances = instances
         self.announced.update(t for t in np.unique(watermarks).tolist() if t > self.done)
         for instance in np.unique(instances_of).tolist():
@@ -79,7 +72,7 @@ class WindowBuffer:
 
     @property
     def limit(self) -> int:
-        """The last window that every origin has ticked."""
+        """The last window that every instance has closed."""
         complete = len(self.latest) >= self.instances
         return min(self.latest.values()) if complete else BEGINNING
 
@@ -101,7 +94,12 @@ class WindowBuffer:
 
     def dump(self) -> bytes:
         """Canonical bytes: an Arrow IPC stream whose schema says the format's version."""
-        about = {"done": self.done, "origins": self.instances, "latest": self.latest, "ticked": sorted(self.announced)}
+        about = {
+            "done": self.done,
+            "instances": self.instances,
+            "latest": self.latest,
+            "announced": sorted(self.announced),
+        }
         schema = SCHEMA.with_metadata({b"format": FORMAT, b"about": json.dumps(about, sort_keys=True).encode()})
         order = np.lexsort((self.rows["series"].astype(str), self.rows["window_end"]))
         arrays = [pa.array(self.rows[f.name][order], type=f.type, from_pandas=True) for f in SCHEMA]
@@ -123,9 +121,9 @@ class WindowBuffer:
         rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in SCHEMA.names}
         return cls(
             done=about["done"],
-            instances=about["origins"],
+            instances=about["instances"],
             latest={int(k): v for k, v in about["latest"].items()},
-            announced=set(about["ticked"]),
+            announced=set(about["announced"]),
             rows=rows,
         )
 

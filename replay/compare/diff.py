@@ -20,6 +20,8 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.versions.pinned_configuration import read_pinned
+from models.records.records import Score, WatermarkMessage
+from models.records.schema import spark_ddl
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay.compare import ground_truth as truths
@@ -28,10 +30,7 @@ from replay.compare.version_results import Said, announced, deleted_until, read
 
 Windows = tuple[int | None, int | None]
 
-SCORE = (
-    "series string, window_end long, score double, value double, typical double, lower double, upper double, "
-    "kind string"
-)
+SCORE = spark_ddl(Score)
 # What identifies a record, in both versions alike.
 KEYS = {
     "scores": ("window_end", "series"),
@@ -111,18 +110,18 @@ def common_windows(left: Said, right: Said, windows: Windows = (None, None)) -> 
     """
     watermarks = _sides(announced(left), announced(right)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        whole = F.when(F.col("whole"), F.col("tick"))
+        whole = F.when(F.col("whole"), F.col("watermark"))
         bounds = watermarks.groupBy("side").agg(F.min(whole), F.max(whole)).collect()
         spans = {SIDES[row[0]]: (row[1], row[2]) for row in bounds if row[1] is not None}
         for side, said in zip(SIDES, (left, right), strict=True):
             if side not in spans:
-                msg = f"version {said.version!r} has no window that all its shards have ticked; run its jobs first"
+                msg = f"version {said.version!r} has no window that all its shards have closed; run its jobs first"
                 raise InputError(msg)
         kept = [until + 1 for until in (deleted_until(left), deleted_until(right)) if until is not None]
         first = max([*(span[0] for span in spans.values()), *kept, *([] if windows[0] is None else [windows[0]])])
         last = min([*(span[1] for span in spans.values()), *([] if windows[1] is None else [windows[1]])])
-        inside = F.col("tick").between(first, last)
-        end = F.when(inside, F.col("tick"))
+        inside = F.col("watermark").between(first, last)
+        end = F.when(inside, F.col("watermark"))
         outside = [F.count_if(~inside & (F.col("side") == number)) for number in (0, 1)]
         found = watermarks.agg(F.min(end), F.max(end), F.count_distinct(end), *outside).collect()[0]
         if not found[2]:
@@ -208,7 +207,9 @@ def _scores(texts: DataFrame, inside: Column) -> DataFrame:
 
 
 def _novelties(texts: DataFrame, inside: Column) -> DataFrame:
-    return _without_version(_fields(texts).where(F.col("fields.tick").isNull()), "novelties").where(inside)
+    return _without_version(
+        _fields(texts).where(~F.col("fields.record").eqNullSafe(WatermarkMessage.KIND)), "novelties"
+    ).where(inside)
 
 
 def _incidents(texts: DataFrame, inside: Column) -> DataFrame:

@@ -78,18 +78,18 @@ def _problem(record: Any) -> str:
 
 def counts(
     truth: Truth,
-    statements: Iterable[Mapping[str, Any]],
+    events: Iterable[Mapping[str, Any]],
     incidents: Iterable[Mapping[str, Any]],
     delay_milliseconds: int,
     windows: Windows,
 ) -> dict[str, Any]:
     """How a version did on the episodes that begin within `windows`.
 
-    `statements` and `incidents` are its records in these windows; `delay_milliseconds` is how long after its end a window
-    is known: lateness and disorder of the version's law.
+    `events` and `incidents` are its records in these windows; `delay_milliseconds` is how long after its end a window
+    is known: lateness and disorder of the version's windowing.
     """
     within = truth.within(windows)
-    table = judge([dict(r) for r in truth.records], truth.hosts, statements, incidents, delay_milliseconds, within)
+    table = judge([dict(r) for r in truth.records], truth.hosts, events, incidents, delay_milliseconds, within)
     return {
         "faults": table.faults,
         "found": table.found,

@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from app.core.settings import Settings
 from app.kafka.connection import admin_client, kafka_connection
+from models.records.records import WatermarkMessage
 from pipelines.errors import InputError
 from pipelines.runner import Kafka
 
-# Ends are asked for in this order: the novelties' ticks vouch for scores that were written before them.
+# Ends are asked for in this order: the watermark messages of `novelties` vouch for scores that were written before them.
 KINDS = ("novelties", "scores", "incidents")
-WATERMARK = "tick long, shard int, shards int"
-# A window's tick is appended soon after its scores. What retention has left is whole from so much later.
+WATERMARK = "record string, watermark long, shard int, shards int"
+# A window's watermark messages are appended soon after its scores. What retention has left is whole from so much later.
 MARGIN_SECONDS = 600
 
 Extent = Mapping[int, tuple[int, int]]
@@ -98,10 +99,14 @@ def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: Extent) -> D
 
 
 def announced(said: Said) -> DataFrame:
-    """The windows that a version has ticked: `tick`, and whether all shards did (`whole`)."""
+    """The windows that a version has closed: `watermark`, and whether all shards did (`whole`)."""
     text = F.col("value").cast("string")
-    watermarks = said.novelties.select(F.from_json(text, WATERMARK).alias("t")).select("t.*").where("tick is not null")
-    return watermarks.groupBy("tick").agg((F.size(F.collect_set("shard")) >= F.max("shards")).alias("whole"))
+    watermarks = (
+        said.novelties.select(F.from_json(text, WATERMARK).alias("t"))
+        .select("t.*")
+        .where(F.col("record") == WatermarkMessage.KIND)
+    )
+    return watermarks.groupBy("watermark").agg((F.size(F.collect_set("shard")) >= F.max("shards")).alias("whole"))
 
 
 def deleted_until(said: Said) -> int | None:
@@ -111,12 +116,12 @@ def deleted_until(said: Said) -> int | None:
     """
     began = {kind: _began(said, kind) for kind in said.deleted}
     known = [at for times in began.values() for at in times]
-    # Incidents are rare: that a partition has none left says nothing. Scores and ticks are in every window.
+    # Incidents are rare: that a partition has none left says nothing. Scores and watermark messages are in every window.
     emptied = any(len(began[kind]) < len(said.deleted[kind]) for kind in began if kind != "incidents")
     if not known and not emptied:
         return None
     early = F.lit(True) if emptied else F.unix_millis("timestamp") <= max(known) + 1000 * MARGIN_SECONDS
-    watermark = F.get_json_object(F.col("value").cast("string"), "$.tick").cast("long")
+    watermark = F.get_json_object(F.col("value").cast("string"), "$.watermark").cast("long")
     row = said.novelties.where(early).agg(F.max(watermark)).first()
     return row[0] if row else None
 

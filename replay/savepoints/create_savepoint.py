@@ -32,8 +32,9 @@ from app.versions.pinned_configuration import read_pinned, started_versions
 from app.versions.start_position import start_position
 from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
+from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
-from pipelines.jobs.correlate import BEGINNING, StatementBuffer, watched_in
+from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, watched_in
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
@@ -183,7 +184,7 @@ def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:
 def correlator_at(
     spark: SparkSession, checkpoint: Path, watermark: int
 ) -> tuple[CorrelatorState, dict[int, int]] | None:
-    """The last committed state of `correlate` that is not beyond a tick, and the offsets up to which it has read.
+    """The last committed state of `correlate` that is not beyond a watermark, and the offsets up to which it has read.
 
     Answers None where all that is kept is beyond.
     """
@@ -200,7 +201,7 @@ def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, in
     begun = start_position(settings)
     state = None if begun is None else savepoint_format.load_correlator(begun.folder)
     if state is None:
-        state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
+        state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
     return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])
 
 
@@ -212,22 +213,22 @@ def brought_to(
     state: CorrelatorState,
     positions: Mapping[int, int],
 ) -> CorrelatorState:
-    """The state of `correlate` with everything in wait that was said up to the ticks, and nothing beyond."""
-    buffer = StatementBuffer.load(state.waiting)
-    for value in said_after(settings, positions):
-        if is_statement(value):
-            buffer.add_statement(value)
+    """The state of `correlate` with every event up to the watermarks in wait, and nothing beyond."""
+    buffer = EpisodeEventBuffer.load(state.waiting)
+    for value in records_after(settings, positions):
+        if not is_watermark(value):
+            buffer.add_event(value)
         else:
             watermark = json.loads(value)
-            buffer.add_watermark(watermark["shard"], watermark["tick"], watched_in(value))
+            buffer.add_watermark(watermark["shard"], watermark["watermark"], watched_in(value))
     shards = shards_of(spark, {host_of(key[1]) for key in buffer.waiting}, provenance.shards)
     return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
 
 
-def cut(buffer: StatementBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]) -> StatementBuffer:
-    """A buffer that has heard each shard up to its tick, whatever it had heard before. `shards` are those of hosts."""
+def cut(buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]) -> EpisodeEventBuffer:
+    """A buffer that knows of each shard up to its watermark, whatever it knew before. `shards` are those of hosts."""
     kept = {key: value for key, value in buffer.waiting.items() if key[0] <= watermarks[shards[host_of(key[1])]]}
-    return buffer.heard_until(watermarks, kept)
+    return buffer.cut(watermarks, kept)
 
 
 def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[str, int]:
@@ -237,8 +238,8 @@ def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[st
     return {row.host: int(row.shard) for row in rows.collect()}
 
 
-def said_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
-    """Statements and ticks of `novelties` from offsets to the topic's end."""
+def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
+    """Records of `novelties` from offsets to the topic's end."""
     topic = settings.topic("novelties")
     try:
         consumer = KafkaConsumer(**client_options(settings), enable_auto_commit=False)
@@ -282,12 +283,12 @@ def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings) -> Ite
             yield from ((record.value or b"").decode(errors="replace") for record in records)
 
 
-def is_statement(value: str) -> bool:
-    """Whether a record is no tick. One that is neither is left to be refused by who reads it."""
+def is_watermark(value: str) -> bool:
+    """Whether a record is a watermark message. What is no record at all is left to be refused by who reads it."""
     try:
-        return json.loads(value).get("tick") is None
+        return bool(json.loads(value).get("record") == WatermarkMessage.KIND)
     except (ValueError, AttributeError):
-        return True
+        return False
 
 
 def no_answer(settings: Settings, topic: str) -> str:

@@ -164,7 +164,7 @@ def correlator_json(state: CorrelatorState) -> bytes:
     """The file of the correlator. Both parts are canonical JSON already: reading and writing them again gives the same bytes."""
     content = {"done": state.done, "model": json.loads(state.model), "waiting": json.loads(state.waiting)}
     for part, data in (("model", state.model), ("waiting", state.waiting)):
-        wanted = FORMATS["incidents" if part == "model" else "statements"]
+        wanted = FORMATS["incidents" if part == "model" else "events"]
         if content[part].get("format") != wanted or compact(content[part]) != data:
             msg = f"state of correlate: {part} is not canonical JSON of format {wanted}; take it with the release that wrote it"
             raise InputError(msg)

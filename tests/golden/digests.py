@@ -23,8 +23,27 @@ Json = dict[str, Any]
 FILE = Path(__file__).with_name("digests.json")
 UPDATE, OUT = "KAPPA_GOLDEN_UPDATE", "KAPPA_GOLDEN_OUT"
 
+
 # By kind, as `digests.json` names it: from a record (of documents: the source) as it is now to what it was.
-MAPPED: dict[str, Callable[[Json], Json]] = {}
+def before(record: Json) -> Json:
+    """A record without the fields that say its kind and the ids of its episodes; a watermark message with its old name."""
+    found = {name: value for name, value in record.items() if name not in ("record", "episodes", "episodes_omitted")}
+    if record.get("record") == "watermark":
+        found = {"tick": found.pop("watermark"), **found}
+    return found
+
+
+def document_before(document: Json) -> Json:
+    """The same of a document."""
+    return {**document, "novelty": before(document["novelty"])}
+
+
+MAPPED: dict[str, Callable[[Json], Json]] = {
+    "scores": before,
+    "novelties": before,
+    "incidents": before,
+    "documents of incidents": document_before,
+}
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,9 @@ from models.core.series import Series, build, parse, quote
 from models.core.windows import Scores, Windows
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
-from models.records.novelty import Novelty
-from models.records.watched import together
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent, IncidentEvent, total
 from models.rules.rule import Rule
 from models.templates.extraction import template_id, template_of
 
@@ -206,12 +206,9 @@ def flat(column: pa.Array) -> list[Any]:
     return [shortened(value) if isinstance(value, float) else value for value in found.to_pylist()]
 
 
-def statement(novelty: Novelty) -> Statement:
+def statement(novelty: EpisodeEvent) -> EpisodeEvent:
     """A novelty as the correlator reads it."""
-    parts = parse(novelty.series)
-    known = {"id": f"{novelty.series}|{novelty.start}", "version": "golden", **dataclasses.asdict(novelty)}
-    known |= {"host": parts.host, "service": parts.service, "metric": parts.metric, "level": parts.level}
-    return Statement.of(known)
+    return dataclasses.replace(novelty, id=f"{novelty.series}|{novelty.start}")
 
 
 def results() -> dict[str, list[Record]]:
@@ -223,20 +220,30 @@ def results() -> dict[str, list[Record]]:
     detectors, correlator = [ShardDetector(PARAMETERS) for _ in range(SHARDS)], Correlator(CorrelationParameters())
     found: dict[str, list[Record]] = {kind: [] for kind in ("scores", "novelties", "incidents", "states")}
     for end, rows in sorted(rows_of(simulation).items()):
-        said: list[Novelty] = []
+        said: list[EpisodeEvent] = []
         for shard, detector in enumerate(detectors):
             scores, novelties = detector.step(end, windows_from(rows, shard))
             found["scores"] += score_records(end, scores)
             said += novelties
-        found["novelties"] += [record(dataclasses.asdict(novelty)) for novelty in said]
-        watched = together(detector.watched for detector in detectors)
+        found["novelties"] += [record(before(novelty)) for novelty in said]
+        watched = total(detector.watched for detector in detectors)
         incidents = correlator.step(end, [statement(novelty) for novelty in said], watched)
-        found["incidents"] += [record(incident.record()) for incident in incidents]
+        found["incidents"] += [record(before(incident)) for incident in incidents]
     for shard, detector in enumerate(detectors):
         parts = detector.dump(only_changed=False)
         found["states"] += [record(told(part), shard, name, len(part)) for name, part in sorted(parts.items())]
     found["states"].append(Record(("correlator",), correlator.dump()))
     return found
+
+
+NEW = ("record", "version", "episodes", "episodes_omitted")
+OF_EPISODES = ("id", "host", "service", "metric", "level")
+
+
+def before(event: EpisodeEvent | IncidentEvent) -> dict[str, Any]:
+    """The fields of an event that there were before each record had a class of its own."""
+    new = NEW + (OF_EPISODES if isinstance(event, EpisodeEvent) else ())
+    return {name: value for name, value in dataclasses.asdict(event).items() if name not in new}
 
 
 def said_of(found: dict[str, list[Record]], kind: str, field: str) -> set[Any]:

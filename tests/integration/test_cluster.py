@@ -161,7 +161,7 @@ def test_cluster_gives_the_same_scores(
     settings = on_the_cluster(file, cluster)
     topics.create(settings)
     own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
-    # One job after the other, each a process of its own and started in its own way; the last tick says that it is done.
+    # One job after the other, each a process of its own and started in its own way; the last watermark says that it is done.
     for job, written, start in (("extract", "statistics", by_submit), ("detect", "novelties", by_kappa)):
         log, last = tmp_path / f"{job}.log", watermarks(alone, written)
         with process(start(file, "run", job, "--no-heartbeats"), log, own) as driver:

@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from app.embedded.stack_state import Addresses
-from models.incidents.correlator import CorrelationParameters
+from models.incidents.parameters import CorrelationParameters
 from pipelines.jobs.correlate import correlate
 from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
 
@@ -26,7 +26,7 @@ T = 1_795_305_590_000
 SHARDS = 2
 
 
-def statement(host: str, window: int, status: str) -> dict[str, Any]:
+def event(host: str, window: int, status: str) -> dict[str, Any]:
     return {
         "id": host,
         "version": "live",
@@ -45,10 +45,13 @@ def statement(host: str, window: int, status: str) -> dict[str, Any]:
 
 
 def window(number: int) -> list[dict[str, Any]]:
-    """What detect writes for a window: statements of two hosts in the first and fourth, then each shard's tick."""
+    """What detect writes for a window: events of two hosts in the first and fourth, then each shard's watermark."""
     status = {0: "open", 3: "close"}.get(number)
-    said = [statement(host, number, status) for host in ("a", "b")] if status else []
-    return said + [{"tick": T + number * 10_000, "shard": shard, "shards": SHARDS} for shard in range(SHARDS)]
+    said = [event(host, number, status) for host in ("a", "b")] if status else []
+    return said + [
+        {"record": "watermark", "watermark": T + number * 10_000, "shard": shard, "shards": SHARDS}
+        for shard in range(SHARDS)
+    ]
 
 
 def publish(kafka: str, topic: str, records: Iterable[dict[str, Any]]) -> None:

@@ -115,7 +115,7 @@ def test_crashes_batches_and_backlogs_change_nothing(
     beat(again)
     process = start(file, "all")
     try:
-        wait_for(lambda: watermarks(again, "novelties") >= last, 300, "the last tick")
+        wait_for(lambda: watermarks(again, "novelties") >= last, 300, "the last watermark")
         wait_for(lambda: documents(again).total() >= documents(whole).total(), 120, "all documents")
     finally:
         process.send_signal(signal.SIGTERM)

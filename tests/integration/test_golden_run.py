@@ -84,6 +84,7 @@ def results(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
         kind = kind_of[row["topic"]]
         key = row["key"] and row["key"].decode()
         headers = sorted((one["key"], one["value"].decode()) for one in row["headers"] or ())
+        headers = [header for header in headers if header[0] != "kappa.record"]
         found[kind].append(Record((key, *headers), row["value"], kind not in BYTES))
     return found
 
@@ -102,9 +103,9 @@ def indexed(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
 
 
 def said(found: dict[str, list[Record]], kind: str) -> list[dict[str, Any]]:
-    """The records of a kind, without ticks."""
+    """The records of a kind, without watermark messages."""
     read = [json.loads(record.value) for record in found[kind]]
-    return [record for record in read if "tick" not in record]
+    return [record for record in read if record["record"] != "watermark"]
 
 
 def check_story(found: dict[str, list[Record]], fleet: GoldenFleet) -> None:

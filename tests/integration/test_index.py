@@ -281,7 +281,7 @@ def test_the_job_indexes_the_log_and_a_refused_document_becomes_a_dead_letter(
     deployment: Deployment, client: Elasticsearch, tmp_path: Path
 ) -> None:
     year_10000 = 253_402_300_800_000  # no date that Elasticsearch reads
-    watermark = {"tick": NIGHT, "shard": 0, "shards": 8}
+    watermark = {"record": "watermark", "watermark": NIGHT, "shard": 0, "shards": 8}
     values = [novelty(0), novelty(1, start=year_10000), watermark, novelty(2), novelty(0, status="close")]
     deployment.publish("novelties", [json.dumps(v).encode() for v in values])
     deployment.publish("incidents", [b"junk"])
@@ -328,7 +328,7 @@ def test_a_label_that_is_indexed_twice_is_one_document_and_one_that_is_refused_b
     deployment: Deployment, client: Elasticsearch, tmp_path: Path
 ) -> None:
     label = {"label": "true", "series": ["host/vm-1"], "incident": deployment.version, "host": ["vm-1"]}
-    values = [label, {"heartbeat": True}, label | {"start": "yesterday"}]
+    values = [label, {"record": "heartbeat"}, label | {"start": "yesterday"}]
     deployment.publish("labels", [json.dumps(v).encode() for v in values])
     deployment.index(tmp_path / "first")
     deployment.index(tmp_path / "second")

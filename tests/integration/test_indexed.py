@@ -1,4 +1,4 @@
-"""A tick counts as indexed when every job has committed what belongs to it, and not before."""
+"""A watermark counts as indexed when every job has committed what belongs to it, and not before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ class Version:
     def watermark(self, at: int, shards: range = range(SHARDS)) -> None:
         """`detect` has spoken for a window."""
         for shard in shards:
-            self.append("novelties", shard % PARTITIONS, {"tick": at, "shard": shard, "shards": SHARDS})
+            self.append(
+                "novelties",
+                shard % PARTITIONS,
+                {"record": "watermark", "watermark": at, "shard": shard, "shards": SHARDS},
+            )
 
     def commit(self, job: str, *kinds: str, watermark: int = 0) -> None:
         """A job has done a batch that holds all that these topics hold now."""
@@ -110,7 +114,7 @@ def test_a_tick_waits_for_the_last_shard_and_for_extract(version: Version, consu
     assert look.look() == 10 * SECOND, "a shard has not spoken for the second window"
     version.watermark(20 * SECOND, range(3, SHARDS))
     version.index()
-    assert look.look() == 10 * SECOND, "correlate has not read the last shard's tick"
+    assert look.look() == 10 * SECOND, "correlate has not read the last shard's watermark"
     version.commit("correlate", "novelties")
     assert look.look() == 15 * SECOND, "extract may still write refused records of later windows"
     version.commit("extract", watermark=30 * SECOND)
@@ -124,7 +128,7 @@ def test_what_was_written_until_then_must_be_indexed(version: Version, consumer:
     version.commit("extract", watermark=10 * SECOND)
     version.append("late", 0, {"any": 1})
     assert look.look() is None
-    version.append("incidents", 0, {"id": "later"})  # not there when the tick was seen: need not be indexed for it
+    version.append("incidents", 0, {"id": "later"})  # not there when the watermark was seen: need not be indexed for it
     topic = version.settings.topic("incidents")
     version.written[topic, 0] -= 1
     version.index()
@@ -151,7 +155,7 @@ def test_scores_wait_for_detect_and_for_every_origin(version: Version, consumer:
     assert indexed.written_until(settings, consumer) is None
     for instance, at in ((0, 20 * SECOND), (1, 10 * SECOND)):
         for shard in range(SHARDS):
-            watermark = {"tick": at, "shard": shard, "origin": instance, "origins": 2}
+            watermark = {"record": "watermark", "watermark": at, "shard": shard, "instance": instance, "instances": 2}
             version.append("statistics", shard % PARTITIONS, watermark)
     version.commit("detect", "statistics")
     assert indexed.written_until(settings, consumer) == 10 * SECOND

@@ -161,7 +161,7 @@ class Deployment:
         return made
 
     def indexed(self, name: str) -> int:
-        """The last tick up to which a version is in Elasticsearch; -1 before there is one."""
+        """The last watermark up to which a version is in Elasticsearch; -1 before there is one."""
         if name not in self.seen:
             self.seen[name] = Indexed(self.version(name), self.consumer)
         return self.seen[name].look() or -1
@@ -182,7 +182,7 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
     moments = random.Random(20261121)
     with Fleet(deployment.settings), Running(deployment.command("run", "all")) as process:
         address = process.address()
-        process.wait(lambda: deployment.indexed("live") > 0, 240, "the first tick to be indexed")
+        process.wait(lambda: deployment.indexed("live") > 0, 240, "the first watermark to be indexed")
         first = deployment.indexed("live")
         process.wait(deployment.reaches("live", first + 12 * SECOND), 240, "windows of live")
         replayed(deployment)
@@ -249,7 +249,7 @@ def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_l
         assert deployment.indexed("live") == -1
         replayed(deployment)
         with Running(deployment.command("run", "all", "--version", "v2")) as candidate:
-            candidate.wait(lambda: deployment.indexed("v2") > 0, 240, "the first tick of v2")
+            candidate.wait(lambda: deployment.indexed("v2") > 0, 240, "the first watermark of v2")
             status, out, err = answer(deployment.command("replay", "promote", "v2", "--json"), 300)
             assert status == 0, err
             assert "nobody indexes version live" in err
@@ -363,9 +363,9 @@ def headers_of(settings: Settings, kind: str) -> list[dict[str, str]]:
 
 
 def statements(settings: Settings, kind: str) -> list[dict[str, Any]]:
-    """All records of a topic but its ticks."""
+    """All records of a topic but its watermarks."""
     found = [json.loads(value) for _, value, _ in records(settings, kind)]
-    return [record for record in found if "tick" not in record]
+    return [record for record in found if record["record"] != "watermark"]
 
 
 def within(spans: list[TimeRange], at: int) -> bool:

@@ -318,10 +318,10 @@ def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
     spark: SparkSession, settings: Settings, producer: KafkaProducer
 ) -> None:
     topics.create(settings)
-    producer.send(settings.topic("novelties"), b'{"neither": "statement nor tick"}', partition=0)
+    producer.send(settings.topic("novelties"), b'{"neither": "event nor watermark"}', partition=0)
     producer.flush()
     with pytest.raises(
-        DeterminismViolation, match=r"^novelties: .* is neither a statement nor a tick [^\n]*$"
+        DeterminismViolation, match=r"^novelties: .* is neither an episode event nor a watermark message [^\n]*$"
     ) as error:
         run_to_end(spark, settings, "correlate")
     assert "Traceback" in str(error.value.__cause__)

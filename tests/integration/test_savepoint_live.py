@@ -27,7 +27,7 @@ from models.detection.detector import ShardDetector
 from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
 from pipelines.errors import InputError
-from pipelines.jobs.correlate import BEGINNING, StatementBuffer, loaded, value_of
+from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, loaded, value_of
 from pipelines.jobs.correlate import advance as correlate_on
 from pipelines.runner import Runner
 from pipelines.state import savepoint_format
@@ -95,9 +95,11 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
         )
         assert before is not None
         assert before.done == BEGINNING
-        waiting = {(key[2], key[0]) for key in StatementBuffer.load(before.waiting).waiting}
+        waiting = {(key[2], key[0]) for key in EpisodeEventBuffer.load(before.waiting).waiting}
         assert (
-            waiting == {(r["id"], r["window_end"]) for r in values(settings, "novelties") if "tick" not in r} != set()
+            waiting
+            == {(r["id"], r["window_end"]) for r in values(settings, "novelties") if r["record"] != "watermark"}
+            != set()
         )
         correlating = runner.start(jobs.correlate_job(settings))
         detecting = runner.start(jobs.detect_job(settings))
@@ -158,11 +160,11 @@ def folder_of(settings: Settings, manifest: dict[str, Any]) -> Path:
 
 
 def watermarks_of(settings: Settings) -> dict[int, int]:
-    """The last tick of each shard in the log."""
+    """The last watermark of each shard in the log."""
     found: dict[int, int] = {}
     for record in values(settings, "novelties"):
-        if "tick" in record:
-            found[record["shard"]] = max(record["tick"], found.get(record["shard"], -1))
+        if record["record"] == "watermark":
+            found[record["shard"]] = max(record["watermark"], found.get(record["shard"], -1))
     return dict(sorted(found.items()))
 
 
@@ -175,7 +177,7 @@ def correlated(spark: SparkSession, settings: Settings) -> int:
 def assert_shards_are_those_of_the_log(
     settings: Settings, manifest: dict[str, Any], watermarks: dict[int, int]
 ) -> None:
-    """Each shard is loaded, stands at its last tick, and knows exactly the series that were scored."""
+    """Each shard is loaded, stands at its last watermark, and knows exactly the series that were scored."""
     known: set[str] = set()
     for shard in range(SHARDS):
         loaded = savepoint_format.load_shard(folder_of(settings, manifest), shard)
@@ -189,14 +191,14 @@ def assert_shards_are_those_of_the_log(
 
 
 def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermarks: dict[int, int]) -> None:
-    """From a state that has read nothing yet, what waits at earlier ticks gives the same incidents as the log."""
+    """From a state that has read nothing yet, what waits at earlier watermarks gives the same incidents as the log."""
     provenance = savepoint_writer.provenance_of(settings, create_savepoint.begun_configuration(settings))
     earlier = {shard: watermark - 20_000 * (1 + shard) for shard, watermark in watermarks.items()}
-    nothing = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), StatementBuffer().dump())
+    nothing = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
     state = create_savepoint.brought_to(spark, settings, provenance, earlier, nothing, {})
-    buffer = StatementBuffer.load(state.waiting)
+    buffer = EpisodeEventBuffer.load(state.waiting)
     assert buffer.latest == earlier
-    said = [r for r in values(settings, "novelties") if "tick" not in r]
+    said = [r for r in values(settings, "novelties") if r["record"] != "watermark"]
     shards = create_savepoint.shards_of(spark, {host_of(r["series"]) for r in said}, SHARDS)
     wanted = {(r["id"], r["window_end"]) for r in said if r["window_end"] <= earlier[shards[host_of(r["series"])]]}
     assert {(key[2], key[0]) for key in buffer.waiting} == wanted

@@ -24,7 +24,7 @@ from app.runtime.supervise import run_until_stopped
 from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
 from pipelines.errors import InputError
-from pipelines.jobs.detect import take_in
+from pipelines.jobs.detect import add_records
 from pipelines.runner import Runner
 from pipelines.state.window_buffer import WindowBuffer
 from pipelines.windowing import WindowingConfig
@@ -94,7 +94,7 @@ def believed(settings: Settings, shard: int, series: str) -> tuple[int, dict[str
     """The last window, and what a detector describe_state that has been given the log of a shard."""
     rows = [json.dumps(row).encode() for row in statistics(settings) if row["shard"] == shard]
     buffer, detector = WindowBuffer(), ShardDetector(settings.detector)
-    take_in(buffer, rows)
+    add_records(buffer, rows)
     done = 0
     for window_end, windows in buffer.take():
         detector.step(window_end, windows)
@@ -129,7 +129,7 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
     )
     run.start()
     try:
-        last = max(row["tick"] for row in statistics(settings) if "tick" in row)
+        last = max(row["watermark"] for row in statistics(settings) if row["record"] == "watermark")
         wait_for(lambda: state_server.address_of(settings) is not None, run, "an address")
 
         def learnt() -> bool:

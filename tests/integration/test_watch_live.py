@@ -41,7 +41,12 @@ def incident(name: str, status: str, window: int) -> tuple[str, dict[str, Any]]:
 
 def watermark(shard: int, seconds_ago: float) -> tuple[str, dict[str, Any]]:
     """A watermark message of a shard of `detect`."""
-    return "novelties", {"tick": int((time.time() - seconds_ago) * 1000), "shard": shard, "shards": SHARDS}
+    return "novelties", {
+        "record": "watermark",
+        "watermark": int((time.time() - seconds_ago) * 1000),
+        "shard": shard,
+        "shards": SHARDS,
+    }
 
 
 class Log:

@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 from support.incident_stories import CPU, DISK, WINDOW, T, at, said, told
 
-from models.incidents.budget import bar, joint
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
-from models.records.watched import NOTHING, Watched
+from models.incidents.budget import joint, threshold
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import NOTHING, EpisodeEvent, Watched
 
 FLEET = Watched(series=1_000, hosts=50, window_seconds=10, services={"web": 40})
 
@@ -48,9 +49,9 @@ def test_the_joint_score_of_correlated_series_is_a_probability(correlation: floa
 
 
 def test_the_bar_is_one_alarm_in_the_windows_of_a_budget() -> None:
-    assert bar(FLEET, 1.0) == pytest.approx(math.log(8_640))
-    assert bar(FLEET, 0.1) == pytest.approx(math.log(86_400))
-    assert bar(FLEET, 1e9) == bar(NOTHING, 1.0) == 0.0
+    assert threshold(FLEET, 1.0) == pytest.approx(math.log(8_640))
+    assert threshold(FLEET, 0.1) == pytest.approx(math.log(86_400))
+    assert threshold(FLEET, 1e9) == threshold(NOTHING, 1.0) == 0.0
 
 
 def test_what_chance_may_make_stays_a_novelty_until_its_evidence_is_enough() -> None:
@@ -97,7 +98,9 @@ def test_a_new_level_is_a_matter_of_chance_as_an_anomaly_is() -> None:
         assert [i.status for i in told(story, until=9, watched=FLEET)] == told_of
 
 
-def chance(days: int, hosts: int, metrics: int, correlated: bool, kind: str) -> Iterator[tuple[int, list[Statement]]]:
+def chance(
+    days: int, hosts: int, metrics: int, correlated: bool, kind: str
+) -> Iterator[tuple[int, list[EpisodeEvent]]]:
     """Windows of a fleet in which nothing happens: every p-value below 1e-4 becomes an episode of one window, of this kind."""
     rng, threshold = np.random.default_rng(11), 1e-4
     tests = days * 8_640 * hosts * (1 if correlated else metrics)

@@ -11,12 +11,12 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.detection.detector import ShardDetector
 from models.detection.table_score import window
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 
 STORY = Callable[[int], dict[str, Row]]
 
 
-def ends(said: list[Novelty]) -> list[tuple[str, str, str]]:
+def ends(said: list[EpisodeEvent]) -> list[tuple[str, str, str]]:
     """What opened and closed."""
     return words(n for n in said if n.status != "update")
 

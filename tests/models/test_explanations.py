@@ -8,7 +8,7 @@ from support.fleet_story import Row, Teller
 from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
 
 from models.detection.episodes import certainty
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def teller(story: tuple[Machine, Teller]) -> Teller:
     return story[1]
 
 
-def of(series: str, said: list[Novelty]) -> list[Novelty]:
+def of(series: str, said: list[EpisodeEvent]) -> list[EpisodeEvent]:
     return [n for n in said if n.series == series]
 
 

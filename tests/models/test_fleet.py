@@ -2,9 +2,10 @@
 
 from support.incident_stories import at, brief, said, told
 
-from models.incidents.correlator import CorrelationParameters, Correlator
+from models.incidents.correlator import Correlator
 from models.incidents.fleet import clusters
-from models.records.watched import Watched, together
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import Watched, total
 
 WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
 STRONG = 60.0
@@ -141,8 +142,8 @@ def test_clusters_are_cut_where_an_episode_begins_too_late() -> None:
 
 def test_what_shards_watch_adds_up() -> None:
     one, two = Watched(10, 2, 10.0, {"web": 2, "": 1}), Watched(5, 1, 10.0, {"web": 1})
-    assert together([one, two]) == Watched(15, 3, 10.0, {"web": 3, "": 1})
-    assert together([]) == Watched()
+    assert total([one, two]) == Watched(15, 3, 10.0, {"web": 3, "": 1})
+    assert total([]) == Watched()
 
 
 def test_an_incident_that_the_fleet_has_emptied_takes_in_nothing_more() -> None:

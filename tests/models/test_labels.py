@@ -13,7 +13,7 @@ from support.fleet_story import START, WINDOW, Teller, windows, words
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from models.detection.labels import EXPECTED, FALSE_ALARM, TRUE
+from models.records.records import EXPECTED, FALSE_ALARM, TRUE
 from models.rules.rule import Rule
 
 Labels = dict[int, list[tuple[str, str]]]

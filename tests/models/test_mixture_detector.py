@@ -13,11 +13,11 @@ from support.fleet_story import Row, Teller, words
 
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
-from models.core.series import parse
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
-from models.records.novelty import Novelty
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent
 from models.rules.rule import Rule
 from models.stats import template_mixture
 
@@ -162,14 +162,7 @@ class Service:
             }
 
 
-def statement(novelty: Novelty) -> Statement:
-    """As `detect` writes it and `correlate` reads it."""
-    parts = parse(novelty.series)
-    record = {**vars(novelty), "id": f"{novelty.series}|{novelty.start}"}
-    return Statement.of(record | {"host": parts.host, "service": parts.service, "level": parts.level})
-
-
-def of_mix(said: Iterable[Novelty]) -> list[Novelty]:
+def of_mix(said: Iterable[EpisodeEvent]) -> list[EpisodeEvent]:
     return [n for n in said if n.part == "mix"]
 
 
@@ -240,8 +233,8 @@ def test_a_burst_that_its_rate_tells_is_one_incident(teller: Teller, service: Se
     said = teller.tell(service.windows(20, (*USUAL[:4], 1.0)), service.windows(90))
     correlator, found = Correlator(CorrelationParameters()), set()
     for end in sorted({novelty.window_end for novelty in said}):
-        statements = [statement(novelty) for novelty in said if novelty.window_end == end]
-        found |= {incident.id for incident in correlator.step(end, statements)}
+        events = [event for event in said if event.window_end == end]
+        found |= {incident.id for incident in correlator.step(end, events)}
     assert {n.part for n in said} >= {"rate"}
     assert len(found) == 1
 

@@ -7,7 +7,8 @@ from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
 from models.stats import reference_distribution
 
 BEGIN, ROW_SECONDS = 1_767_571_200_000, 300
@@ -50,8 +51,7 @@ def fleet(values: Floats, p: DetectorParameters, budget: float) -> tuple[int, in
         now = BEGIN + 1000 * ROW_SECONDS * row
         _, said = detector.step(now, Windows(names[order], one, x, np.zeros(n), x, x, x, none, none))
         opened += sum(k.status == "open" and k.kind != "change" for k in said)
-        records = [vars(k) | {"id": f"{k.series}|{k.start}", "host": k.series.split("/")[1]} for k in said]
-        found = correlator.step(now, [Statement.of(record) for record in records], detector.watched)
+        found = correlator.step(now, said, detector.watched)
         told += sum(incident.status == "open" for incident in found)
     return opened, told
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from models.incidents.correlator import CorrelationParameters
-from models.records.watched import Watched
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import Watched
 from pipelines.errors import DeterminismViolation
-from pipelines.jobs.correlate import CorrelateProcessor, StatementBuffer
+from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer
 
 SHARDS = 3
 T = 1_700_000_000_000
@@ -22,9 +22,10 @@ def at(window: int) -> int:
     return T + 10_000 * window
 
 
-def statement(host: str, window: int, status: str = "open", start: int | None = None) -> dict[str, Any]:
+def event(host: str, window: int, status: str = "open", start: int | None = None) -> dict[str, Any]:
     start = window if start is None else start
     return {
+        "record": "episode",
         "id": f"{host}{start}",
         "version": "live",
         "series": f"gauge/{host}/web/{host}-latency",
@@ -44,7 +45,7 @@ def statement(host: str, window: int, status: str = "open", start: int | None = 
 
 
 def watermark(window: int, shard: int) -> dict[str, Any]:
-    return {"tick": at(window), "shard": shard, "shards": SHARDS}
+    return {"record": "watermark", "watermark": at(window), "shard": shard, "shards": SHARDS}
 
 
 def watermarks(window: int) -> list[dict[str, Any]]:
@@ -52,11 +53,12 @@ def watermarks(window: int) -> list[dict[str, Any]]:
 
 
 def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """As `statements` gives them."""
+    """As `one_group` gives them."""
     rows = [
         {
             "everything": 0,
-            "tick": r.get("tick"),
+            "record": r.get("record"),
+            "watermark": r.get("watermark"),
             "shard": r.get("shard"),
             "shards": r.get("shards"),
             "window_end": r.get("window_end"),
@@ -64,7 +66,7 @@ def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
         }
         for r in records
     ]
-    return pd.DataFrame(rows, columns=["everything", "tick", "shard", "shards", "window_end", "value"])
+    return pd.DataFrame(rows, columns=["everything", "record", "watermark", "shard", "shards", "window_end", "value"])
 
 
 class Job:
@@ -78,11 +80,11 @@ class Job:
         return [json.loads(value) for value in answers["value"]] if len(answers) else []
 
 
-STORY = [statement("a", 1), statement("b", 2), statement("a", 4, "close", 1), statement("b", 5, "close", 2)]
+STORY = [event("a", 1), event("b", 2), event("a", 4, "close", 1), event("b", 5, "close", 2)]
 
 
 def whole_story() -> list[dict[str, Any]]:
-    """Statements and ticks as detect writes them: a window's tick after its statements."""
+    """Events and watermarks as detect writes them: a window's watermark after its events."""
     found: list[dict[str, Any]] = []
     for window in range(14):
         found += [s for s in STORY if s["window_end"] == at(window)]
@@ -96,7 +98,7 @@ def brief(incidents: Iterable[dict[str, Any]]) -> list[tuple[str, list[str], int
 
 def test_a_window_waits_until_every_shard_has_ticked_it() -> None:
     job = Job()
-    assert job.batch([statement("a", 1), watermark(1, 0), watermark(1, 1)]) == []
+    assert job.batch([event("a", 1), watermark(1, 0), watermark(1, 1)]) == []
     assert brief(job.batch([watermark(1, 2)])) == [("open", ["a"], 1)]
 
 
@@ -110,7 +112,7 @@ def test_batches_of_any_size_give_the_same_incidents() -> None:
 
 
 def test_ticks_of_each_window_or_of_the_last_only_give_the_same_incidents() -> None:
-    sparse = [r for r in whole_story() if "tick" not in r or r["tick"] == at(13)]
+    sparse = [r for r in whole_story() if r["record"] != "watermark" or r["watermark"] == at(13)]
     assert Job().batch(sparse) == Job().batch(whole_story())
 
 
@@ -127,18 +129,18 @@ def test_order_within_a_batch_changes_nothing() -> None:
     assert Job().batch(shuffled) == Job().batch(story)
 
 
-def test_a_record_that_is_neither_statement_nor_tick_stops_the_job() -> None:
+def test_a_record_that_is_neither_event_nor_tick_stops_the_job() -> None:
     with pytest.raises(DeterminismViolation, match="neither"):
         Job().batch([{"id": "a"}])
 
 
 def test_the_state_holds_the_last_complete_window_and_the_correlator_after_it() -> None:
     job = Job()
-    job.batch([statement("a", 1), *watermarks(1), statement("b", 2)])
+    job.batch([event("a", 1), *watermarks(1), event("b", 2)])
     done, model, waiting = job.tester.peekValueState("correlator", 0) or (None, b"", b"")
     assert done == at(1)
     assert json.loads(model)["last"] == at(1)
-    assert StatementBuffer.load(waiting).dump() == waiting
+    assert EpisodeEventBuffer.load(waiting).dump() == waiting
     assert len(json.loads(waiting)["waiting"]) == 1
 
 
@@ -148,7 +150,10 @@ def watched(series: int) -> dict[str, Any]:
 
 def watched_story() -> list[dict[str, Any]]:
     """As the whole story, but so much is watched until window 2 that what is said then may be chance."""
-    return [{**r, "watched": watched(10**9 if r["tick"] < at(2) else 10)} if "tick" in r else r for r in whole_story()]
+    return [
+        {**r, "watched": watched(10**9 if r["watermark"] < at(2) else 10)} if r["record"] == "watermark" else r
+        for r in whole_story()
+    ]
 
 
 def test_what_is_watched_in_its_window_decides_whether_an_incident_is_told() -> None:
@@ -165,12 +170,12 @@ def test_what_is_watched_is_known_whatever_the_batches() -> None:
 
 
 def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:
-    buffer = StatementBuffer(shards=1)
+    buffer = EpisodeEventBuffer(shards=1)
     for window in range(100):
         buffer.add_watermark(0, at(window), Watched(series=1 + window // 50))
     assert [watermark for watermark, _ in buffer.watched[0]] == [at(0), at(50)]
     assert [buffer.watched_at(at(w)).series for w in (0, 49, 50, 99)] == [1, 1, 2, 2]
-    assert StatementBuffer.load(buffer.dump()).watched == buffer.watched
+    assert EpisodeEventBuffer.load(buffer.dump()).watched == buffer.watched
     assert list(buffer.take()) == [(at(99), [], Watched(series=2))]
     assert [watermark for watermark, _ in buffer.watched[0]] == [at(50)]
     buffer.add_watermark(0, at(98), Watched(series=7))  # a repeat
@@ -178,11 +183,11 @@ def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:
 
 
 def test_a_buffer_that_is_cut_knows_what_was_watched_then() -> None:
-    buffer = StatementBuffer(shards=2)
+    buffer = EpisodeEventBuffer(shards=2)
     for shard in range(2):
         for window in range(10):
             buffer.add_watermark(shard, at(window), Watched(series=window))
-    kept = buffer.heard_until({0: at(3), 1: at(5)}, {})
+    kept = buffer.cut({0: at(3), 1: at(5)}, {})
     assert (kept.latest, kept.limit) == ({0: at(3), 1: at(5)}, at(3))
     assert kept.watched_at(at(3)).series == 6
     assert max(watermark for watermark, _ in kept.watched[1]) == at(5)
@@ -190,4 +195,4 @@ def test_a_buffer_that_is_cut_knows_what_was_watched_then() -> None:
 
 def test_a_buffer_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="format"):
-        StatementBuffer.load(b'{"format": 99}')
+        EpisodeEventBuffer.load(b'{"format": 99}')

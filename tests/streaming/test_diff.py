@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from app.simulator.ground_truth import iso
 from models.detection.episodes import Episode
 from pipelines.errors import InputError
-from pipelines.jobs.detect import record
 from replay.compare.diff import compare
 from replay.compare.ground_truth import Truth
 from replay.compare.version_results import MARGIN_SECONDS, Said
@@ -32,15 +31,23 @@ def at(window: int) -> int:
 
 
 def score(window: int, series: str, nats: float | None = 1.0, kind: str = "") -> Record:
-    found = {"series": series, "window_end": at(window), "score": nats, "value": 5.0, "typical": 4.0, "kind": kind}
+    found = {
+        "record": "score",
+        "series": series,
+        "window_end": at(window),
+        "score": nats,
+        "value": 5.0,
+        "typical": 4.0,
+        "kind": kind,
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 
 def watermarks(windows: Iterable[int], shards: Iterable[int] = range(SHARDS)) -> list[Record]:
-    return [{"tick": at(w), "shard": s, "shards": SHARDS} for s in shards for w in windows]
+    return [{"record": "watermark", "watermark": at(w), "shard": s, "shards": SHARDS} for s in shards for w in windows]
 
 
-def statement(version: str, window: int, host: str, nats: float = 20.0) -> Record:
+def event(version: str, window: int, host: str, nats: float = 20.0) -> Record:
     episode = Episode(
         f"gauge/{host}//cpu",
         "level",
@@ -55,14 +62,14 @@ def statement(version: str, window: int, host: str, nats: float = 20.0) -> Recor
         "%",
         "ü: too high",
     )
-    return record(episode.say("open", at(window)), version)
+    return episode.say("open", at(window)).to_record(version)
 
 
 def incident(version: str, window: int, hosts: list[str], nats: float = 20.0) -> Record:
     about = {"status": "open", "kind": "anomaly", "start": at(window) - 10_000, "end": None, "window_end": at(window)}
     series = [{"series": f"gauge/{hosts[0]}//cpu", "share": 1.0, "score": nats, "kind": "anomaly", "reason": "high"}]
     rest = {"score": nats, "hosts": hosts, "services": [], "templates": [], "series": series, "novelties": 1}
-    return {"id": f"{window}|{hosts[0]}", "version": version, **about, **rest, "reason": "high"}
+    return {"record": "incident", "id": f"{window}|{hosts[0]}", "version": version, **about, **rest, "reason": "high"}
 
 
 def said(
@@ -95,7 +102,7 @@ def test_results_that_differ_only_in_order_repeats_and_the_versions_name_are_equ
     scores = [score(w, f"gauge/{host}//cpu", None if w == 1 else float(w)) for w in range(1, 6) for host in "abc"]
 
     def of(version: str, seed: int) -> Said:
-        novel = [*watermarks(range(1, 6)), statement(version, 2, "a"), statement(version, 3, "b")]
+        novel = [*watermarks(range(1, 6)), event(version, 2, "a"), event(version, 3, "b")]
         incidents = [incident(version, 2, ["a"]), incident(version, 2, ["b", "c"])]
         return said(spark, version, shuffled(scores, seed), shuffled(novel, seed), shuffled(incidents, seed))
 
@@ -115,14 +122,14 @@ def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a
         spark,
         "one",
         [*common, score(1, "gauge/b//cpu"), score(2, "gauge/b//cpu", 2.0), score(3, "gauge/b//cpu", None)],
-        [*watermarks((1, 2, 3, 4)), statement("one", 2, "a"), statement("one", 3, "b")],
+        [*watermarks((1, 2, 3, 4)), event("one", 2, "a"), event("one", 3, "b")],
         [incident("one", 2, ["a"]), incident("one", 3, ["b"]), {**incident("one", 3, ["b"]), "kind": "change"}],
     )
     right = said(
         spark,
         "two",
         [*common, {**common[0], "value": 6.0}, score(2, "gauge/b//cpu", 5.5, "anomaly"), score(3, "gauge/b//cpu")],
-        [*watermarks((1, 2, 3, 4)), statement("two", 2, "a", 30.0), statement("two", 4, "b"), "not a record"],
+        [*watermarks((1, 2, 3, 4)), event("two", 2, "a", 30.0), event("two", 4, "b"), "not a record"],
         [incident("two", 2, ["a", "c"]), incident("two", 3, ["b"])],
     )
     found = compare(left, right, most=3)
@@ -148,20 +155,20 @@ def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a
     assert found["differences"][1]["right"] is None
     # What cannot be read is not passed over.
     assert found["novelties_differences"][0]["right"] == "not a record"
-    assert found["novelties_differences"][1]["right"] == statement("two", 2, "a", 30.0)
+    assert found["novelties_differences"][1]["right"] == event("two", 2, "a", 30.0)
     assert found["incidents_differences"][0]["left"] == incident("one", 2, ["a"])
     assert found["novelties"] == {"left": 2, "right": 3, "only_left": 1, "only_right": 2, "different": 1}
     assert found["incidents"] == {"left": 2, "right": 2, "only_left": 0, "only_right": 0, "different": 2}
     assert found["conflicts"] == {"left": 1, "right": 1}
 
 
-def test_windows_that_one_side_has_not_ticked_in_full_are_not_compared(spark: SparkSession) -> None:
+def test_windows_that_one_side_has_not_closed_in_full_are_not_compared(spark: SparkSession) -> None:
     left = said(
         spark,
         "live",
         [score(w, "gauge/a//cpu") for w in range(1, 9)],
         # Shard 1 has not spoken for window 8 yet.
-        [*watermarks(range(1, 8)), *watermarks([8], [0]), statement("live", 2, "a")],
+        [*watermarks(range(1, 8)), *watermarks([8], [0]), event("live", 2, "a")],
         [incident("live", 2, ["a"])],
     )
     right = said(spark, "later", [score(w, "gauge/a//cpu", float(w)) for w in range(5, 12)], watermarks(range(5, 12)))
@@ -173,14 +180,14 @@ def test_windows_that_one_side_has_not_ticked_in_full_are_not_compared(spark: Sp
     assert narrowed["windows"] == {"from": at(5), "to": at(6), "compared": 2, "left_outside": 6, "right_outside": 5}
     with pytest.raises(InputError, match=r"live and later have no window in common: live has [^\n]+; replay [^\n]+$"):
         compare(left, right, windows=(at(9), None))
-    with pytest.raises(InputError, match=r"version 'new' has no window that all its shards have ticked"):
+    with pytest.raises(InputError, match=r"version 'new' has no window that all its shards have closed"):
         compare(left, said(spark, "new", [], watermarks([1], [0])))
 
 
 def test_what_retention_has_begun_to_delete_is_not_compared(spark: SparkSession) -> None:
     spoken = [watermark for window in range(1, 400) for watermark in watermarks([window])]
     right = said(spark, "again", [], spoken)
-    # The first score that is left is as old as the first tick; then a tick a second, one for each shard.
+    # The first score that is left is as old as the first watermark message; then one a second, one for each shard.
     left = said(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0,)})
     safe = 1 + MARGIN_SECONDS // SHARDS
     assert compare(left, right)["windows"]["from"] == at(safe + 1)
@@ -196,7 +203,7 @@ def test_truth_judges_each_version_on_the_windows_that_both_have(spark: SparkSes
     early = {**fault, "id": "0", "from": iso(at(-50)), "to": iso(at(-40))}
     truth = Truth(frozenset("ab"), ({**fault, "series": []}, {**early, "series": []}))
     empty: list[Record] = []
-    left = said(spark, "l", empty, [*watermarks(range(1, 9)), statement("l", 4, "a")], [incident("l", 4, ["a"])])
+    left = said(spark, "l", empty, [*watermarks(range(1, 9)), event("l", 4, "a")], [incident("l", 4, ["a"])])
     right = said(spark, "r", empty, watermarks(range(1, 9)), [incident("r", 5, ["b"])])
     found = compare(left, right, truth=truth, delays=(15_000, 15_000))["truth"]
     nothing = {"changes": 0, "changes_announced": 0, "faults": 1}

@@ -23,6 +23,7 @@ KAFKA = (
 )
 
 SCORE = {
+    "record": "score",
     "series": "gauge/vm%2F1/web/system.disk.io{device=%2Fsda}",
     "window_end": NIGHT,
     "score": 15.25,
@@ -33,6 +34,7 @@ SCORE = {
     "kind": "anomaly",
 }
 NOVELTY = {
+    "record": "episode",
     "id": "0a1b",
     "version": "live",
     "series": "template/vm-1/web/ERROR/4f",
@@ -61,6 +63,7 @@ NOVELTY = {
     "level": "ERROR",
 }
 INCIDENT = {
+    "record": "incident",
     "id": "ff00",
     "version": "live",
     "status": "open",
@@ -78,7 +81,9 @@ INCIDENT = {
     "share": 0.25,
     "false_alarms_per_day": 0.5,
     "series": [{"series": "logs/vm-1/web/ERROR", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
-    "novelties": 1,
+    "novelties": 3,
+    "episodes": ["e1", "e2"],
+    "episodes_omitted": 1,
     "reason": "many",
 }
 LABEL = {
@@ -229,16 +234,16 @@ def test_the_end_of_an_incident_is_that_of_its_last_episode(spark: SparkSession)
     assert found["document"]["event"]["end"] == "2026-11-21T23:59:55.000Z"
 
 
-def test_all_statements_of_an_episode_are_one_document_whose_version_grows(spark: SparkSession) -> None:
+def test_all_events_of_an_episode_are_one_document_whose_version_grows(spark: SparkSession) -> None:
     later = NIGHT + 10_000
-    statements = [("open", NIGHT), ("update", NIGHT), ("close", NIGHT), ("update", later), ("close", later)]
-    found = indexed(spark, *(("novelties", {**NOVELTY, "status": s, "window_end": w}) for s, w in statements))
+    events = [("open", NIGHT), ("update", NIGHT), ("close", NIGHT), ("update", later), ("close", later)]
+    found = indexed(spark, *(("novelties", {**NOVELTY, "status": s, "window_end": w}) for s, w in events))
     assert {(d["index"], d["id"]) for d in found} == {("novelties-live-2026.11.21", "0a1b")}
     versions = [d["version"] for d in found]
     assert versions == sorted(set(versions))
 
 
-def test_the_newest_statement_of_a_batch_is_kept(spark: SparkSession) -> None:
+def test_the_newest_event_of_a_batch_is_kept(spark: SparkSession) -> None:
     rows = [("novelties", {**NOVELTY, "window_end": NIGHT + 10_000 * w, "score": float(w)}) for w in (1, 3, 2)]
     kept = newest(documents(records(spark, [*rows, ("scores", SCORE), ("scores", SCORE)]), "live", TOPICS)).collect()
     scores = sorted(json.loads(row["document"])["novelty"]["score"] for row in kept)
@@ -270,7 +275,7 @@ def test_a_number_that_is_none_is_left_out(spark: SparkSession, missing: Any) ->
 
 
 def test_ticks_are_no_documents(spark: SparkSession) -> None:
-    assert indexed(spark, ("novelties", {"tick": NIGHT, "shard": 1, "shards": 64})) == []
+    assert indexed(spark, ("novelties", {"record": "watermark", "watermark": NIGHT, "shard": 1, "shards": 64})) == []
 
 
 HEADERS = {
@@ -356,7 +361,7 @@ def test_a_label_needs_only_what_the_models_read(spark: SparkSession) -> None:
 
 
 def test_heartbeats_and_what_is_no_label_are_no_documents(spark: SparkSession) -> None:
-    beat = {"heartbeat": True, "@timestamp": "2026-11-22T00:00:06.500Z"}
+    beat = {"record": "heartbeat", "@timestamp": "2026-11-22T00:00:06.500Z"}
     others = [beat, b"junk", b"", {"label": "maybe", "series": ["host/vm-1"]}, {"label": "true", "series": []}]
     assert indexed(spark, *(("labels", value) for value in others)) == []
 

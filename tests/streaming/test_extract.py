@@ -1,4 +1,4 @@
-"""extract: sums that no order changes, a fate for each record from itself alone, ticks behind the rows they speak for."""
+"""extract: sums that no order changes, a fate for each record from itself alone, watermarks behind the rows they speak for."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_fates_change_exactly_at_the_lateness_and_at_the_skew(spark: SparkSessio
                 rows.append(raw(value, offset, append, topic))
             wanted[topic, name] = rows[-1]
     telemetry, logs = ([r for r in rows if r.topic == topic] for topic in ("telemetry", "logs"))
-    found = closed(spark, telemetry, logs).where("series not like '!%'").collect()
+    found = closed(spark, telemetry, logs).where("refused is null").collect()
     assert Counter(names.parse(r["series"]).host for r in found) == {"late-True": 2, "ahead-True": 2}
     assert {r["window_end"] for r in found} == {window_end(90), window_end(170)}
     answers = {(h["kappa.topic"], topic): (value, h) for topic, value, h in refused(spark, telemetry, logs)}
@@ -241,6 +241,7 @@ def test_fates_change_exactly_at_the_lateness_and_at_the_skew(spark: SparkSessio
             "more than 15 s late" if name == "late" else "event time is 60 s ahead of the append time, more than 60 s"
         )
         assert headers == {
+            "kappa.record": "refused",
             "kappa.topic": topic,
             "kappa.partition": "0",
             "kappa.offset": str(record.offset),
@@ -295,7 +296,7 @@ def test_a_record_of_several_bad_points_or_lines_is_refused_once(spark: SparkSes
 
 
 def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host(spark: SparkSession) -> None:
-    beat = b'{"heartbeat":true,"@timestamp":"2026-11-21T12:00:01Z"}'
+    beat = b'{"record":"heartbeat","@timestamp":"2026-11-21T12:00:01Z"}'
     found = closed(spark, [raw(beat, 0, at(1))], [raw(beat, 0, at(11), "logs")])
     assert extract.windows_of(found) == [window_end(10), window_end(20)]
     assert extract.statistics(found, WINDOWING).collect() == []
@@ -307,11 +308,11 @@ def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host
     assert kinds == {"gauge": 1, "template": 1, "logs": 1}
 
 
-# --- ticks
+# --- watermark messages
 
 
-@pytest.mark.parametrize(("partitions", "origin", "origins"), [(1, 0, 1), (3, 1, 2)])
-def test_each_window_and_shard_has_one_tick_after_its_rows(
+@pytest.mark.parametrize(("partitions", "instance", "instances"), [(1, 0, 1), (3, 1, 2)])
+def test_each_window_and_shard_has_one_watermark_message_after_its_rows(
     spark: SparkSession, partitions: int, instance: int, instances: int
 ) -> None:
     seconds = [*range(0, 40), *range(70, 80)]  # nobody wrote into the windows between
@@ -332,15 +333,21 @@ def test_each_window_and_shard_has_one_tick_after_its_rows(
         shard = value["shard"]
         assert record["topic"] == "s"
         assert record["partition"] == shard % partitions
-        if "tick" in value:
-            assert value == {"tick": value["tick"], "shard": shard, "origin": instance, "origins": instances}
+        if value["record"] == "watermark":
+            assert value == {
+                "record": "watermark",
+                "watermark": value["watermark"],
+                "shard": shard,
+                "instance": instance,
+                "instances": instances,
+            }
             assert record["key"] is None
-            assert value["tick"] > limits[shard], "ticks of a shard go up"
-            limits[shard] = value["tick"]
-            announced.add((value["tick"], shard))
+            assert value["watermark"] > limits[shard], "watermarks of a shard go up"
+            limits[shard] = value["watermark"]
+            announced.add((value["watermark"], shard))
         else:
             assert bytes(record["key"]).decode() == value["series"]
-            assert value["window_end"] > limits[shard], "a row after the tick of its window"
+            assert value["window_end"] > limits[shard], "a row after the watermark of its window"
             rows += 1
     assert announced == {(window, shard) for window in windows for shard in range(WINDOWING.shards)}
     assert rows == n_rows
@@ -383,7 +390,7 @@ def test_windows_close_by_append_time_and_no_admitted_record_is_dropped(spark: S
         [raw(b"{broken", 4, at(26)), raw(point(5, at(20)), 5, at(35))],
         [raw(point(6, at(90)), 6, at(100))],
     ]
-    quiet = [[raw(b'{"heartbeat":true}', i, rows[-1].timestamp, "logs")] for i, rows in enumerate(batches)]
+    quiet = [[raw(b'{"record":"heartbeat"}', i, rows[-1].timestamp, "logs")] for i, rows in enumerate(batches)]
     for index, (telemetry, logs) in enumerate(zip(batches, quiet, strict=True)):
         parquet_of(tmp_path / "telemetry", index, telemetry, ARROW)
         parquet_of(tmp_path / "logs", index, logs, ARROW)

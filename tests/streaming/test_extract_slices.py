@@ -46,7 +46,7 @@ def partition_of(chance: random.Random, topic: str, number: int, size: int) -> l
 
 def value_of(chance: random.Random, topic: str, appended: float, *, beat: bool) -> bytes:
     if beat:
-        return b'{"heartbeat":true}'
+        return b'{"record":"heartbeat"}'
     delays = (
         chance.expovariate(1.0),
         chance.uniform(0, 15),

@@ -327,7 +327,7 @@ def test_good_points_of_a_record_are_kept_beside_one_reason(spark: SparkSession)
 
 
 def test_a_heartbeat_is_one_row_at_its_append_time(spark: SparkSession) -> None:
-    beat = '{"heartbeat":true,"partition":3}'
+    beat = '{"record":"heartbeat","partition":3}'
     (point,), (line,) = points(spark, [beat])[0], lines(spark, [beat])[0]
     at = MS + 1000
     assert (point["series"], point["host"], point["ms"], point["reason"]) == ("heartbeat", "heartbeat", at, None)
@@ -651,7 +651,7 @@ SHAPES = [
     b'{"x":"\xed\xa0\x80",%s',
     b'{"x":"\xfe",%s',
     b'{"metric.type":"gauge","metric.type":"counter",%s',
-    b'{"heartbeat":true,%s',
+    b'{"record":"heartbeat",%s',
     b'{"resourceMetrics":[],%s',
     b'{"x":01,%s',
     b'{"x":1.,%s',

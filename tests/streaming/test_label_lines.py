@@ -25,7 +25,7 @@ def closed(spark: SparkSession, values: list[bytes]) -> list[Any]:
 
 def test_a_label_is_a_row_for_each_host_that_its_series_name(spark: SparkSession) -> None:
     more = {"@timestamp": "2026-01-05T10:00:00Z", "comment": "a backup", "author": "me", "end": None, "host": ["zzz"]}
-    rows = closed(spark, [b'{"heartbeat":true}', json.dumps(GOOD | more).encode(), json.dumps(GOOD).encode()])
+    rows = closed(spark, [b'{"record":"heartbeat"}', json.dumps(GOOD | more).encode(), json.dumps(GOOD).encode()])
     found = {row["series"]: (row["n"], row["sample"]) for row in rows if row["series"] != "heartbeat"}
     about_a = '{"label":"false-alarm","series":["gauge/a%2Fx/web/cpu","logs/a%2Fx//info"]}'
     about_b = '{"label":"false-alarm","series":["host/b"]}'
@@ -55,7 +55,13 @@ def test_a_label_is_a_row_for_each_host_that_its_series_name(spark: SparkSession
 )
 def test_what_is_no_label_is_a_dead_letter_with_a_reason(spark: SparkSession, value: bytes, why: str) -> None:
     (row,) = closed(spark, [value])
-    assert row["series"].startswith("!/labels/0/0/")
-    assert "/dead-letters/" in row["series"]
-    assert why in row["series"]
-    assert bytes(row["payload"]) == value
+    assert row["series"] is None
+    refused = row["refused"]
+    assert (refused["destination"], refused["topic"], refused["partition"], refused["offset"]) == (
+        "dead-letters",
+        "labels",
+        0,
+        0,
+    )
+    assert why in refused["reason"]
+    assert bytes(refused["value"]) == value

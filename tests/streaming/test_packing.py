@@ -15,9 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pipelines.jvm import packed_by_shard
 
 SHARD = st.sampled_from([0, 3, 7, 1234])
-NAME = st.text(max_size=12) | st.sampled_from(['"shard":9', '","shard":9', "\n", '{"tick":1}'])
+NAME = st.text(max_size=12) | st.sampled_from(['"shard":9', '","shard":9', "\n", '{"watermark":1}'])
 ROW = st.fixed_dictionaries({"series": NAME, "shard": SHARD, "n": st.integers(0, 5)})
-WATERMARK = st.fixed_dictionaries({"tick": st.integers(0, 5), "shard": SHARD, "origin": st.integers(0, 1)})
+WATERMARK = st.fixed_dictionaries(
+    {"record": st.just("watermark"), "watermark": st.integers(0, 5), "shard": SHARD, "instance": st.integers(0, 1)}
+)
 
 
 def values(spark: SparkSession, records: list[bytes | None], partitions: int = 3) -> DataFrame:
@@ -54,4 +56,4 @@ def test_a_row_has_a_bounded_size(spark: SparkSession) -> None:
 )
 def test_a_record_without_a_shard_is_refused(spark: SparkSession, record: bytes | None) -> None:
     with pytest.raises(Py4JJavaError, match="of statistics without a shard"):
-        packed_by_shard(values(spark, [b'{"tick":1,"shard":2}', record], 1)).collect()
+        packed_by_shard(values(spark, [b'{"watermark":1,"shard":2}', record], 1)).collect()

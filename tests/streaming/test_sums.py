@@ -38,7 +38,7 @@ def record(source: random.Random, offset: int) -> tuple[Any, ...]:
     more: list[dict[str, Any]] = [{}, {"service.name": "s"}, {"labels": {"k": "v"}}, {"metric.type": "counter"}]
     document |= source.choice(more)
     text = json.dumps(document)
-    other = (text[:-1], text + "1", "", '{"heartbeat":true}', text.replace('"a"', "5"), text.replace("Z", "+01:00"))
+    other = (text[:-1], text + "1", "", '{"record":"heartbeat"}', text.replace('"a"', "5"), text.replace("Z", "+01:00"))
     return (text if source.random() < 0.8 else source.choice(other), "telemetry", partition, offset, append)
 
 
@@ -54,8 +54,9 @@ def closed(
         [(data if summed or not data else b" " + data, *others) for data, *others in map(as_bytes, rows)], SOURCE
     )
     found: DataFrame = extract.closed_windows(frame.repartition(partitions), frame.limit(0), windowing)
-    counted = F.when(~F.col("series").startswith("!"), F.col("n"))  # what was refused shows its bytes, space included
-    return sorted(map(str, found.drop("payload").withColumn("n", counted).collect()))
+    counted = F.when(F.col("refused").isNull(), F.col("n"))  # what was refused shows its bytes, space included
+    source = F.col("refused").dropFields("value")
+    return sorted(map(str, found.withColumn("n", counted).withColumn("refused", source).collect()))
 
 
 @pytest.mark.parametrize("windowing", WINDOWINGS, ids=lambda windowing: f"{windowing.window_seconds} s")

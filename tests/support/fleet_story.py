@@ -8,7 +8,7 @@ import numpy as np
 
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
-from models.records.novelty import Novelty
+from models.records.records import EpisodeEvent
 
 START = 1_767_571_200_000
 WINDOW = 10_000
@@ -38,10 +38,10 @@ class Teller:
 
     def __init__(self, detector: ShardDetector, begin: int = START) -> None:
         self.detector, self.now = detector, begin
-        self.said: list[Novelty] = []
+        self.said: list[EpisodeEvent] = []
         self.scores: list[Scores] = []
 
-    def tell(self, *stories: Iterable[Mapping[str, Row]]) -> list[Novelty]:
+    def tell(self, *stories: Iterable[Mapping[str, Row]]) -> list[EpisodeEvent]:
         """What is said of these windows."""
         before = len(self.said)
         for story in stories:
@@ -62,6 +62,6 @@ class Teller:
         return float(last.score[last.series.tolist().index(series)])
 
 
-def words(said: Iterable[Novelty]) -> list[tuple[str, str, str]]:
+def words(said: Iterable[EpisodeEvent]) -> list[tuple[str, str, str]]:
     """Series, status and kind of statements."""
     return [(n.series, n.status, n.kind) for n in said]

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from models.core.series import parse
-from models.incidents.correlator import CorrelationParameters, Correlator, Incident, Statement
-from models.records.watched import NOTHING, Watched
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import NOTHING, EpisodeEvent, IncidentEvent, Watched
 
 T = 1_700_000_000_000
 
@@ -20,11 +21,11 @@ def at(window: int) -> int:
     return T + window * WINDOW
 
 
-def said(series: str, window: int, status: str = "open", **more: Any) -> Statement:
+def said(series: str, window: int, status: str = "open", **more: Any) -> EpisodeEvent:
     """A statement; an episode is named for its series and its first window."""
     start = more.pop("start", window)
     parts = parse(series)
-    return Statement(
+    return EpisodeEvent(
         id=f"{series}@{start}",
         series=series,
         kind=more.pop("kind", "anomaly"),
@@ -42,19 +43,23 @@ def said(series: str, window: int, status: str = "open", **more: Any) -> Stateme
     )
 
 
-def tell(correlator: Correlator, story: Iterable[Statement], until: int, watched: Watched = NOTHING) -> list[Incident]:
+def tell(
+    correlator: Correlator, story: Iterable[EpisodeEvent], until: int, watched: Watched = NOTHING
+) -> list[IncidentEvent]:
     """Step through all windows of a story."""
-    by_window: dict[int, list[Statement]] = {}
+    by_window: dict[int, list[EpisodeEvent]] = {}
     for statement in story:
         by_window.setdefault(statement.window_end, []).append(statement)
     return [i for w in range(until + 1) for i in correlator.step(at(w), by_window.get(at(w), []), watched)]
 
 
-def told(story: Iterable[Statement], until: int = 40, watched: Watched = NOTHING, **parameters: Any) -> list[Incident]:
+def told(
+    story: Iterable[EpisodeEvent], until: int = 40, watched: Watched = NOTHING, **parameters: Any
+) -> list[IncidentEvent]:
     return tell(Correlator(CorrelationParameters(**parameters)), story, until, watched)
 
 
-def brief(incidents: Iterable[Incident]) -> list[tuple[int, str, str]]:
+def brief(incidents: Iterable[IncidentEvent]) -> list[tuple[int, str, str]]:
     """Window, status and kind."""
     return [((i.window_end - T) // WINDOW, i.status, i.kind) for i in incidents]
 

@@ -138,7 +138,7 @@ def records(settings: Settings, kind: str) -> list[tuple[bytes | None, bytes, tu
 
 def watermarks(settings: Settings, kind: str) -> set[tuple[int, int]]:
     found = (json.loads(value) for _, value, _ in records(settings, kind))
-    return {(record["tick"], record["shard"]) for record in found if "tick" in record}
+    return {(record["watermark"], record["shard"]) for record in found if record["record"] == "watermark"}
 
 
 def start(file: Path, *names: str) -> subprocess.Popen[bytes]:

@@ -18,7 +18,7 @@ def values(settings: Settings, kind: str, after: int = -1) -> set[bytes]:
     found = set()
     for _, value, _ in records(settings, kind):
         record = json.loads(value)
-        if "tick" not in record and record["window_end"] > after:
+        if record["record"] != "watermark" and record["window_end"] > after:
             record.pop("version", None)
             found.add(value if kind == "scores" else json.dumps(record, sort_keys=True).encode())
     return found

@@ -285,7 +285,7 @@ def test_any_line_becomes_an_event(line: str) -> None:
 @given(st.integers(0, 4_102_444_800_000))
 def test_iso_times_keep_their_milliseconds(at: int) -> None:
     assert round(datetime.fromisoformat(iso_millis(at)).timestamp() * 1000) == at
-    assert json.loads(heartbeat(at)) == {"heartbeat": True, "@timestamp": iso_millis(at)}
+    assert json.loads(heartbeat(at)) == {"record": "heartbeat", "@timestamp": iso_millis(at)}
 
 
 # --- without a broker

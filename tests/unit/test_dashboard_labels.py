@@ -16,7 +16,7 @@ from dashboards.labelling import SAYS, in_words
 from dashboards.queries import INCIDENT
 from dashboards.queries.frames import frame_of
 from dashboards.queries.labels import LabelDocument, of_document
-from models.detection.labels import LABELS
+from models.records.records import LABELS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VIEW = View("live", ["live"], "1h", ZoneInfo("Europe/Berlin"), 5)

@@ -26,11 +26,12 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from models.core.windows import Windows
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
-from models.records.watched import Watched, together
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent, Watched, total
 from models.rules.rule import Rule
 from pipelines.jobs import detect, detect_bounded
-from pipelines.jobs.correlate import CorrelateProcessor, StatementBuffer, value_of
+from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
@@ -97,7 +98,7 @@ class Story:
         return sorted(self.rows)
 
     def told_by(self, instance: int) -> list[int]:
-        """Windows in which an origin recorded something; a window that it knows nothing of it does not tick."""
+        """Windows in which an origin recorded something; a window that it knows nothing of it does not watermark."""
         last = self.windows[-1]
         own = [h for h in HOSTS if HOSTS.index(h) % self.instances == instance]
         return [w for w in self.windows if w == last or instance == 0 or any(self.rows[w].get(h) for h in own)]
@@ -163,13 +164,16 @@ def written(story: Story, instance: int, chance: random.Random | None) -> Log:
 
 
 def batch_of(story: Story, windows: Sequence[int], instance: int, partition: int) -> Iterator[Record]:
-    """What extract writes into a partition: the rows of a window, then its ticks."""
+    """What extract writes into a partition: the rows of a window, then its watermarks."""
     for end in windows:
         own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.instances == instance]
         rows = [{**row, "shard": shard_of(h)} for h in own for row in story.rows[end][h]]
         shards = [s for s in range(SHARDS) if s % PARTITIONS == partition]
         yield from (r for s in shards for r in sorted(rows, key=lambda r: r["series"]) if r["shard"] == s)
-        yield from ({"tick": end, "shard": s, "origin": instance, "origins": story.instances} for s in shards)
+        yield from (
+            {"record": "watermark", "watermark": end, "shard": s, "instance": instance, "instances": story.instances}
+            for s in shards
+        )
 
 
 def cut(items: Sequence[Any], chance: random.Random | None, most: int) -> Iterator[Sequence[Any]]:
@@ -279,7 +283,7 @@ class Correlating:
     def _done(self, records: list[Record]) -> list[str]:
         if not records:
             return []
-        answers = self._tester.testInPandas(0, statement_frame(records))
+        answers = self._tester.testInPandas(0, event_frame(records))
         return answers["value"].tolist() if len(answers) else []
 
     @property
@@ -289,9 +293,9 @@ class Correlating:
         return found
 
 
-def statement_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """As `correlate.statements` gives them."""
-    names = ("tick", "shard", "shards", "window_end")
+def event_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """As `correlate.one_group` gives them."""
+    names = ("record", "watermark", "shard", "shards", "window_end")
     rows = [{"everything": 0, **{n: r.get(n) for n in names}, "value": json.dumps(r)} for r in records]
     return pd.DataFrame(rows, columns=["everything", *names, "value"])
 
@@ -344,17 +348,17 @@ def detected(
         for shard, answers in job.batch(batch, chance):
             by_shard[shard] += rows_in(answers)
         for p in range(PARTITIONS):
-            written_by = [[r for r in by_shard[s] if r["statement"]] for s in range(SHARDS) if s % PARTITIONS == p]
-            topic[p] += [json.loads(r["statement"]) for r in interleaved(written_by, chance)]
-        for row in (r for rows in by_shard.values() for r in rows if not r["statement"]):
+            written_by = [[r for r in by_shard[s] if r["event"]] for s in range(SHARDS) if s % PARTITIONS == p]
+            topic[p] += [json.loads(r["event"]) for r in interleaved(written_by, chance)]
+        for row in (r for rows in by_shard.values() for r in rows if not r["event"]):
             add(scores, (row["series"], row["window_end"]), text(row))
     return job, topic, scores
 
 
 def said_in(topic: Log) -> Said:
-    """Statements by what they are about; ticks left out."""
+    """Events by what they are about; watermarks left out."""
     found: Said = {}
-    for record in (r for part in topic for r in part if "tick" not in r):
+    for record in (r for part in topic for r in part if r["record"] != "watermark"):
         add(found, novelty_key(record), json.dumps(record))
     return found
 
@@ -366,7 +370,7 @@ def correlated(topic: Log, chance: random.Random | None) -> tuple[Correlating, S
     for batch in batches_of(topic, chance):
         for value in job.batch(batch, chance):
             add(incidents, incident_key(json.loads(value)), value)
-    assert not StatementBuffer.load(job.state[2]).waiting
+    assert not EpisodeEventBuffer.load(job.state[2]).waiting
     return job, incidents
 
 
@@ -384,7 +388,7 @@ def run(story: Story, extract: int | None, detecting: int | None, correlating: i
     job, topic, scores = detected(story, chances[0], chances[1])
     last, incidents = correlated(topic, chances[2])
     watermarks: Log = [[] for _ in range(SHARDS)]
-    for watermark in (r for part in topic for r in part if "tick" in r):
+    for watermark in (r for part in topic for r in part if r["record"] == "watermark"):
         if watermark not in watermarks[watermark["shard"]]:
             watermarks[watermark["shard"]].append(watermark)
     return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2], watermarks)
@@ -396,12 +400,12 @@ def incident_key(record: Record) -> tuple[Any, ...]:
 
 @cache
 def straight(story_seed: int) -> Outcome:
-    """The models alone, handed one window after the other: no buffers, no batches, no ticks."""
+    """The models alone, handed one window after the other: no buffers, no batches, no watermarks."""
     story = story_of(story_seed)
     scores: Said = {}
     novelties: Said = {}
     incidents: Said = {}
-    statements: dict[int, list[Statement]] = defaultdict(list)
+    events: dict[int, list[EpisodeEvent]] = defaultdict(list)
     watermarks: Log = [[] for _ in range(SHARDS)]
     shards = []
     for shard in range(SHARDS):
@@ -409,18 +413,18 @@ def straight(story_seed: int) -> Outcome:
         for end in story.windows:
             for answers in detect.step(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
                 for row in rows_in(pd.DataFrame(detect.together([answers]))):
-                    if not row["statement"]:
+                    if not row["event"]:
                         add(scores, (row["series"], end), text(row))
-                    elif "tick" not in (record := json.loads(row["statement"])):
+                    elif (record := json.loads(row["event"]))["record"] != "watermark":
                         add(novelties, novelty_key(record), json.dumps(record))
-                        statements[end].append(Statement.of(record))
+                        events[end].append(EpisodeEvent.from_record(record))
                     else:
                         watermarks[shard].append(record)
         shards.append((story.windows[-1], detector.dump()))
     correlator = Correlator(JOINING)
     for end, told in zip(story.windows, zip(*watermarks, strict=True), strict=True):
-        watched = together(Watched(**watermark["watched"]) for watermark in told)
-        for incident in correlator.step(end, sorted(statements[end], key=lambda s: s.order), watched):
+        watched = total(Watched(**watermark["watched"]) for watermark in told)
+        for incident in correlator.step(end, sorted(events[end], key=lambda s: s.order), watched):
             value = value_of(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)
     return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), watermarks)
@@ -476,7 +480,7 @@ def test_one_batch_of_everything_says_the_same(story: int) -> None:
 
 @settings(max_examples=25, derandomize=True)
 @given(stories, seeds)
-def test_statements_in_any_batches_with_repeats_of_long_ago_are_the_same_incidents(story: int, seed: int) -> None:
+def test_events_in_any_batches_with_repeats_of_long_ago_are_the_same_incidents(story: int, seed: int) -> None:
     chance = random.Random(seed)
     windows = story_of(story).windows
     topic: Log = [[] for _ in range(PARTITIONS)]
@@ -495,7 +499,7 @@ def test_statements_in_any_batches_with_repeats_of_long_ago_are_the_same_inciden
 
 
 def shard_in(record: Record) -> int:
-    return record["shard"] if "tick" in record else shard_of(record["host"])
+    return record["shard"] if record["record"] == "watermark" else shard_of(record["host"])
 
 
 @settings(max_examples=4, derandomize=True)
@@ -536,9 +540,9 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
                 if row["part"] is not None:
                     after[row["shard"]][row["part"]] = row["bytes"]
                     state[row["shard"]] = (int(row["done"]), after[row["shard"]])
-                elif not row["statement"]:
+                elif not row["event"]:
                     add(scores, (row["series"], row["window_end"]), text(row))
-                elif "tick" not in (record := json.loads(row["statement"])):
+                elif (record := json.loads(row["event"]))["record"] != "watermark":
                     add(novelties, novelty_key(record), json.dumps(record))
     assert scores == wanted.scores
     assert novelties == wanted.novelties
@@ -561,21 +565,21 @@ def cut_frame(frame: pd.DataFrame, chance: random.Random) -> Iterator[pd.DataFra
 
 @settings(max_examples=25, derandomize=True)
 @given(stories, seeds)
-def test_statements_that_wait_are_kept_through_a_dump(story: int, seed: int) -> None:
+def test_events_that_wait_are_kept_through_a_dump(story: int, seed: int) -> None:
     chance = random.Random(seed)
     said = [json.loads(v) for values in straight(story).novelties.values() for v in values]
-    buffer = StatementBuffer(shards=SHARDS)
+    buffer = EpisodeEventBuffer(shards=SHARDS)
     for record in chance.sample(said, len(said)):
-        buffer.add_statement(json.dumps(record))
-        buffer = StatementBuffer.load(buffer.dump()) if chance.random() < 0.2 else buffer
+        buffer.add_event(json.dumps(record))
+        buffer = EpisodeEventBuffer.load(buffer.dump()) if chance.random() < 0.2 else buffer
     for shard in range(SHARDS):
         buffer.add_watermark(shard, story_of(story).windows[-1])
     taken = [(end, [novelty_of(s) for s in found]) for end, found, _ in buffer.take() if found]
     by_window: dict[int, list[Any]] = defaultdict(list)
     for record in said:
-        by_window[record["window_end"]].append(novelty_of(Statement.of(record)))
+        by_window[record["window_end"]].append(novelty_of(EpisodeEvent.from_record(record)))
     assert taken == [(end, sorted(by_window[end])) for end in sorted(by_window)]
 
 
-def novelty_of(statement: Statement) -> tuple[Any, ...]:
-    return statement.order
+def novelty_of(event: EpisodeEvent) -> tuple[Any, ...]:
+    return event.order

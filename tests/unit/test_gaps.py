@@ -147,6 +147,7 @@ def test_a_gap_is_described_in_one_sentence_with_place_time_and_what_to_do() -> 
 def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
     headers = dict(headers_of("extract-0-of-2", LOST))
     assert headers == {
+        "kappa.record": b"refused",
         "kappa.topic": b"telemetry",
         "kappa.partition": b"1",
         "kappa.offset": b"300",
@@ -228,7 +229,7 @@ TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "pipelines/jobs/correlate.py", line 118, in add_statement
     raise DeterminismViolation(msg) from error
-pipelines.errors.DeterminismViolation: novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes
+pipelines.errors.DeterminismViolation: novelties: 'x' is neither an episode event nor a watermark message (Expecting value); wanted what detect writes
 
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
 Caused by: java.lang.Exception: pipelines.errors.InputError: another one, further down
@@ -239,7 +240,7 @@ def test_an_error_of_ours_in_a_trace_is_that_error_in_one_line() -> None:
     found = failures.of_ours(RuntimeError(TRACE + "\tat x.y\n" * 10_000))
     assert type(found) is DeterminismViolation
     assert str(found) == (
-        "novelties: 'x' is neither a statement nor a tick (Expecting value); wanted what detect writes"
+        "novelties: 'x' is neither an episode event nor a watermark message (Expecting value); wanted what detect writes"
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, WindowBuffer
 
-Item = tuple[str, int, int]  # ("row", window, series) or ("tick", window, origin)
+Item = tuple[str, int, int]  # ("row", window, series) or ("watermark", window, instance)
 
 
 def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
@@ -27,9 +27,9 @@ def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
 
 
 def feed(buffer: WindowBuffer, items: list[Item], instances: int = 1) -> list[tuple[int, list[str], list[float]]]:
-    """One batch: its rows and ticks, and the windows that it completes."""
+    """One batch: its rows and watermarks, and the windows that it completes."""
     pairs = [(w, s) for kind, w, s in items if kind == "row"]
-    watermarks = [(w, o) for kind, w, o in items if kind == "tick"]
+    watermarks = [(w, o) for kind, w, o in items if kind == "watermark"]
     if watermarks:
         pairs_of = np.array(watermarks, dtype=np.int64)
         buffer.add_watermarks(pairs_of[:, 0], pairs_of[:, 1], instances)
@@ -39,8 +39,10 @@ def feed(buffer: WindowBuffer, items: list[Item], instances: int = 1) -> list[tu
 
 
 def log_of(content: dict[int, set[int]]) -> list[Item]:
-    """What extract writes: the rows of each window, then its tick."""
-    return [item for w in sorted(content) for item in [*[("row", w, s) for s in sorted(content[w])], ("tick", w, 0)]]
+    """What extract writes: the rows of each window, then its watermark."""
+    return [
+        item for w in sorted(content) for item in [*[("row", w, s) for s in sorted(content[w])], ("watermark", w, 0)]
+    ]
 
 
 contents = st.dictionaries(st.integers(1, 8).map(lambda w: w * 10), st.sets(st.integers(0, 5)), min_size=1, max_size=6)
@@ -79,14 +81,14 @@ def test_dump_and_load_are_inverse(content: dict[int, set[int]]) -> None:
 
 def test_a_window_waits_for_every_origin() -> None:
     buffer = WindowBuffer()
-    assert feed(buffer, [("row", 10, 1), ("tick", 10, 0)], instances=2) == []
-    assert feed(buffer, [("row", 10, 0), ("tick", 10, 1)], instances=2) == [
+    assert feed(buffer, [("row", 10, 1), ("watermark", 10, 0)], instances=2) == []
+    assert feed(buffer, [("row", 10, 0), ("watermark", 10, 1)], instances=2) == [
         (10, ["gauge/h/s/m0", "gauge/h/s/m1"], [1000.0, 1001.0])
     ]
 
 
 def test_a_window_without_rows_of_this_shard_is_still_a_window() -> None:
-    assert feed(WindowBuffer(), [("tick", 10, 0), ("tick", 20, 0)]) == [(10, [], []), (20, [], [])]
+    assert feed(WindowBuffer(), [("watermark", 10, 0), ("watermark", 20, 0)]) == [(10, [], []), (20, [], [])]
 
 
 def test_rows_without_their_tick_are_kept() -> None:
@@ -102,7 +104,7 @@ def test_another_format_is_refused() -> None:
 
 
 def test_repeats_of_windows_that_are_done_are_not_kept() -> None:
-    buffer, batch = WindowBuffer(), [("row", 10, 0), ("tick", 10, 0)]
+    buffer, batch = WindowBuffer(), [("row", 10, 0), ("watermark", 10, 0)]
     assert feed(buffer, batch) == [(10, ["gauge/h/s/m0"], [1000.0])]
     assert feed(buffer, batch) == []
     assert len(buffer.rows["n"]) == 0

@@ -22,10 +22,12 @@ from app.kafka.checkpoints import offsets_after
 from app.versions.pinned_configuration import pin_configuration
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from models.incidents.correlator import CorrelationParameters, Correlator, Statement
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent
 from pipelines.errors import InputError
 from pipelines.jobs import correlate
-from pipelines.jobs.correlate import StatementBuffer
+from pipelines.jobs.correlate import EpisodeEventBuffer
 from pipelines.state import savepoint_format, savepoint_tables
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
@@ -55,19 +57,26 @@ def state(shard: int, count: int = CUT) -> ShardParts:
     return ShardParts(shard, START + count * WINDOW, detector.dump())
 
 
-def statement(host: str, window_end: int) -> str:
-    parts = {"id": f"e-{host}", "version": "live", "series": f"gauge/{host}//m", "kind": "anomaly", "status": "open"}
+def event(host: str, window_end: int) -> str:
+    parts = {
+        "record": "episode",
+        "id": f"e-{host}",
+        "version": "live",
+        "series": f"gauge/{host}//m",
+        "kind": "anomaly",
+        "status": "open",
+    }
     return json.dumps(
         {**parts, "start": START, "window_end": window_end, "score": 20.5, "reason": "höher", "host": host}
     )
 
 
 def correlator() -> CorrelatorState:
-    """One incident that is open, and a statement that waits."""
+    """One incident that is open, and an event that waits."""
     made, done = Correlator(CorrelationParameters()), START + 90 * WINDOW
-    made.step(done, [Statement.of(json.loads(statement("h0", done)))])
-    buffer = StatementBuffer(done, SHARDS, {0: done + WINDOW, 1: done, 2: done})
-    buffer.add_statement(statement("h0", done + WINDOW))
+    made.step(done, [EpisodeEvent.from_record(json.loads(event("h0", done)))])
+    buffer = EpisodeEventBuffer(done, SHARDS, {0: done + WINDOW, 1: done, 2: done})
+    buffer.add_event(event("h0", done + WINDOW))
     return CorrelatorState(done, made.dump(), buffer.dump())
 
 
@@ -245,7 +254,7 @@ def rewrite(folder: Path, **changed: Any) -> None:
             {"formats": savepoint_format.FORMATS | {"models": 0}},
             f"format 0 of models, this release reads {savepoint_format.FORMATS['models']}",
         ),
-        ({"formats": savepoint_format.FORMATS | {"statements": 99}}, "format 99 of statements"),
+        ({"formats": savepoint_format.FORMATS | {"events": 99}}, "format 99 of events"),
         ({"formats": None}, "format None of models"),
     ],
 )
@@ -270,14 +279,14 @@ def test_state_of_another_format_is_not_written(states: list[ShardParts], tmp_pa
     incomplete = {name: part for name, part in states[0].parts.items() if name != "texts"}
     with pytest.raises(InputError, match="lacks texts"):
         savepoint_writer.write(tmp_path / "a", PROVENANCE, [ShardParts(0, 1, incomplete)], None)
-    stranger = CorrelatorState(1, b'{"format":99}', StatementBuffer().dump())
+    stranger = CorrelatorState(1, b'{"format":99}', EpisodeEventBuffer().dump())
     with pytest.raises(InputError, match="model is not canonical JSON"):
         savepoint_writer.write(tmp_path / "a", PROVENANCE, states, stranger)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_format_of_waiting_statements_is_the_one_that_correlate_writes() -> None:
-    assert savepoint_format.FORMATS["statements"] == correlate.FORMAT
+def test_the_format_of_waiting_events_is_the_one_that_correlate_writes() -> None:
+    assert savepoint_format.FORMATS["events"] == correlate.FORMAT
 
 
 def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Path) -> None:
@@ -371,10 +380,10 @@ def test_what_a_kill_has_left_is_removed_unless_somebody_is_at_it(copy: Path) ->
 
 def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
     """Correlate may have heard of windows that detect has not committed yet."""
-    buffer = StatementBuffer(START, 2, {0: START + 3 * WINDOW, 1: START + 3 * WINDOW})
+    buffer = EpisodeEventBuffer(START, 2, {0: START + 3 * WINDOW, 1: START + 3 * WINDOW})
     for host in ("h0", "h1"):
         for k in (1, 2, 3):
-            buffer.add_statement(statement(host, START + k * WINDOW))
+            buffer.add_event(event(host, START + k * WINDOW))
     watermarks = {0: START + WINDOW, 1: START + 2 * WINDOW}
     kept = cut(buffer, watermarks, {"h0": 0, "h1": 1})
     assert kept.latest == watermarks

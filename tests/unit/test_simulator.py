@@ -450,7 +450,7 @@ def test_records_of_a_partition_are_in_order_of_arrival_with_a_heartbeat_every_s
         assert part.arrival == sorted(part.arrival)
         for arrival, key, value in zip(part.arrival, part.keys, part.values, strict=True):
             if key == b"heartbeat":
-                assert json.loads(value) == {"heartbeat": True, "@timestamp": iso(arrival)}
+                assert json.loads(value) == {"record": "heartbeat", "@timestamp": iso(arrival)}
             else:
                 assert zlib.crc32(key) % 3 == partition_of(key, 3) == number
 

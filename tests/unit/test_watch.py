@@ -80,9 +80,9 @@ def test_tracker_forgets_closed_incidents_and_never_an_open_one(monkeypatch: pyt
 
 def test_windows_are_scored_when_the_last_shard_has_sent_its_watermark() -> None:
     watermarks = ShardWatermarks()
-    watermarks.update({"tick": NOON, "shard": 0, "shards": 2})
+    watermarks.update({"record": "watermark", "watermark": NOON, "shard": 0, "shards": 2})
     assert watermarks.behind(NOON / 1000) is None
-    watermarks.update({"tick": NOON - 10_000, "shard": 1, "shards": 2})
+    watermarks.update({"record": "watermark", "watermark": NOON - 10_000, "shard": 1, "shards": 2})
     watermarks.update({"id": "an episode event"})
     assert watermarks.behind(NOON / 1000 + 30) == 40
 

@@ -1,0 +1,388 @@
+"""The records of kappa's topics, one class each: names, types, units and meanings of their fields.
+
+Every record says what it is in its field `record`; a refused record, whose value may be any bytes, in the Kafka header
+`kappa.record`. The schemas of Arrow, Spark, Elasticsearch and JSON come from these classes (`models.records.schema`), and so do
+the JSON Schemas in `docs/schemas`. Times are event times in epoch milliseconds, surprise and evidence are in nats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+from models.core.series import parse
+from models.records.schema import NOT_INDEXED, Doc, parsed, plain
+
+STATUSES = ("open", "update", "close")
+STATUS_ORDER = {status: order for order, status in enumerate(STATUSES)}
+KINDS = ("anomaly", "change", "new", "silence")
+LASTING_KINDS = ("anomaly", "silence")
+APPEARANCES = ("new host", "new service", "new metric", "new template")
+TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
+HEADER = "kappa."
+MILLISECONDS = "epoch ms"
+
+Key = tuple[str, ...]
+
+RecordKind = Annotated[str, Doc("What this record is: tells the records of a topic apart.")]
+SeriesName = Annotated[
+    str, Doc("Name of the series: `kind/host/service/...`, with `%` and `/` of a part as `%25` and `%2F`.")
+]
+WindowEnd = Annotated[int, Doc("End of the event-time window.", MILLISECONDS)]
+Version = Annotated[str, Doc("Version of the pipeline that wrote it, such as `live`.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsRow:
+    """Exact statistics of one series in one event-time window. Topic `statistics`."""
+
+    KIND: ClassVar = "statistics"
+
+    record: RecordKind = KIND
+    series: SeriesName
+    window_end: WindowEnd
+    n: Annotated[int, Doc("Points of a metric, or lines of a template or level.")]
+    mean: Annotated[float, Doc("Mean; 0 for a counter, of which `last` counts.", "unit of the metric")] = math.nan
+    m2: Annotated[float, Doc("Sum of squared deviations from the mean.", "unit of the metric, squared")] = math.nan
+    min: Annotated[float, Doc("Least value.", "unit of the metric")] = math.nan
+    max: Annotated[float, Doc("Largest value.", "unit of the metric")] = math.nan
+    last: Annotated[float, Doc("Value with the largest event time, then offset.", "unit of the metric")] = math.nan
+    shard: Annotated[int, Doc("Shard of the host: all its series are scored together.")] = 0
+    template: Annotated[str | None, Doc("Log template: the message with its variable parts masked.")] = None
+    sample: Annotated[str | None, Doc("Least message of the window in byte order; of a label, its JSON.")] = None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How much is watched, so that the false alarms which chance makes can be counted. All 0 where it is not known."""
+
+    series: Annotated[int, Doc("Number of series.")] = 0
+    hosts: Annotated[int, Doc("Number of hosts.")] = 0
+    window_seconds: Annotated[float, Doc("Length of a window.", "s")] = 0.0
+    services: Annotated[
+        Mapping[str, int], Doc("Number of hosts by service; the key `` is hosts with series that have no service.")
+    ] = field(default_factory=dict)
+
+    def population(self, role: Key) -> int:
+        """How many hosts could do what is done in this role; 0 if that is not known."""
+        return self.hosts if role[0] == "host" else self.services.get(role[1], 0)
+
+
+NOTHING = Watched()
+
+
+def total(parts: Iterable[Watched]) -> Watched:
+    """What several shards watch in all: no host is in two of them."""
+    parts = list(parts)
+    services: Counter[str] = Counter()
+    for part in parts:
+        services.update(part.services)
+    return Watched(
+        sum(part.series for part in parts),
+        sum(part.hosts for part in parts),
+        max((part.window_seconds for part in parts), default=0.0),
+        services,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatermarkMessage:
+    """A promise that no row of a shard with a window up to `watermark` will follow. Topics `statistics` and `novelties`."""
+
+    KIND: ClassVar = "watermark"
+
+    record: RecordKind = KIND
+    watermark: Annotated[int, Doc("The window's end up to which everything of the shard is written.", MILLISECONDS)]
+    shard: Annotated[int, Doc("The shard that the promise is about.")]
+    shards: Annotated[int | None, Doc("Number of shards. Topic `novelties`.")] = None
+    instance: Annotated[int | None, Doc("The instance of `extract` that promises. Topic `statistics`.")] = None
+    instances: Annotated[int | None, Doc("Number of instances of `extract`. Topic `statistics`.")] = None
+    watched: Annotated[Watched | None, Doc("What the shard watches. Topic `novelties`.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """What one series scored in one window, before the model learnt from it. Topic `scores`. Seven significant digits."""
+
+    KIND: ClassVar = "score"
+
+    record: RecordKind = KIND
+    series: SeriesName
+    window_end: WindowEnd
+    score: Annotated[float, Doc("Surprise, -ln of a tail probability; missing while the model warms up.", "nats")] = (
+        math.nan
+    )
+    value: Annotated[
+        float, Doc("What was compared: the window's mean, a rate, a count.", "unit", search=NOT_INDEXED)
+    ] = math.nan
+    typical: Annotated[float, Doc("What was expected.", "unit of the value", search=NOT_INDEXED)] = math.nan
+    lower: Annotated[float, Doc("Lower end of the expected interval.", "unit of the value", search=NOT_INDEXED)] = (
+        math.nan
+    )
+    upper: Annotated[float, Doc("Upper end of the expected interval.", "unit of the value", search=NOT_INDEXED)] = (
+        math.nan
+    )
+    kind: Annotated[
+        str,
+        Doc(
+            "State of the series in this window; `muted` and `planned` come from rules.",
+            values=("normal", "warming", *KINDS, "muted", "planned"),
+        ),
+    ] = "normal"
+    template: Annotated[str | None, Doc("Log template of a `template/` series.", search=NOT_INDEXED)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeEvent:
+    """An episode of one series opens, is updated or closes. Topic `novelties`.
+
+    `id`, `host`, `service`, `metric` and `level` follow from `series` and `start` where they are not given, so an episode has the
+    same id in every run of every version.
+    """
+
+    KIND: ClassVar = "episode"
+
+    record: RecordKind = KIND
+    id: Annotated[str, Doc("Id of the episode: a hash of `series` and `start`.")] = ""
+    version: Version = ""
+    series: SeriesName
+    kind: Annotated[
+        str,
+        Doc(
+            "`anomaly`, `change` (a new level, series, service or host is the new normal), `new` (a template never seen in a "
+            "known service) or `silence` (a host or series that stopped).",
+            values=KINDS,
+        ),
+    ]
+    status: Annotated[
+        str,
+        Doc(
+            "`open` once, then `update` on new evidence, a new peak or another kind, then `close` once.",
+            values=STATUSES,
+        ),
+    ]
+    start: Annotated[int, Doc("Start of the first window of the episode.", MILLISECONDS)]
+    window_end: WindowEnd
+    score: Annotated[float, Doc("Largest surprise of the episode so far.", "nats")] = math.nan
+    evidence: Annotated[float, Doc("Evidence that the episode has gathered in all.", "nats")] = math.nan
+    value: Annotated[float, Doc("What was seen at the peak, in `unit`.", search=NOT_INDEXED)] = math.nan
+    typical: Annotated[float, Doc("What was expected when the episode opened, in `unit`.", search=NOT_INDEXED)] = (
+        math.nan
+    )
+    lower: Annotated[float, Doc("Lower end of the expected interval, in `unit`.", search=NOT_INDEXED)] = math.nan
+    upper: Annotated[float, Doc("Upper end of the expected interval, in `unit`.", search=NOT_INDEXED)] = math.nan
+    unit: Annotated[str, Doc("Unit of `value`, `typical`, `lower`, `upper`, `before` and `after`.")] = ""
+    reason: Annotated[
+        str,
+        Doc("One sentence: what was seen, what was expected, since when, with which certainty.", search=NOT_INDEXED),
+    ] = ""
+    template: Annotated[str | None, Doc("Log template of a `template/` series.")] = None
+    sample: Annotated[str | None, Doc("A message of the template.", search={"index": False, "doc_values": False})] = (
+        None
+    )
+    part: Annotated[
+        str,
+        Doc(
+            "The part of the model that raised it: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step at a calm hour), "
+            "`spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric` or `new template`."
+        ),
+    ] = ""
+    certainty: Annotated[float, Doc("Probability that it is not chance.", "0 to 1")] = math.nan
+    provisional: Annotated[bool, Doc("Undecided: it may pass, or turn out to be the new normal.")] = False
+    before: Annotated[float, Doc("Of a change: the old level, in `unit`.", search=NOT_INDEXED)] = math.nan
+    after: Annotated[float, Doc("Of a change: the new level, in `unit`.", search=NOT_INDEXED)] = math.nan
+    host: Annotated[str, Doc("Host of the series.")] = ""
+    service: Annotated[str, Doc("Service of the series; empty where it has none.")] = ""
+    metric: Annotated[str, Doc("Metric of the series with its labels; empty where it has none.")] = ""
+    level: Annotated[str, Doc("Log level of the series; empty where it has none.")] = ""
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from other fields. Raises ValueError for an unknown status."""
+        if self.status not in STATUS_ORDER:
+            msg = f"episode of {self.series}: status is {self.status!r}; wanted one of {', '.join(STATUS_ORDER)}"
+            raise ValueError(msg)
+        found = parse(self.series)
+        own = {"host": found.host, "service": found.service, "metric": found.metric, "level": found.level}
+        if not self.id:
+            own["id"] = hashlib.sha256(f"{self.series}|{self.start}".encode()).hexdigest()[:20]
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_record(cls, source: Mapping[str, Any]) -> EpisodeEvent:
+        """Read an event from JSON types. Raises ValueError where it lacks a field or has an unknown status."""
+        return parsed(cls, source)
+
+    def to_record(self, version: str) -> dict[str, Any]:
+        """The event as JSON types, written by a version."""
+        return plain(replace(self, version=version))
+
+    @property
+    def order(self) -> tuple[str, str, int]:
+        """Sorts the events of a window: by series, episode, and what comes first in an episode."""
+        return self.series, self.id, STATUS_ORDER[self.status]
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it says that something is there that has never been: no matter of chance, as a new level is."""
+        return self.kind not in LASTING_KINDS and self.part in APPEARANCES
+
+    @property
+    def template_id(self) -> str:
+        """The id of the log template that this is about, or empty."""
+        return self.series.rsplit("/", 1)[1] if self.series.startswith("template/") else ""
+
+    @property
+    def keys(self) -> list[Key]:
+        """What this shares with another event if the two belong to one incident."""
+        metric = self.metric.partition("{")[0]
+        found: list[Key] = []
+        if self.host:
+            found.append(("host", self.host))
+        if self.service and metric:
+            found.append(("metric", self.service, metric))
+        if self.service and self.level:
+            found.append(("level", self.service, self.level))
+        if self.template_id:
+            found.append(("template", self.template_id))
+        return found
+
+    @property
+    def series_kind(self) -> str:
+        """The kind of its series: gauge, counter, logs, template, host or service."""
+        return self.series.partition("/")[0]
+
+    @property
+    def role(self) -> Key:
+        """What other hosts may do as well: the service, and its metric, level, template, or coming and going; or empty."""
+        metric = self.metric.partition("{")[0]
+        if not self.host:
+            return ()
+        if self.series_kind in ("host", "service"):
+            return (self.series_kind, self.service, self.kind)
+        if self.template_id:
+            return ("template", self.service, self.template_id)
+        return ("metric", self.service, metric) if metric else ("level", self.service, self.level)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a series adds to an incident."""
+
+    series: SeriesName
+    share: Annotated[float, Doc("Share of the incident's evidence.", "0 to 1")]
+    score: Annotated[float, Doc("Largest surprise of the series.", "nats")]
+    kind: Annotated[str, Doc("Kind of its strongest episode.", values=KINDS)]
+    reason: Annotated[str, Doc("Reason of its strongest episode.", search=NOT_INDEXED)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentEvent:
+    """An incident opens, is updated or closes: episodes that belong together. Topic `incidents`."""
+
+    KIND: ClassVar = "incident"
+
+    record: RecordKind = KIND
+    version: Version = ""
+    id: Annotated[str, Doc("Id of the incident: a hash of that of its first episode.")]
+    status: Annotated[str, Doc("`open` once, then `update`, then `close` once.", values=STATUSES)]
+    kind: Annotated[str, Doc("What its episodes make it.", values=KINDS)]
+    scope: Annotated[
+        str,
+        Doc("`fleet` if many hosts do the same at once, else the hosts it reaches.", values=("host", "hosts", "fleet")),
+    ]
+    start: Annotated[int, Doc("Start of its first episode.", MILLISECONDS)]
+    end: Annotated[int | None, Doc("End of its last episode; null until it is closed.", MILLISECONDS)]
+    window_end: WindowEnd
+    score: Annotated[float, Doc("Surprise that chance makes this anywhere in the fleet within a window.", "nats")]
+    hosts: Annotated[list[str], Doc("Its hosts, in order of names; bounded by `correlate.max_members`.")]
+    services: Annotated[list[str], Doc("Its services.")]
+    templates: Annotated[list[str], Doc("Its log templates; bounded by `correlate.max_shown`.")]
+    series: Annotated[
+        list[Contribution], Doc("Its series, largest share of the evidence first; bounded by `correlate.max_shown`.")
+    ]
+    novelties: Annotated[int, Doc("Number of its episodes.")]
+    episodes: Annotated[
+        list[str], Doc("Ids of its episodes, largest evidence first; bounded by `correlate.max_episodes`.")
+    ]
+    episodes_omitted: Annotated[int, Doc("Number of episodes that `episodes` leaves out.")]
+    affected: Annotated[
+        int, Doc("Number of hosts that do the same, of an incident of the fleet; else of all its hosts.")
+    ]
+    population: Annotated[int | None, Doc("Number of hosts that could do the same; null where it is not known.")]
+    share: Annotated[float | None, Doc("`affected` of `population`; null where it is not known.", "0 to 1")]
+    false_alarms_per_day: Annotated[
+        float | None, Doc("Incidents of at least this score that chance makes; null where it is not known.", "1/day")
+    ]
+    reason: Annotated[str, Doc("One sentence: what contributes most, and how much more there is.", search=NOT_INDEXED)]
+
+    def to_record(self, version: str) -> dict[str, Any]:
+        """The event as JSON types, written by a version."""
+        return plain(replace(self, version=version))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedRecord:
+    """Why a record of another topic was refused, as Kafka headers with the prefix `kappa.`; the value is that record's bytes.
+
+    Topics `late` and `dead-letters`.
+    """
+
+    KIND: ClassVar = "refused"
+
+    record: RecordKind = KIND
+    topic: Annotated[str, Doc("Topic of the record that was refused.")]
+    partition: Annotated[int, Doc("Partition of that record.")]
+    offset: Annotated[int | None, Doc("Offset of that record; `None` where it is not known.")]
+    timestamp: Annotated[int, Doc("Append time of that record.", MILLISECONDS)]
+    reason: Annotated[str, Doc("Why it was refused, in a sentence.")]
+    stage: Annotated[str, Doc("The job that refused it.", values=("extract", "detect", "correlate", "index"))]
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The Kafka headers, in one order."""
+        return [(f"{HEADER}{name}", str(value).encode()) for name, value in plain(self).items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """What a person says of an incident. Topic `labels`. The models read `label` and `series`."""
+
+    KIND: ClassVar = "label"
+
+    record: RecordKind = KIND
+    label: Annotated[str, Doc("Whether it was worth knowing.", values=LABELS)]
+    incident: Annotated[str, Doc("Id of the incident.")] = ""
+    version: Annotated[str, Doc("Version whose incident it is.")] = ""
+    series: Annotated[list[str], Doc("Names of the series that it is about, 1,000 at most.")] = field(
+        default_factory=list
+    )
+    host: Annotated[list[str], Doc("Their hosts.")] = field(default_factory=list)
+    start: Annotated[str | None, Doc("Start of the incident.", "ISO 8601")] = None
+    end: Annotated[str | None, Doc("End of the incident; null while it was open.", "ISO 8601")] = None
+    comment: Annotated[str, Doc("What the person found, for people.")] = ""
+    author: Annotated[str, Doc("Who gave the label.")] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
+    """A record that moves the watermark of an input partition to which nobody writes. Topics `telemetry`, `logs`, `labels`."""
+
+    KIND: ClassVar = "heartbeat"
+
+    record: RecordKind = KIND
+
+
+# The classes of the records of each topic that other programs may read.
+PUBLIC: dict[str, tuple[type, ...]] = {
+    "statistics": (StatisticsRow, WatermarkMessage),
+    "scores": (Score,),
+    "novelties": (EpisodeEvent, WatermarkMessage),
+    "incidents": (IncidentEvent,),
+    "late": (RefusedRecord,),
+    "dead-letters": (RefusedRecord,),
+    "labels": (Label, Heartbeat),
+}
