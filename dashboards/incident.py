@@ -22,7 +22,7 @@ from dashboards.queries.labels import LabelDocument, of_incidents
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import has_scores, points
-from dashboards.tables import chosen_row, score_column, text_column, time_column
+from dashboards.tables import chosen_row, score_column, table, text_column, time_column
 from dashboards.theme import badge
 from dashboards.words import (
     clock,
@@ -36,6 +36,7 @@ from dashboards.words import (
 )
 
 MAX_LANES = 12
+IN_ADDRESS = 100  # ids of episodes in an address for Kibana, about 27 characters each
 # A browser takes a seventh of a second for each curve, and draws all that it has got before anybody sees any of it.
 BELOW_SECONDS = 0.2
 NO_POINTS = (
@@ -121,6 +122,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
         return
     head(found.incident, view)
     show_timeline(found, view)
+    show_episodes(found, view)
     if not found.points:
         text = NO_SCORES.format(version=view.version) if not found.has_scores else NO_POINTS
         st.info(text, icon=":material/info:")
@@ -177,23 +179,47 @@ def head(of: Incident, view: View) -> None:
     reach = scoped(of.about)
     if reach:
         st.markdown(f"Reach: {reach}")
-    address = links.kibana("novelties", of.shown, links.any_of("novelty.series", of.series))
-    if address:
-        st.link_button("Novelties in Kibana", address, icon=":material/open_in_new:")
+    address = links.kibana("novelties", of.shown, links.any_of("_id", of.episodes[:IN_ADDRESS]))
+    if address and of.episodes:
+        st.link_button("Its episodes in Kibana", address, icon=":material/open_in_new:")
 
 
 def show_timeline(found: Found, view: View) -> None:
-    """What began and ended when, a lane for each series."""
+    """When its episodes began and ended, a lane for each series."""
     st.subheader("Timeline")
     rows = found.episodes.rows.assign(lane=found.episodes.rows["series"].map(named))
     if rows.empty:
-        st.caption("The novelties of this incident are not indexed any more.")
+        st.caption("The episodes of this incident are not indexed any more.")
         return
     ranked = [named(name) for name in found.incident.series]
     others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
     lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
     shown = rows[rows["lane"].isin(lanes)]
     swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first").show()
+
+
+def show_episodes(found: Found, view: View) -> None:
+    """The episodes that are members of the incident, and how many more there are."""
+    of, rows = found.incident, found.episodes.rows
+    if not rows.empty:
+        config = {
+            "series": text_column("series", "medium"),
+            "kind": text_column("kind", 70),
+            "since": time_column("since", view.zone),
+            "until": time_column("until", view.zone),
+            "reason": text_column("reason", "large"),
+            "score": score_column(),
+        }
+        table(Listing(rows.assign(series=rows["series"].map(named)), len(rows)), config)
+    gone = len(of.episodes) - len(rows)
+    if gone and not rows.empty:
+        st.caption(
+            f"{plural(gone, 'more episode')} of this incident {'is' if gone == 1 else 'are'} not indexed any more."
+        )
+    if of.episodes_omitted:
+        st.caption(
+            f"{plural(of.episodes_omitted, 'more episode')} with less evidence: the incident lists the strongest."
+        )
 
 
 def show_similar(found: Found, view: View) -> None:

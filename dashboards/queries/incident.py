@@ -10,13 +10,12 @@ from typing import Any
 import pandas as pd
 from elasticsearch import Elasticsearch
 
-from dashboards.queries.episodes import INCIDENT, incidents, novelties, touching
+from dashboards.queries.episodes import INCIDENT, incidents, novelties
 from dashboards.queries.frames import Listing, as_list, frame_of, pick
-from dashboards.queries.search import Query, Span, all_of, search, terms
+from dashboards.queries.search import Query, Span, search
 
-MAX_EPISODES = 200
 MAX_SIMILAR = 10
-# What is asked for of an earlier incident: so many of each, the first ones, which have the largest shares.
+# Searched for of an earlier incident: so many of each, the first ones, which have the largest shares.
 MAX_COMPARED = 20
 CONTRIBUTION = ("series", "share", "score", "kind", "reason")
 # How far it reaches, and what chance makes of it; absent from documents of before they were.
@@ -30,6 +29,8 @@ SHARED = {"series": 4.0, "templates": 3.0, "hosts": 1.0, "services": 0.5}
 @dataclass(frozen=True)
 class Incident:
     """What is known of an incident. `until` is None while it is open; `contributions` has the largest share first.
+
+    `episodes` are the ids of its episodes, strongest first, `episodes_omitted` is the number of weaker ones that it does not list.
 
     `about` has those of ABOUT that its document says.
     """
@@ -48,6 +49,8 @@ class Incident:
     templates: tuple[str, ...]
     contributions: pd.DataFrame
     about: Mapping[str, Any] = field(default_factory=dict)
+    episodes: tuple[str, ...] = ()
+    episodes_omitted: int = 0
 
     @property
     def series(self) -> list[str]:
@@ -95,14 +98,18 @@ def of_document(identity: str, version: str, source: Mapping[str, Any]) -> Incid
         templates=tuple(as_list(own.get("template"))),
         contributions=frame_of(as_list(own.get("contributions")), CONTRIBUTION),
         about={name: own[name] for name in ABOUT if own.get(name) is not None},
+        episodes=tuple(as_list(own.get("episodes"))),
+        episodes_omitted=int(own.get("episodes_omitted") or 0),
     )
 
 
 def episodes(client: Elasticsearch, version: str, of: Incident) -> Listing:
-    """Novelties of the incident's series and of its hosts' templates, in its time: columns of NOVELTY, the earliest first."""
-    messages = all_of(terms("host.name", of.hosts), {"exists": {"field": "novelty.template"}})
-    either: Query = {"bool": {"should": [terms("novelty.series", of.series), messages], "minimum_should_match": 1}}
-    return novelties(client, version, all_of(touching(of.span), either), MAX_EPISODES, [{"@timestamp": "asc"}])
+    """The episodes of an incident, by their ids, in order of time: columns of NOVELTY.
+
+    Raises QueryError if the search fails.
+    """
+    ids: Query = {"ids": {"values": list(of.episodes)}}
+    return novelties(client, version, ids, max(len(of.episodes), 1), [{"@timestamp": "asc"}, {"novelty.series": "asc"}])
 
 
 def similar(client: Elasticsearch, version: str, to: Incident) -> Listing:

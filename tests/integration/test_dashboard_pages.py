@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,21 @@ class Documents:
         self.add("novelties", ago[0], {"host": {"name": host}, "service": {"name": "web"}, **said}, identity)
 
     def incident(
-        self, hosts: list[str], kind: str, status: str, ago: Ago, score: float, identity: str | None = None
+        self,
+        hosts: list[str],
+        kind: str,
+        status: str,
+        ago: Ago,
+        score: float,
+        identity: str | None = None,
+        episodes: Sequence[str] = (),
+        omitted: int = 0,
     ) -> None:
-        """An incident to which each host contributes a series."""
+        """An incident to which each host contributes a series; `episodes` are the ids of its members."""
         each = {"share": 1 / len(hosts), "score": score, "kind": kind}
         shares = [{"series": f"gauge/{host}/web/cpu", "reason": f"{host} high", **each} for host in hosts]
-        said = self.statement(status, kind, ago, score, novelties=len(hosts), contributions=shares)
+        members = {"novelties": len(hosts), "episodes": list(episodes), "episodes_omitted": omitted}
+        said = self.statement(status, kind, ago, score, contributions=shares, **members)
         self.add("incidents", ago[0], {"host": {"name": hosts}, **said}, identity)
 
     def refused(self, dataset: str, reason: str | None, minutes: float, sample: str) -> None:
@@ -246,18 +255,21 @@ def story(documents: Documents) -> None:
         novel: dict[str, Any] = {"kind": "anomaly", "score": 30.0, "value": 9.0} if 10 <= minute < 30 else {}
         documents.score(minute, **novel)
         documents.score(minute, ERRORS, value=float(minute % 3))
-    documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now")
+    documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now", ["cpu", "lost"], omitted=3)
     documents.incident(["vm-1"], "anomaly", "close", (9_000, 8_990), 40.0, "before")
     documents.incident(["vm-7"], "anomaly", "close", (9_000, 8_990), 41.0, "other")
     expected: dict[str, Any] = {"value": 9.0, "typical": 4.0, "lower": 3.0, "upper": 6.0, "unit": "%"}
-    documents.novelty("vm-1", "anomaly", "update", (30, 10), 30.0, **expected)
+    documents.novelty("vm-1", "anomaly", "update", (30, 10), 30.0, "cpu", **expected)
     message: dict[str, Any] = {
         "series": ERRORS,
         "metric": None,
         "template": "lost <*> packets",
         "sample": "lost 17 packets",
     }
-    documents.novelty("vm-1", "new", "open", (25, 20), 20.0, **message)
+    documents.novelty("vm-1", "new", "open", (25, 20), 20.0, "lost", **message)
+    # On the same host and series, at the same time, of another incident.
+    documents.novelty("vm-1", "anomaly", "update", (28, 12), 29.0, "another", **expected)
+    documents.novelty("vm-1", "new", "open", (24, 20), 25.0, "other", **message | {"template": "found <*> packets"})
     documents.write()
 
 
@@ -272,7 +284,12 @@ def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version:
     assert "Seen 9%, expected 3% to 6%, typically 4%" in said
     assert links(test) == ["cpu · vm-1 · web"]
     assert len(test.get("vega_lite_chart")) == 2
-    messages, similar = (frame.value for frame in test.dataframe)
+    members, messages, similar = (frame.value for frame in test.dataframe)
+    assert members[["series", "kind", "score"]].to_numpy().tolist() == [
+        ["cpu · vm-1 · web", "anomaly", 30.0],
+        ["lost <*> packets · vm-1 · web", "new", 20.0],
+    ]
+    assert "3 more episodes with less evidence" in said
     assert messages[["did", "template", "sample"]].to_numpy().tolist() == [
         ["appeared", "lost <*> packets", "lost 17 packets"]
     ]
