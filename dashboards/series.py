@@ -172,7 +172,7 @@ def show_novelties(novelties: Listing, view: View) -> None:
 
 def show_state(view: View, series: str) -> None:
     """The state of the model, when it is asked for."""
-    st.subheader("What its model believes now")
+    st.subheader("State of its model")
     st.caption(
         "Runs `kappa state` on this machine: it asks the process that runs `detect`, which takes about two seconds; where "
         "none runs here, it starts Spark to read the state, which takes longer."
