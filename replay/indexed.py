@@ -20,6 +20,7 @@ from app.kafka import data_loss
 from app.kafka.checkpoints import committed_watermark, consumed_offsets
 from app.kafka.connection import unavailable
 from app.kafka.partitions import Partition
+from app.kafka.topics import indexed_kinds
 from app.versions.pinned_configuration import pinned_or_replayed
 from models.records.records import WatermarkMessage
 from replay.slices import last_window_end
@@ -61,8 +62,8 @@ class Indexed:
 
     def ends(self) -> dict[Partition, int]:
         """Where the topics end that are indexed."""
-        kinds = ["novelties", "incidents", "late", "dead-letters", *(["scores"] if self.settings.index.scores else [])]
-        parts = [(self.settings.topic(kind), p) for kind in kinds for p in range(self.settings.topics.partitions)]
+        kinds, partitions = indexed_kinds(self.settings), range(self.settings.topics.partitions)
+        parts = [(self.settings.topic(kind), p) for kind in kinds for p in partitions]
         there = [
             TopicPartition(topic, p) for topic, p in parts if p in (self.consumer.partitions_for_topic(topic) or ())
         ]

@@ -298,10 +298,8 @@ def reporter(console: Console) -> Report:
 class ResultReader:
     """Reads the topics of results from their beginning."""
 
-    KINDS = ("novelties", "incidents", "late", "dead-letters")
-
     def __init__(self, settings: Settings) -> None:
-        self._kinds = {settings.topic(kind): kind for kind in self.KINDS}
+        self._kinds = {settings.topic(kind): kind for kind in topics.INDEXED}
         self._consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
         parts = [TopicPartition(topic, p) for topic in self._kinds for p in range(settings.topics.partitions)]
         self._consumer.assign(parts)

@@ -43,7 +43,7 @@ def diff(
     known = None if truth is None else truths.read(truth)
     settings = connected(load(config), ("kafka",))
     for version in (left, right):  # refused before Spark starts
-        version_results.extents_of(settings, version)
+        version_results.offsets_of(settings, version)
         replayed = replay_manifest.read(settings.model_copy(update={"version": version}))
         if replayed is not None:
             replayed.check_complete()

@@ -11,9 +11,20 @@ from app.core.settings import INPUTS, Settings
 from app.kafka.connection import admin_client
 from pipelines.errors import InputError
 
-__all__ = ["INPUTS", "OUTPUTS", "Topic", "check_timestamps", "create", "topic_names", "wanted"]
+__all__ = [
+    "INDEXED",
+    "INPUTS",
+    "OUTPUTS",
+    "Topic",
+    "check_timestamps",
+    "create",
+    "indexed_kinds",
+    "topic_names",
+    "wanted",
+]
 
 OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
+INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 HOUR_MS = 3_600_000
 
 
@@ -49,6 +60,11 @@ def wanted(settings: Settings) -> list[Topic]:
 def topic_names(settings: Settings) -> dict[str, str]:
     """Names of this version's topics by kind."""
     return {kind: settings.topic(kind) for kind in (*INPUTS, *OUTPUTS)}
+
+
+def indexed_kinds(settings: Settings) -> tuple[str, ...]:
+    """The kinds of topics whose records `index` writes to Elasticsearch, without `labels`."""
+    return (*INDEXED, *(("scores",) if settings.index.scores else ()))
 
 
 def create(settings: Settings) -> dict[str, str]:

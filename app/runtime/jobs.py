@@ -10,7 +10,7 @@ from pathlib import Path
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
 from app.kafka.data_loss import checkpoints, extract_name
-from app.kafka.topics import topic_names
+from app.kafka.topics import indexed_kinds, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
 from pipelines.elasticsearch.bulk import Outcome, Stopping
@@ -131,13 +131,12 @@ def correlate_job(settings: Settings) -> Job:
 def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outcome], None] | None = None) -> Job:
     """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
     topics = topic_names(settings)
-    kinds = ("novelties", "incidents", "late", "dead-letters", *(("scores",) if settings.index.scores else ()))
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
     return Job(
         name="index",
         inputs=(
-            Input(tuple(topics[kind] for kind in kinds), headers=True),
+            Input(tuple(topics[kind] for kind in indexed_kinds(settings)), headers=True),
             # Nearly all of it are heartbeats, which are no reason for a batch.
             Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
         ),

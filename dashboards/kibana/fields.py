@@ -11,7 +11,7 @@ COUNTED = frozenset({"date", "long", "integer", "double"})
 
 
 @dataclass(frozen=True)
-class Field:
+class MappedField:
     """A field of a document: its type, and whether it can be filtered by (`searchable`) and grouped by (`aggregatable`)."""
 
     name: str
@@ -25,7 +25,7 @@ class Field:
         return self.type in COUNTED and self.aggregatable
 
 
-def fields_of(properties: Mapping[str, Any]) -> dict[str, Field]:
+def fields_of(properties: Mapping[str, Any]) -> dict[str, MappedField]:
     """All fields of a mapping's `properties` by their full names.
 
     Members of a nested field are left out: neither Kibana's bars nor its tables look into them.
@@ -33,7 +33,7 @@ def fields_of(properties: Mapping[str, Any]) -> dict[str, Field]:
     return {field.name: field for field in flat(properties)}
 
 
-def flat(properties: Mapping[str, Any], prefix: str = "") -> Iterator[Field]:
+def flat(properties: Mapping[str, Any], prefix: str = "") -> Iterator[MappedField]:
     """Fields in the order of the mapping, objects before what is in them left out."""
     for name, mapping in properties.items():
         if mapping.get("type") == "nested":
@@ -43,4 +43,4 @@ def flat(properties: Mapping[str, Any], prefix: str = "") -> Iterator[Field]:
             continue
         kind = mapping["type"]
         stored = mapping.get("doc_values", True)
-        yield Field(f"{prefix}{name}", kind, mapping.get("index", True), stored and kind in GROUPED)
+        yield MappedField(f"{prefix}{name}", kind, mapping.get("index", True), stored and kind in GROUPED)

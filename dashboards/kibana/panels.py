@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from dashboards.kibana.fields import Field
+from dashboards.kibana.fields import MappedField
 
 TIME = "@timestamp"
 Query = dict[str, Any]
@@ -118,7 +118,7 @@ class Panel:
             {self.measure_id(0): aggregation(first)} if isinstance(group, Terms) and isinstance(first, Largest) else {}
         )
 
-    def check(self, fields: Mapping[str, Field]) -> None:
+    def check(self, fields: Mapping[str, MappedField]) -> None:
         """Raise ValueError for a field that the mapping lacks or that cannot be used so."""
         check_all(self.id, fields, "filtered by", [condition.field for condition in self.where])
         check_all(self.id, fields, "grouped by", [group.field for group in self.groups])
@@ -149,7 +149,7 @@ class Search:
             "_source": False,
         }
 
-    def check(self, fields: Mapping[str, Field]) -> None:
+    def check(self, fields: Mapping[str, MappedField]) -> None:
         """Raise ValueError for a field that the mapping lacks or that cannot be used so."""
         check_all(self.id, fields, "filtered by", [condition.field for condition in self.where])
         check_all(self.id, fields, "sorted by", self.sort)
@@ -177,7 +177,7 @@ def kql(where: Sequence[Is]) -> str:
     return " and ".join(condition.kql for condition in where)
 
 
-USABLE: dict[str, Callable[[Field], bool]] = {
+USABLE: dict[str, Callable[[MappedField], bool]] = {
     "filtered by": lambda field: field.searchable and field.type != "text",
     "grouped by": lambda field: field.aggregatable,
     "sorted by": lambda field: field.aggregatable,
@@ -186,7 +186,7 @@ USABLE: dict[str, Callable[[Field], bool]] = {
 }
 
 
-def check_all(where: str, fields: Mapping[str, Field], how: str, names: Sequence[str]) -> None:
+def check_all(where: str, fields: Mapping[str, MappedField], how: str, names: Sequence[str]) -> None:
     """Raise ValueError where one of the names is no field that can be used so."""
     for name in names:
         if name not in fields or not USABLE[how](fields[name]):

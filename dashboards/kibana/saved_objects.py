@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboards.kibana import contents, lens
 from dashboards.kibana.contents import Place
-from dashboards.kibana.fields import Field, fields_of
+from dashboards.kibana.fields import MappedField, fields_of
 from dashboards.kibana.panels import TIME, Panel, Search, kql
 
 CORE_FORM = "8.8.0"
@@ -59,7 +59,7 @@ def view_id(kind: str) -> str:
     return f"kappa-{kind}"
 
 
-def data_view(kind: str, fields: Mapping[str, Field]) -> Object:
+def data_view(kind: str, fields: Mapping[str, MappedField]) -> Object:
     """A kind of documents, by the alias of the version that serves. It may be there before the first document."""
     labels = {name: {"customLabel": label} for name, label in contents.LABELS.items() if name in fields}
     scores = [name for name in ("novelty.score", "novelty.evidence") if name in fields]

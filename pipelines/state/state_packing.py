@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from models.core.store import part, read_part
 
-BUFFER = "buffer"  # the rows that wait for their tick; no part of the model
+BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 COLD = "cold"  # of metrics, what changes when an hour ends
 SELDOM = ("names", "texts", COLD)  # names and texts change when series come and go

@@ -1,7 +1,7 @@
-"""Two versions of results side by side: what only one has said, what both have said differently, and by how much.
+"""The results of two versions side by side: records that only one has, records that differ, and by how much.
 
 Topics are at-least-once, so repeats count once; versions may cover other parts of the log, so only windows count that
-both have spoken for. All of it is done by Spark on columns; only counts and the first differences come to Python.
+both have closed. All of it is done by Spark on columns; only counts and the first differences come to Python.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay.compare import ground_truth as truths
 from replay.compare.ground_truth import Truth
-from replay.compare.version_results import Said, announced, deleted_until, read
+from replay.compare.version_results import VersionResults, announced, deleted_until, read
 
-Windows = tuple[int | None, int | None]
+RequestedWindows = tuple[int | None, int | None]
 
 SCORE = spark_ddl(Score)
 # What identifies a record, in both versions alike.
@@ -49,13 +49,37 @@ def diff(
     most: int = 20,
     report: Report = silent,
     *,
-    windows: Windows = (None, None),
+    windows: RequestedWindows = (None, None),
     truth: Truth | None = None,
 ) -> dict[str, Any]:
-    """Compare what two versions have written, as one object of JSON types.
+    """Compare the results of two versions.
 
-    `windows` narrows the comparison to window ends from and to, epoch milliseconds. Raises InputError for a version that
-    is not there and for two that have no window in common.
+    Parameters
+    ----------
+    spark
+        A session.
+    settings
+        Those of the deployment.
+    left, right
+        The versions.
+    most
+        How many differences of each kind to return.
+    report
+        Gets a line for each kind.
+    windows
+        The first and the last window end to compare, epoch milliseconds; None: all that both have.
+    truth
+        The ground truth of a simulation: both are judged by it.
+
+    Returns
+    -------
+    dict
+        Counts, sizes and the first differences of each kind, as JSON types.
+
+    Raises
+    ------
+    InputError
+        A version is not there, or the two have no window in common.
     """
     both = read(spark, settings, left), read(spark, settings, right)
     delays = _delay(settings, left), _delay(settings, right)
@@ -63,16 +87,16 @@ def diff(
 
 
 def compare(
-    left: Said,
-    right: Said,
+    left: VersionResults,
+    right: VersionResults,
     most: int = 20,
     report: Report = silent,
     *,
-    windows: Windows = (None, None),
+    windows: RequestedWindows = (None, None),
     truth: Truth | None = None,
     delays: tuple[int, int] = (0, 0),
 ) -> dict[str, Any]:
-    """Compare two versions whose records are at hand. `delays`: how long after its end each knows a window, ms."""
+    """As `diff`, of results that have been read. `delays`: the watermark delay of each version, ms."""
     span = common_windows(left, right, windows)
     report(f"comparing {span['compared']} windows of {left.version} and {right.version}")
     result: dict[str, Any] = {"versions": {"left": left.version, "right": right.version}, "windows": span}
@@ -95,17 +119,19 @@ def compare(
     if truth is not None:
         around = span["from"], span["to"]
         sides = zip(SIDES, (left, right), delays, strict=True)
-        result["truth"] = {side: _judged(said, truth, delay, around) for side, said, delay in sides}
+        result["truth"] = {side: _judged(results, truth, delay, around) for side, results, delay in sides}
     return result
 
 
 # --- which windows
 
 
-def common_windows(left: Said, right: Said, windows: Windows = (None, None)) -> dict[str, int]:
-    """The windows for which both versions have spoken: from the later first one to the earlier last one.
+def common_windows(
+    left: VersionResults, right: VersionResults, windows: RequestedWindows = (None, None)
+) -> dict[str, int]:
+    """The windows that both versions have closed: from the later first one to the earlier last one.
 
-    Answers `from`, `to` (ends, epoch ms), how many are `compared`, how many of each side lie outside. Raises InputError
+    Returns `from`, `to` (ends, epoch ms), how many are `compared`, how many of each side lie outside. Raises InputError
     where there is none.
     """
     watermarks = _sides(announced(left), announced(right)).persist(StorageLevel.MEMORY_AND_DISK)
@@ -113,9 +139,9 @@ def common_windows(left: Said, right: Said, windows: Windows = (None, None)) -> 
         whole = F.when(F.col("whole"), F.col("watermark"))
         bounds = watermarks.groupBy("side").agg(F.min(whole), F.max(whole)).collect()
         spans = {SIDES[row[0]]: (row[1], row[2]) for row in bounds if row[1] is not None}
-        for side, said in zip(SIDES, (left, right), strict=True):
+        for side, results in zip(SIDES, (left, right), strict=True):
             if side not in spans:
-                msg = f"version {said.version!r} has no window that all its shards have closed; run its jobs first"
+                msg = f"version {results.version!r} has no window that all its shards have closed; run its jobs first"
                 raise InputError(msg)
         kept = [until + 1 for until in (deleted_until(left), deleted_until(right)) if until is not None]
         first = max([*(span[0] for span in spans.values()), *kept, *([] if windows[0] is None else [windows[0]])])
@@ -132,11 +158,15 @@ def common_windows(left: Said, right: Said, windows: Windows = (None, None)) -> 
 
 
 def _nothing_in_common(
-    left: Said, right: Said, spans: Mapping[str, tuple[int, int]], kept: list[int], windows: Windows
+    left: VersionResults,
+    right: VersionResults,
+    spans: Mapping[str, tuple[int, int]],
+    kept: list[int],
+    windows: RequestedWindows,
 ) -> str:
     has = [
-        f"{said.version} has {iso(spans[side][0])} to {iso(spans[side][1])}"
-        for side, said in zip(SIDES, (left, right), strict=True)
+        f"{results.version} has {iso(spans[side][0])} to {iso(spans[side][1])}"
+        for side, results in zip(SIDES, (left, right), strict=True)
     ]
     if kept:
         has.append(f"retention has deleted what was before {iso(max(kept))}")
@@ -149,14 +179,16 @@ def _nothing_in_common(
 
 
 @contextmanager
-def side_by_side(kind: str, left: Said, right: Said, windows: tuple[int, int]) -> Iterator[DataFrame]:
+def side_by_side(
+    kind: str, left: VersionResults, right: VersionResults, windows: tuple[int, int]
+) -> Iterator[DataFrame]:
     """A row for each key that a side has: the key, `left`, `right` (text where they are not equal), and what it is.
 
     `has_left, has_right, only_left, only_right, different, conflict_left, conflict_right` are booleans. The rows are kept
     while the block runs.
     """
     key = KEYS[kind]
-    both = _sides(*(_keyed(kind, said.of(kind), windows) for said in (left, right)))
+    both = _sides(*(_keyed(kind, results.of(kind), windows) for results in (left, right)))
     own = [F.when(F.col("side") == number, F.struct("text", "raw")) for number in (0, 1)]
     # Least and largest text: with one text to a key, as the law has it, they are the same.
     ends = [end(own[n]).alias(f"{side}{i}") for n, side in enumerate(SIDES) for i, end in ((0, F.min), (1, F.max))]
@@ -291,12 +323,12 @@ def _parsed(text: str | None) -> Any:
         return text
 
 
-def _judged(said: Said, truth: Truth, delay: int, windows: tuple[int, int]) -> dict[str, Any]:
+def _judged(results: VersionResults, truth: Truth, delay: int, windows: tuple[int, int]) -> dict[str, Any]:
     """A version's findings against the truth. Novelties are rare: those of the windows fit in memory."""
     text = F.col("value").cast("string")
     end = F.get_json_object(text, "$.window_end").cast("long")
     found = [
-        [json.loads(row[0]) for row in said.of(kind).where(end.between(*windows)).select(text).collect()]
+        [json.loads(row[0]) for row in results.of(kind).where(end.between(*windows)).select(text).collect()]
         for kind in ("novelties", "incidents")
     ]
     return truths.counts(truth, found[0], found[1], delay, windows)

@@ -1,4 +1,4 @@
-"""What was injected, as `kappa simulate` wrote it down, held against what a version found."""
+"""Compares the findings of a version with the ground truth that `kappa simulate` wrote."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 from app.simulator.ground_truth import judge, milliseconds
 from pipelines.errors import InputError
 
-Windows = tuple[int, int]
+WindowBounds = tuple[int, int]
 
 FIELDS = {"id": str, "kind": str, "category": str, "from": str, "to": str | None, "hosts": list, "series": list}
 
@@ -23,13 +23,13 @@ class Truth:
     hosts: frozenset[str]
     records: tuple[Mapping[str, Any], ...]
 
-    def within(self, windows: Windows) -> list[dict[str, Any]]:
+    def within(self, windows: WindowBounds) -> list[dict[str, Any]]:
         """The records of episodes that begin within windows: those that a version could find."""
         return [dict(r) for r in self.records if windows[0] <= milliseconds(r["from"]) <= windows[1]]
 
 
 def read(file: Path) -> Truth:
-    """Read `truth.json`. Raises InputError, one line, for a file that is none."""
+    """Read `truth.json`. Raises InputError, one line, for a file that is something else."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -81,9 +81,9 @@ def counts(
     events: Iterable[Mapping[str, Any]],
     incidents: Iterable[Mapping[str, Any]],
     delay_milliseconds: int,
-    windows: Windows,
+    windows: WindowBounds,
 ) -> dict[str, Any]:
-    """How a version did on the episodes that begin within `windows`.
+    """Faults found and missed, changes announced and false alarms of a version, of the episodes that begin within `windows`.
 
     `events` and `incidents` are its records in these windows; `delay_milliseconds` is how long after its end a window
     is known: lateness and disorder of the version's windowing.

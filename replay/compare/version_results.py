@@ -1,4 +1,4 @@
-"""What a version has said: its topics as bounded DataFrames, and the windows that it has spoken for."""
+"""The results of a version: its topics as bounded DataFrames, and the windows that it has closed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from models.records.records import WatermarkMessage
 from pipelines.errors import InputError
 from pipelines.runner import Kafka
 
-# Ends are asked for in this order: the watermark messages of `novelties` vouch for scores that were written before them.
-KINDS = ("novelties", "scores", "incidents")
+# Ends are read in this order: scores are written before the watermark messages of `novelties`, so those of a closed window are there.
+READ_ORDER = ("novelties", "scores", "incidents")
 WATERMARK = "record string, watermark long, shard int, shards int"
 # A window's watermark messages are appended soon after its scores. What retention has left is whole from so much later.
 MARGIN_SECONDS = 600
 
-Extent = Mapping[int, tuple[int, int]]
+OffsetsByPartition = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Said:
+class VersionResults:
     """A version's records by kind: DataFrames that have `value` (bytes), and `partition, timestamp` where they are read
     from the log. `deleted` names by kind the partitions whose first records are gone.
     """
@@ -43,31 +43,52 @@ class Said:
         return {"scores": self.scores, "novelties": self.novelties, "incidents": self.incidents}[kind]
 
 
-def read(spark: SparkSession, settings: Settings, version: str) -> Said:
-    """All that a version's topics hold now. Raises InputError for a version that is not there.
+def read(spark: SparkSession, settings: Settings, version: str) -> VersionResults:
+    """The results that a version's topics hold now.
 
     Offsets are resolved here, once: each action on the DataFrames sees the same records.
+
+    Parameters
+    ----------
+    spark
+        A session.
+    settings
+        Those of the deployment.
+    version
+        Whose results.
+
+    Returns
+    -------
+    VersionResults
+        Scores, novelties and incidents.
+
+    Raises
+    ------
+    InputError
+        There is no such version; names those that have results.
     """
-    extents = extents_of(settings, version)
+    extents = offsets_of(settings, version)
     own = settings.model_copy(update={"version": version})
     kafka = kafka_connection(settings)
-    frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in KINDS}
-    gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in KINDS}
-    return Said(version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions})
+    frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in READ_ORDER}
+    gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in READ_ORDER}
+    return VersionResults(
+        version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions}
+    )
 
 
-def extents_of(settings: Settings, version: str) -> dict[str, Extent]:
+def offsets_of(settings: Settings, version: str) -> dict[str, OffsetsByPartition]:
     """Offsets that a version's topics hold, by kind. Raises InputError, with those there are, for no such version."""
     own = settings.model_copy(update={"version": version})
     client = admin_client(settings)
     try:
         there = client.list_topics()
-        missing = [own.topic(kind) for kind in KINDS if own.topic(kind) not in there]
+        missing = [own.topic(kind) for kind in READ_ORDER if own.topic(kind) not in there]
         if missing:
             known = ", ".join(versions(settings, there)) or "none"
             msg = f"no version {version!r}: there is no topic {missing[0]}; versions with results: {known}"
             raise InputError(msg)
-        return {kind: _extent(client, own.topic(kind)) for kind in KINDS}
+        return {kind: _extent(client, own.topic(kind)) for kind in READ_ORDER}
     finally:
         client.close()
 
@@ -88,7 +109,7 @@ def _extent(client: KafkaAdminClient, topic: str) -> dict[int, tuple[int, int]]:
     return {part.partition: (first[part].offset, last[part].offset) for part in parts}
 
 
-def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: Extent) -> DataFrame:
+def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: OffsetsByPartition) -> DataFrame:
     options = {
         "assign": json.dumps({topic: list(extent)}),
         "startingOffsets": json.dumps({topic: {str(p): first for p, (first, _) in extent.items()}}),
@@ -98,37 +119,37 @@ def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: Extent) -> D
     return loaded.select("partition", "timestamp", "value")
 
 
-def announced(said: Said) -> DataFrame:
+def announced(results: VersionResults) -> DataFrame:
     """The windows that a version has closed: `watermark`, and whether all shards did (`whole`)."""
     text = F.col("value").cast("string")
     watermarks = (
-        said.novelties.select(F.from_json(text, WATERMARK).alias("t"))
+        results.novelties.select(F.from_json(text, WATERMARK).alias("t"))
         .select("t.*")
         .where(F.col("record") == WatermarkMessage.KIND)
     )
     return watermarks.groupBy("watermark").agg((F.size(F.collect_set("shard")) >= F.max("shards")).alias("whole"))
 
 
-def deleted_until(said: Said) -> int | None:
+def deleted_until(results: VersionResults) -> int | None:
     """The last window of which retention may have deleted something, None for none.
 
     Topics of results are stamped by the broker, so a partition still has all that was appended after its first record.
     """
-    began = {kind: _began(said, kind) for kind in said.deleted}
+    began = {kind: _began(results, kind) for kind in results.deleted}
     known = [at for times in began.values() for at in times]
     # Incidents are rare: that a partition has none left says nothing. Scores and watermark messages are in every window.
-    emptied = any(len(began[kind]) < len(said.deleted[kind]) for kind in began if kind != "incidents")
+    emptied = any(len(began[kind]) < len(results.deleted[kind]) for kind in began if kind != "incidents")
     if not known and not emptied:
         return None
     early = F.lit(True) if emptied else F.unix_millis("timestamp") <= max(known) + 1000 * MARGIN_SECONDS
     watermark = F.get_json_object(F.col("value").cast("string"), "$.watermark").cast("long")
-    row = said.novelties.where(early).agg(F.max(watermark)).first()
+    row = results.novelties.where(early).agg(F.max(watermark)).first()
     return row[0] if row else None
 
 
-def _began(said: Said, kind: str) -> list[int]:
-    """When the first record was appended that each cut partition still has, epoch ms; none for one that has none."""
-    cut = said.deleted[kind]
+def _began(results: VersionResults, kind: str) -> list[int]:
+    """The append time of the first record that each cut partition still has, epoch ms; an empty partition has none."""
+    cut = results.deleted[kind]
     first = F.unix_millis(F.min("timestamp"))
-    rows = said.of(kind).where(F.col("partition").isin(*cut)).groupBy("partition").agg(first).collect()
+    rows = results.of(kind).where(F.col("partition").isin(*cut)).groupBy("partition").agg(first).collect()
     return [row[1] for row in rows]

@@ -3,9 +3,9 @@
 Spark's files of state never change once they are written, they are only deleted: they are linked into a folder of the
 savepoint, and read from there as of one committed batch. Jobs are not disturbed, and may delete their files meanwhile.
 
-`detect` and `correlate` stand at different windows. What `correlate` has not read yet of the windows that `detect` has
-spoken about is read from `novelties` and put with the statements that wait: a run from the savepoint begins after the
-ticks of `detect`, so nobody would say it again.
+`detect` and `correlate` are at different windows. Episode events that `detect` has written and `correlate` has not read yet
+are read from `novelties` and added to those that wait: a run from the savepoint begins after the last windows of `detect`, so
+they would not be written again.
 """
 
 from __future__ import annotations

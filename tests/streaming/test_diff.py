@@ -16,7 +16,7 @@ from models.detection.episodes import Episode
 from pipelines.errors import InputError
 from replay.compare.diff import compare
 from replay.compare.ground_truth import Truth
-from replay.compare.version_results import MARGIN_SECONDS, Said
+from replay.compare.version_results import MARGIN_SECONDS, VersionResults
 
 pytestmark = pytest.mark.spark
 
@@ -72,14 +72,14 @@ def incident(version: str, window: int, hosts: list[str], nats: float = 20.0) ->
     return {"record": "incident", "id": f"{window}|{hosts[0]}", "version": version, **about, **rest, "reason": "high"}
 
 
-def said(
+def results(
     spark: SparkSession,
     version: str,
     scores: Iterable[Record],
     novelties: Iterable[Record | str],
     incidents: Iterable[Record] = (),
     **more: Any,
-) -> Said:
+) -> VersionResults:
     """A version whose topics hold these records, all in one partition, appended a second apart."""
 
     def frame(records: Iterable[Record | str]) -> Any:
@@ -89,7 +89,7 @@ def said(
         ]
         return spark.createDataFrame(rows, "partition int, timestamp timestamp, value binary").coalesce(1)
 
-    return Said(version, frame(scores), frame(novelties), frame(incidents), **more)
+    return VersionResults(version, frame(scores), frame(novelties), frame(incidents), **more)
 
 
 def shuffled(records: list[Record], seed: int) -> list[Record]:
@@ -101,10 +101,10 @@ def shuffled(records: list[Record], seed: int) -> list[Record]:
 def test_results_that_differ_only_in_order_repeats_and_the_versions_name_are_equal(spark: SparkSession) -> None:
     scores = [score(w, f"gauge/{host}//cpu", None if w == 1 else float(w)) for w in range(1, 6) for host in "abc"]
 
-    def of(version: str, seed: int) -> Said:
+    def of(version: str, seed: int) -> VersionResults:
         novel = [*watermarks(range(1, 6)), event(version, 2, "a"), event(version, 3, "b")]
         incidents = [incident(version, 2, ["a"]), incident(version, 2, ["b", "c"])]
-        return said(spark, version, shuffled(scores, seed), shuffled(novel, seed), shuffled(incidents, seed))
+        return results(spark, version, shuffled(scores, seed), shuffled(novel, seed), shuffled(incidents, seed))
 
     found = compare(of("live", 1), of("again", 2))
     assert found["windows"] == {"from": at(1), "to": at(5), "compared": 5, "left_outside": 0, "right_outside": 0}
@@ -118,14 +118,14 @@ def test_results_that_differ_only_in_order_repeats_and_the_versions_name_are_equ
 
 def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a_conflict(spark: SparkSession) -> None:
     common = [score(w, "gauge/a//cpu") for w in (1, 2, 3, 4)]
-    left = said(
+    left = results(
         spark,
         "one",
         [*common, score(1, "gauge/b//cpu"), score(2, "gauge/b//cpu", 2.0), score(3, "gauge/b//cpu", None)],
         [*watermarks((1, 2, 3, 4)), event("one", 2, "a"), event("one", 3, "b")],
         [incident("one", 2, ["a"]), incident("one", 3, ["b"]), {**incident("one", 3, ["b"]), "kind": "change"}],
     )
-    right = said(
+    right = results(
         spark,
         "two",
         [*common, {**common[0], "value": 6.0}, score(2, "gauge/b//cpu", 5.5, "anomaly"), score(3, "gauge/b//cpu")],
@@ -163,7 +163,7 @@ def test_what_differs_is_counted_and_sized_and_a_second_value_under_one_key_is_a
 
 
 def test_windows_that_one_side_has_not_closed_in_full_are_not_compared(spark: SparkSession) -> None:
-    left = said(
+    left = results(
         spark,
         "live",
         [score(w, "gauge/a//cpu") for w in range(1, 9)],
@@ -171,7 +171,9 @@ def test_windows_that_one_side_has_not_closed_in_full_are_not_compared(spark: Sp
         [*watermarks(range(1, 8)), *watermarks([8], [0]), event("live", 2, "a")],
         [incident("live", 2, ["a"])],
     )
-    right = said(spark, "later", [score(w, "gauge/a//cpu", float(w)) for w in range(5, 12)], watermarks(range(5, 12)))
+    right = results(
+        spark, "later", [score(w, "gauge/a//cpu", float(w)) for w in range(5, 12)], watermarks(range(5, 12))
+    )
     found = compare(left, right)
     assert found["windows"] == {"from": at(5), "to": at(7), "compared": 3, "left_outside": 5, "right_outside": 4}
     assert {name: found[name] for name in NONE} == {**NONE, "left": 3, "right": 3, "different": 3}
@@ -181,19 +183,19 @@ def test_windows_that_one_side_has_not_closed_in_full_are_not_compared(spark: Sp
     with pytest.raises(InputError, match=r"live and later have no window in common: live has [^\n]+; replay [^\n]+$"):
         compare(left, right, windows=(at(9), None))
     with pytest.raises(InputError, match=r"version 'new' has no window that all its shards have closed"):
-        compare(left, said(spark, "new", [], watermarks([1], [0])))
+        compare(left, results(spark, "new", [], watermarks([1], [0])))
 
 
 def test_what_retention_has_begun_to_delete_is_not_compared(spark: SparkSession) -> None:
     spoken = [watermark for window in range(1, 400) for watermark in watermarks([window])]
-    right = said(spark, "again", [], spoken)
+    right = results(spark, "again", [], spoken)
     # The first score that is left is as old as the first watermark message; then one a second, one for each shard.
-    left = said(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0,)})
+    left = results(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0,)})
     safe = 1 + MARGIN_SECONDS // SHARDS
     assert compare(left, right)["windows"]["from"] == at(safe + 1)
     assert compare(right, right)["windows"]["from"] == at(1)
     # Nothing is left of partition 1 of scores: nothing can be said of any window.
-    emptied = said(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0, 1)})
+    emptied = results(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0, 1)})
     with pytest.raises(InputError, match="retention has deleted what was before"):
         compare(emptied, right)
 
@@ -203,8 +205,8 @@ def test_truth_judges_each_version_on_the_windows_that_both_have(spark: SparkSes
     early = {**fault, "id": "0", "from": iso(at(-50)), "to": iso(at(-40))}
     truth = Truth(frozenset("ab"), ({**fault, "series": []}, {**early, "series": []}))
     empty: list[Record] = []
-    left = said(spark, "l", empty, [*watermarks(range(1, 9)), event("l", 4, "a")], [incident("l", 4, ["a"])])
-    right = said(spark, "r", empty, watermarks(range(1, 9)), [incident("r", 5, ["b"])])
+    left = results(spark, "l", empty, [*watermarks(range(1, 9)), event("l", 4, "a")], [incident("l", 4, ["a"])])
+    right = results(spark, "r", empty, watermarks(range(1, 9)), [incident("r", 5, ["b"])])
     found = compare(left, right, truth=truth, delays=(15_000, 15_000))["truth"]
     nothing = {"changes": 0, "changes_announced": 0, "faults": 1}
     assert found["left"] == {**nothing, "found": 1, "missed": 0, "false_alarms": 0, "median_seconds_to_detect": 35.0}
