@@ -59,8 +59,8 @@ def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[V
     def all_of(rare: Floats, surprise: Floats) -> Floats:
         return join(rare, surprise, p.norm)
 
-    def without(member: int) -> Join:
-        return lambda rare, surprise: all_of(np.delete(rare, member, 0), np.delete(surprise, member, 0))
+    def without(feature: int) -> Join:
+        return lambda rare, surprise: all_of(np.delete(rare, feature, 0), np.delete(surprise, feature, 0))
 
     def normed(norm: float) -> Join:
         return lambda rare, surprise: join(rare, surprise, norm)

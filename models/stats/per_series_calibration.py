@@ -44,9 +44,7 @@ PRIOR_EXCESSES = 60.0  # excesses that it counts as, for the tail
 PRIOR_RATE = 0.6  # nats of a series in a nat of `base`, far out: simulated series have 1, measured ones 0.5 to 1
 STEP_NATS = 0.5  # the most that a quantile moves at once
 GAIN = 2.0  # of a quantile: more than 1 forgets sooner what was learnt of a younger model
-OFF_GAIN = (
-    5e-3  # at least, while the model is off: more than the usual gain where rows are less than four minutes apart
-)
+OFF_GAIN = 5e-3  # at least, while the calibration has drifted: more than the usual gain where rows are less than four minutes apart
 LONGER = 75.0  # memory of the tail, whose rows are few, in memories of the quantiles
 LEAST_GAP = 5e-4  # between two quantiles, nats
 STEEPEST = 2.0  # the largest rate of a tail

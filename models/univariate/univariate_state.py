@@ -67,7 +67,7 @@ HOT: dict[str, tuple[str, int]] = {
 }
 COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "blocks": ("u4", (1,)),  # that have ended
-    "checked": ("f2", (3,)),  # whether the model is off: see `calibration_drift`
+    "checked": ("f2", (3,)),  # check of the calibration: see `calibration_drift`
     "first_value": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("f2", (N_TABLES, rarity.BINS)),
     "robust_counts": ("f2", (N_ROBUST, rarity.BINS)),

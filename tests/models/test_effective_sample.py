@@ -1,4 +1,4 @@
-"""Independent looks and prior widths of smoothed members, against simulation."""
+"""Independent observations in smoothed features, and their prior widths, against simulation."""
 
 import numpy as np
 import pytest
@@ -23,12 +23,12 @@ def test_the_width_is_that_of_a_mean_of_autoregressive_noise(memory: float, gain
 
 
 @pytest.mark.parametrize("gain", [0.3, 0.05, 0.01])
-def test_so_many_looks_know_a_mean_as_well_as_independent_ones(gain: float) -> None:
+def test_the_error_of_an_average_of_means_follows_from_their_independent_observations(gain: float) -> None:
     _, mean = means_of_noise(0.0, gain)
     rows = 20_000
     averages = mean[5000 : 5000 + rows * 19].reshape(19, rows).mean(axis=1)
-    looks = rows / effective_sample.rows_per_observation(np.array([gain]))[0]
-    assert averages.std() == pytest.approx(mean.std() / np.sqrt(looks), rel=0.45)
+    observations = rows / effective_sample.rows_per_observation(np.array([gain]))[0]
+    assert averages.std() == pytest.approx(mean.std() / np.sqrt(observations), rel=0.45)
 
 
 def test_a_gain_goes_by_time_and_never_beyond_a_number_of_rows() -> None:

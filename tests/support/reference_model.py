@@ -1,4 +1,4 @@
-"""The univariate model of one series, plainly: the oracle of the vectorised one. Nothing is quantised, nothing fades late."""
+"""The univariate model of one series in scalar code, against which the vectorised one is tested. Nothing is quantised, nothing fades late."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SMOOTHED = (FAST, ROUGH, RHYTHM)
 
 
 class ReferenceModel:
-    """Scores rows of one point each; `step` answers surprise and rarity of the six members, and their norm."""
+    """Scores rows of one point each; `step` answers surprise and rarity of the six features, and their norm."""
 
     def __init__(self, p: UnivariateParameters) -> None:
         self.p, self.rows = p, 0
         self.ew: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.mean, self.sums, self.weight = [0.0] * FEATURES, [0.0] * FEATURES, 0.0
-        self.well, self.least = [0.0, 0.0, 0.0], [0.0] * FEATURES  # the healthy state's value: mean, sum, weight
+        self.robust, self.least = [0.0, 0.0, 0.0], [0.0] * FEATURES  # the robust memory's value: mean, sum, weight
         self.blocks: list[dict[tuple[int, bool], int]] = []
         self.days: dict[int, list[dict[tuple[int, bool], int]]] = defaultdict(list)
         self.hours: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -57,15 +57,15 @@ class ReferenceModel:
         self.hour = hour
 
     def _end_block(self, joined: float, surprises: list[float]) -> None:
-        """After a row at the turn of an hour: the block ends, unless the series is loud and it has not lasted for long."""
+        """After a row at the turn of an hour: the block ends, unless the series is above the threshold and it has not lasted for long."""
         body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
         nats = reference_distribution.surprisal(
             np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval
         )
-        loud = float(nats) >= self.p.block_alert_nats
+        above = float(nats) >= self.p.block_alert_nats
         long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
         young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days
-        if self.turned and self.block_rows >= self.p.block_rows and (long or not (loud and young)):
+        if self.turned and self.block_rows >= self.p.block_rows and (long or not (above and young)):
             self.blocks.append(self.block)
             self.block, self.block_rows = {}, 0
 
@@ -111,7 +111,7 @@ class ReferenceModel:
         return [log_level, step, fast, roughness, smooth, math.asinh((x - before) / scale)], seconds
 
     def _trust(self, x: float) -> float:
-        """What the row counts: of a young series only what is regular by the healthy state."""
+        """What the row counts: of a young series only what is regular by the robust memory."""
         p = self.p
         if self.rows < 20:
             return 1.0
@@ -120,7 +120,7 @@ class ReferenceModel:
         return share + (1 - share) * self._regular(x, least)
 
     def _regular(self, x: float, least: float) -> float:
-        mean, sums, weight = self.well
+        mean, sums, weight = self.robust
         nu = weight + self.p.prior_rows
         scale = max(math.sqrt((sums + self.p.prior_rows * (self.p.relative_floor * mean) ** 2) / nu), least)
         tau = abs(x - mean) / (scale * math.sqrt(1 + 1 / weight))
@@ -128,42 +128,42 @@ class ReferenceModel:
         odds = math.exp((nu + 1) / 2 * (math.log1p(tau * tau / nu) - math.log1p(tau * tau / nu / 100)))
         return near / (near + far * odds)
 
-    def _learn_well(self, x: float, seconds: float) -> None:
+    def _learn_robust(self, x: float, seconds: float) -> None:
         p, rows = self.p, self.rows
         kept = 2 ** -min(seconds / (86400 * p.robust_half_life_days), 1 / p.level_rows)
         w = 1.0 if rows < 20 else p.least_weight + (1 - p.least_weight) * self._regular(x, self.least[1])
-        mean, sums, weight = self.well if rows else [x, 0.0, 0.0]
+        mean, sums, weight = self.robust if rows else [x, 0.0, 0.0]
         before, deviation = weight * kept, x - mean
-        self.well = [
+        self.robust = [
             mean + w * deviation / (before + w), sums * kept + w * before / (before + w) * deviation**2, before + w,
         ]  # fmt: skip
 
-    def _beforehand(self, member: int) -> tuple[float, float, float]:
-        """Prior spread, rows or looks that it is worth, rows of one look."""
-        p, floor = self.p, 0.0 if member == 0 else self.p.relative_floor * abs(self.mean[member])
-        if member not in SMOOTHED:
+    def _prior(self, feature: int) -> tuple[float, float, float]:
+        """Prior spread, rows that it counts as, rows of an independent observation."""
+        p, floor = self.p, 0.0 if feature == 0 else self.p.relative_floor * abs(self.mean[feature])
+        if feature not in SMOOTHED:
             return floor, p.prior_rows, 1.0
         fast = 60 * p.fast_half_life_minutes, p.fast_rows
-        half_life, rows = fast if member == FAST else (60 * p.rough_half_life_minutes, p.rough_rows)
+        half_life, rows = fast if feature == FAST else (60 * p.rough_half_life_minutes, p.rough_rows)
         gain = max(1 - 2 ** -min(self.interval / half_life, 1 / rows), 1e-12)
-        a_look = (2 - gain) / gain
+        per_observation = (2 - gain) / gain
         left = max(1 - self.rows * self.interval / (86400 * p.trust_days), 0.0)
-        if member == ROUGH:
-            return floor, p.prior_rows, a_look**left
-        variance = self.well[1] / self.well[2]
+        if feature == ROUGH:
+            return floor, p.prior_rows, per_observation**left
+        variance = self.robust[1] / self.robust[2]
         related = max(1 - math.pi / 4 * self.ew["long_step"][0] ** 2 / variance, 0.0) if variance else 0.0
-        width = math.sqrt(variance / a_look * (1 + related * (1 - gain)) / (1 - related * (1 - gain)))
+        width = math.sqrt(variance / per_observation * (1 + related * (1 - gain)) / (1 - related * (1 - gain)))
         worth = p.prior_rows + left * (p.mean_prior_observations - p.prior_rows)
-        return max(floor, left * width), worth, a_look**left
+        return max(floor, left * width), worth, per_observation**left
 
-    def _surprise(self, member: int, deviation: float) -> float:
-        floor, worth, a_look = self._beforehand(member)
-        weight = self.weight / a_look
+    def _surprise(self, feature: int, deviation: float) -> float:
+        floor, worth, per_observation = self._prior(feature)
+        weight = self.weight / per_observation
         nu = weight + worth
-        scale = max(math.sqrt((self.sums[member] / a_look + worth * floor**2) / nu), self.least[member])
+        scale = max(math.sqrt((self.sums[feature] / per_observation + worth * floor**2) / nu), self.least[feature])
         tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(weight, 1e-12)))
         days = self.rows * self.interval / 86400
-        if member == RHYTHM and days >= 1:
+        if feature == RHYTHM and days >= 1:
             tau /= 1 + (math.sqrt(2) - 1) * max(2 - days, 0.0)
         z = min(math.sqrt(nu * math.log1p(tau * tau / nu)) * (8 * nu + 1) / (8 * nu + 3), 20.0)
         return min(max(z * z / 2 - math.log(erfcx(z / math.sqrt(2))), 0.0), 200.0)
@@ -209,7 +209,7 @@ class ReferenceModel:
             self.sums[m] = self.sums[m] * kept + w * before / (before + w) * deviation**2
             self.mean[m] += w * deviation / (before + w)
         self.weight = self.weight * kept + w
-        self._learn_well(x, seconds)
+        self._learn_robust(x, seconds)
         self.rows += 1
         self.block_rows += 1
         joined = (sum(c**self.p.norm for c in rarities) / 4) ** (1 / self.p.norm)
