@@ -299,15 +299,15 @@ class IncidentEvent:
     end: Annotated[int | None, Doc("End of its last episode; null until it is closed.", MILLISECONDS)]
     window_end: WindowEnd
     score: Annotated[float, Doc("Surprise that chance makes this anywhere in the fleet within a window.", "nats")]
-    hosts: Annotated[list[str], Doc("Its hosts, in order of names; bounded by `correlate.max_members`.")]
+    hosts: Annotated[list[str], Doc("Its hosts, in order of names; bounded by `correlation.max_members`.")]
     services: Annotated[list[str], Doc("Its services.")]
-    templates: Annotated[list[str], Doc("Its log templates; bounded by `correlate.max_shown`.")]
+    templates: Annotated[list[str], Doc("Its log templates; bounded by `correlation.max_shown`.")]
     series: Annotated[
-        list[Contribution], Doc("Its series, largest share of the evidence first; bounded by `correlate.max_shown`.")
+        list[Contribution], Doc("Its series, largest share of the evidence first; bounded by `correlation.max_shown`.")
     ]
     novelties: Annotated[int, Doc("Number of its episodes.")]
     episodes: Annotated[
-        list[str], Doc("Ids of its episodes, largest evidence first; bounded by `correlate.max_episodes`.")
+        list[str], Doc("Ids of its episodes, largest evidence first; bounded by `correlation.max_episodes`.")
     ]
     episodes_omitted: Annotated[int, Doc("Number of episodes that `episodes` leaves out.")]
     affected: Annotated[

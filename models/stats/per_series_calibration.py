@@ -21,7 +21,7 @@ the exponential that fits. Excesses beyond `STRANGE` are censored: they count in
 Neighbouring excesses are dependent: one counts 1 / sqrt(1 + c), c being the excesses of this hour and half of those of the hours before. An
 hour of outage in rows of ten seconds counts as about 40 excesses. This weight trades the tail's calibration error against sensitivity to the next
 outage: at 3 an hour, series with long volatile hours underestimate their tails fourfold; with every row counted, or excesses beyond `STRANGE`
-not censored, an outage of hours makes the next one hardly surprising (docs/accuracy.md).
+not censored, an outage of hours makes the next one hardly surprising (docs/decisions/0020-scores-are-probabilities.md).
 
 It fails where the tail beyond `STRANGE` is not exponential: there it is extrapolated. State: 41 bytes a series.
 """

@@ -2,7 +2,7 @@
 
 `telemetry_points` and `log_lines` take Kafka's columns, keep them all, and add their own. They hold no aggregation, join or
 shuffle, so they run on streams as on tables, and no record makes them raise: what cannot be read becomes a row with a
-`reason`. See docs/inputs.md for the forms and the reasons.
+`reason`. See docs/inputs.md for the forms, docs/refused-records.md for the reasons.
 """
 
 from __future__ import annotations
