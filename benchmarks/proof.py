@@ -213,9 +213,9 @@ class Middle:
         """Take it, where it has not been taken."""
         if "savepoint" not in self._report:
             made = kappa(file, "savepoint", "create", "middle")
-            self._report["savepoint"] = {name: made[name] for name in ("tick", "correlated", "series", "hash")}
+            self._report["savepoint"] = {name: made[name] for name in ("watermark", "correlated", "series", "hash")}
             keep(file, self._report)
-            say(f"savepoint of the running jobs at {made['tick']}: {made['series']:,} series")
+            say(f"savepoint of the running jobs at {made['watermark']}: {made['series']:,} series")
 
 
 def committed(settings: Settings) -> int:

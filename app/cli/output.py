@@ -34,6 +34,19 @@ def fail(line: str) -> NoReturn:
     sys.exit(1)
 
 
+# Keys that programs know from earlier releases of `--json`, by those of the files.
+JSON_KEYS = {"watermark": "tick", "watermarks": "ticks"}
+
+
+def with_json_keys(value: Any) -> Any:
+    """The content of a manifest with the keys that `--json` has for it."""
+    if isinstance(value, list):
+        return [with_json_keys(item) for item in value]
+    if isinstance(value, dict):
+        return {JSON_KEYS.get(key, key): with_json_keys(item) for key, item in value.items()}
+    return value
+
+
 def print_json(value: Any) -> None:
     """Print the one object of `--json` on stdout."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")

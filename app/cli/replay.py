@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_line, print_table
+from app.cli.output import Json, print_json, print_line, print_table, with_json_keys
 from app.cli.replay_diff import diff
 from app.cli.replay_promote import promote, rollback
 from app.core.settings import load
@@ -81,7 +81,7 @@ def replay(
         dry_run=dry_run,
     )
     if as_json:
-        print_json(made)
+        print_json(with_json_keys(made))
         return
     print_line(summary(made))
 
@@ -107,7 +107,12 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
     home = load(config).home
     found, intervals = replay_manifest.listing(home), serving.read(home)
     if as_json:
-        print_json({"replays": [made.record() for made in found], "serving": serving.record(intervals)["terms"]})
+        print_json(
+            {
+                "replays": [with_json_keys(made.record()) for made in found],
+                "serving": serving.record(intervals)["terms"],
+            }
+        )
         return
     shown = [
         [

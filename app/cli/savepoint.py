@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_table, report
+from app.cli.output import Json, print_json, print_table, report, with_json_keys
 from app.core.settings import Settings, load
 from app.core.timestamps import iso
 from app.versions import serving
@@ -35,7 +35,7 @@ def create(
     settings = serving.of_version(config, version)
     manifest = create_in_session(connected(settings, ("kafka",)), name)
     if as_json:
-        print_json(manifest)
+        print_json(with_json_keys(manifest))
         return
     show_manifest(settings, manifest)
 
@@ -58,7 +58,7 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
     savepoint_folder.tidy(folder)
     found = savepoint_folder.listing(settings.home)
     if as_json:
-        print_json({"home": str(folder), "savepoints": found})
+        print_json({"home": str(folder), "savepoints": with_json_keys(found)})
         return
     columns = ["name", "version", "state after", "series", "size", "taken", "hash"]
     print_table(f"savepoints in {folder}{'' if found else ': none'}", columns, [row(manifest) for manifest in found])
@@ -71,7 +71,7 @@ def row(manifest: dict[str, Any]) -> list[str]:
     return [
         manifest["name"],
         manifest["version"],
-        iso(manifest["tick"]),
+        iso(manifest["watermark"]),
         f"{manifest['series']:,}",
         size(manifest),
         manifest["created_at"],
@@ -90,19 +90,19 @@ def show(name: Name, config: Config = None, as_json: Json = False) -> None:
     settings = load(config)
     manifest = savepoint_format.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
     if as_json:
-        print_json(manifest)
+        print_json(with_json_keys(manifest))
         return
     show_manifest(settings, manifest)
 
 
 def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
     """Print what matters of a manifest."""
-    watermarks = sorted(set(manifest["ticks"].values()))
+    watermarks = sorted(set(manifest["watermarks"].values()))
     apart = f" ({len(watermarks)} different windows of shards, up to {iso(watermarks[-1])})" if watermarks else ""
     correlated = manifest["correlated"]
     rows = {
         "version": manifest["version"],
-        "state after": iso(manifest["tick"]) + apart,
+        "state after": iso(manifest["watermark"]) + apart,
         "incidents after": iso(correlated) if correlated is not None and correlated > 0 else "no window",
         "shards": str(manifest["shards"]),
         "series": f"{manifest['series']:,}",

@@ -68,7 +68,7 @@ def savepoint_summaries(home: Path) -> list[SavepointSummary]:
             manifest = json.loads(file.read_text())
             names = manifest.get("topics") or {}
             listed = names.values() if isinstance(names, dict) else names
-            found.append(SavepointSummary(file.parent.name, int(manifest["tick"]), frozenset(map(str, listed))))
+            found.append(SavepointSummary(file.parent.name, int(manifest["watermark"]), frozenset(map(str, listed))))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
     return sorted(found, key=lambda one: (one.watermark, one.name))

@@ -76,7 +76,7 @@ class SavepointReference:
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""
-        return {"name": self.name, "hash": self.hash, "tick": self.watermark}
+        return {"name": self.name, "hash": self.hash, "watermark": self.watermark}
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class ReplayManifest:
             record["state_formats"],
             record["configuration"],
             record["topics"],
-            None if begin is None else SavepointReference(begin["name"], begin["hash"], begin["tick"]),
+            None if begin is None else SavepointReference(begin["name"], begin["hash"], begin["watermark"]),
             Slice.of(record["whole"]),
             tuple(Slice.of(part) for part in record["slices"]),
             tuple(SliceResult(part["counts"], part["digests"], part["seconds"]) for part in done),

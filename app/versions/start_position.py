@@ -50,7 +50,7 @@ def start_position(settings: Settings) -> StartPosition | None:
     if kept is None:
         return None
     offsets = {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in kept["offsets"].items()}
-    return StartPosition(settings.checkpoint("begin"), kept["tick"], offsets)
+    return StartPosition(settings.checkpoint("begin"), kept["watermark"], offsets)
 
 
 def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> StartPosition:
@@ -96,7 +96,7 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
     link_tree(folder, settings.checkpoint("begin"))
     write_json_durably(
         checkpoint_home(settings) / "begin.json",
-        {"savepoint": savepoint.name, "hash": savepoint.hash, "tick": savepoint.watermark, "offsets": offsets},
+        {"savepoint": savepoint.name, "hash": savepoint.hash, "watermark": savepoint.watermark, "offsets": offsets},
     )
     found = start_position(settings)
     if found is None:
@@ -142,7 +142,7 @@ def check_savepoint(settings: Settings, folder: Path) -> SavepointReference:
         own_length = settings.windowing.window_seconds
         msg = f"savepoint {folder.name} has windows of {length} s, the settings say {own_length} s; set windowing.window_seconds"
         raise InputError(msg)
-    return SavepointReference(folder.name, manifest["hash"], int(manifest["tick"]))
+    return SavepointReference(folder.name, manifest["hash"], int(manifest["watermark"]))
 
 
 def first_offsets_after(settings: Settings, watermark: int) -> Offsets:

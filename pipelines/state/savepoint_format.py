@@ -35,7 +35,7 @@ from models.incidents.correlator import FORMAT as INCIDENTS_FORMAT
 from pipelines.errors import InputError
 from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_of
 
-FORMAT = 4
+FORMAT = 5
 # That of the episode events that wait is set in pipelines/jobs/correlate.py, which cannot be imported without Spark.
 FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "events": 3}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
@@ -223,7 +223,7 @@ def sha256(file: Path) -> str:
 def hash_of(content: Mapping[str, Any]) -> str:
     """One hash of the state: of files, watermarks and formats, without its name and the time at which it was created."""
     files = {name: file["sha256"] for name, file in content["files"].items()}
-    kept = {key: content[key] for key in ("format", "formats", "tick", "ticks")}
+    kept = {key: content[key] for key in ("format", "formats", "watermark", "watermarks")}
     return hashlib.sha256(compact({**kept, "files": files})).hexdigest()
 
 

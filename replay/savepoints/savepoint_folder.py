@@ -35,7 +35,7 @@ def listing(home: Path) -> list[dict[str, Any]]:
             found.append({**read_manifest(home_of(home) / folder), "name": folder})
         except InputError as error:
             broken.append({"name": folder, "problem": str(error)})
-    return sorted(found, key=lambda m: (m["tick"], m["name"])) + broken
+    return sorted(found, key=lambda m: (m["watermark"], m["name"])) + broken
 
 
 def names(home: Path) -> list[str]:

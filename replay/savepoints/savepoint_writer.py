@@ -185,8 +185,8 @@ def manifest_of(
     content = {
         "format": FORMAT,
         "formats": FORMATS,
-        "tick": watermark,
-        "ticks": watermarks if max(watermarks.values()) > watermark else {},
+        "watermark": watermark,
+        "watermarks": watermarks if max(watermarks.values()) > watermark else {},
         "files": {path.name: described(path, rows.get(path.stem)) for path in sorted(draft.iterdir())},
     }
     manifest = {

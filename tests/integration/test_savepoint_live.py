@@ -123,7 +123,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
 
     assert savepoint_format.verify(folder_of(settings, while_running)) == []
     assert while_running["hash"] == afterwards["hash"]
-    assert while_running["tick"] == min(watermarks.values()) == while_running["correlated"]
+    assert while_running["watermark"] == min(watermarks.values()) == while_running["correlated"]
     assert sorted(p.name for p in savepoint_folder.home_of(settings.home).iterdir()) == [
         "afterwards",
         "lagging",

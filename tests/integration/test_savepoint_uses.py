@@ -103,7 +103,7 @@ class Deployment:
 
     @property
     def watermark(self) -> int:
-        return int(self.taken["tick"])
+        return int(self.taken["watermark"])
 
 
 @pytest.fixture(scope="module")
@@ -267,5 +267,5 @@ def test_adding_partitions_to_an_input_topic(
     run_chain(spark, after)
     again = named(after, "again")
     run.replay(spark, run.plan(again, RequestedRange(), None))
-    assert values(after, "scores", int(taken["tick"]))
+    assert values(after, "scores", int(taken["watermark"]))
     assert same(after, again)

@@ -208,8 +208,8 @@ def test_missing_records_are_described_with_where_a_replay_can_begin_and_which_s
 
 def test_savepoints_are_read_from_their_manifests_oldest_first(tmp_path: Path) -> None:
     for name, text in {
-        "b": json.dumps({"tick": 2000, "topics": {"telemetry": "x-telemetry", "logs": "x-logs"}}),
-        "a": json.dumps({"tick": 3000, "topics": {}}),
+        "b": json.dumps({"watermark": 2000, "topics": {"telemetry": "x-telemetry", "logs": "x-logs"}}),
+        "a": json.dumps({"watermark": 3000, "topics": {}}),
         "torn": "{",
         "other": "[]",
     }.items():

@@ -183,8 +183,8 @@ def test_the_manifest_says_what_it_is_of(original: Path) -> None:
     manifest = savepoint_format.read_manifest(original)
     watermark = START + CUT * WINDOW
     assert (manifest["name"], manifest["version"], manifest["shards"]) == ("original", "live", SHARDS)
-    assert manifest["tick"] == watermark
-    assert manifest["ticks"] == {"0": watermark, "1": watermark + WINDOW, "2": watermark}
+    assert manifest["watermark"] == watermark
+    assert manifest["watermarks"] == {"0": watermark, "1": watermark + WINDOW, "2": watermark}
     assert manifest["correlated"] == START + 90 * WINDOW
     assert (
         manifest["series"] == manifest["files"]["gauges.parquet"]["rows"] + manifest["files"]["counts.parquet"]["rows"]
@@ -427,6 +427,7 @@ def kappa(*arguments: str) -> Result:
 
 def test_commands_print_one_object(home: Path) -> None:
     manifest = savepoint_format.read_manifest(home / "savepoints" / "copy") | {"name": "copy"}
+    manifest["tick"], manifest["ticks"] = manifest.pop("watermark"), manifest.pop("watermarks")
     listed = json.loads(kappa("list", "--json").stdout)
     assert listed == {"home": str(home / "savepoints"), "savepoints": [manifest]}
     assert json.loads(kappa("show", "copy", "--json").stdout) == manifest
