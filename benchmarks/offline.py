@@ -191,14 +191,14 @@ def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Pat
     incidents: list[dict[str, Any]] = []
     spent = 0.0
     for end, shards in windows_of(rows):
-        said: list[Any] = []
+        events: list[Any] = []
         for shard, windows in shards.items():
             began = time.perf_counter()
-            said += detectors[shard].step(end, windows)[1]
+            events += detectors[shard].step(end, windows)[1]
             spent += time.perf_counter() - began
-        novelties += said
+        novelties += events
         watched = total(detector.watched for detector in detectors.values())
-        incidents += [i.to_record("live") for i in correlator.step(end, said, watched)]
+        incidents += [i.to_record("live") for i in correlator.step(end, events, watched)]
     delay = LATENESS_MS + SKEW_MS
     heard = [
         {**dataclasses.asdict(n), "host": parse(n.series).host, "detected_at": n.window_end + delay}
@@ -220,7 +220,7 @@ def show(label: str, result: Run, *, verbose: bool) -> None:
     print(
         f"{label}: faults {table.found}/{table.faults}, changes {table.changes_announced}/{table.changes}, "
         f"false {table.false_alarms}, median {median if median is None else round(median)} s, "
-        f"statements {len(result.novelties)}, incidents {sum(i['status'] == 'open' for i in result.incidents)}, "
+        f"episode events {len(result.novelties)}, incidents {sum(i['status'] == 'open' for i in result.incidents)}, "
         f"{result.series} series, {result.seconds:.1f} s; missed {missed} {silent}",
         flush=True,
     )
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--strength", type=float, default=1.0, help="factor of every fault's size")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--statements", type=Path, help="folder for episode events and incidents, as JSON lines")
+    parser.add_argument("--events", type=Path, help="folder for episode events and incidents, as JSON lines")
     arguments = parser.parse_args()
     sums: Counter[str] = Counter()
     for start in arguments.start_hours:
@@ -262,8 +262,8 @@ def main() -> None:
                 print(f"seed {seed}: {error}")
                 continue
             show(f"seed {seed} from {start:g} h", result, verbose=arguments.verbose)
-            if arguments.statements:
-                tell(arguments.statements / f"{seed}-{start:g}-{arguments.schedule}.jsonl", result)
+            if arguments.events:
+                tell(arguments.events / f"{seed}-{start:g}-{arguments.schedule}.jsonl", result)
             table = result.table
             sums.update(runs=1, faults=table.faults, found=table.found, changes=table.changes)
             sums.update(changes_announced=table.changes_announced, false_alarms=table.false_alarms)

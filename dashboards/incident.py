@@ -63,7 +63,7 @@ class Missing:
 class Found:
     """All that the page shows of an incident. `points`: for the first contributions that have scores.
 
-    `labels`: what was said of it and of those that are like it, by their ids.
+    `labels`: the latest label of it and of those that are like it, by their ids.
     """
 
     newest: datetime | None
@@ -150,14 +150,14 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         of = incident(client, version, identity)
         if of is None:
             return Missing(identity, newest.result(), chrome.now())
-        said, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
+        members, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series[: evidence.PLOTTED], of.shown)
         alike = like.result()
         return Found(
             newest=newest.result(),
             read=chrome.now(),
             incident=of,
-            episodes=said.result(),
+            episodes=members.result(),
             similar=alike,
             points=plotted,
             has_scores=bool(plotted) or has_scores(client, version),
@@ -223,14 +223,14 @@ def show_episodes(found: Found, view: View) -> None:
 
 
 def show_similar(found: Found, view: View) -> None:
-    """Earlier incidents with something in common, and what people said of them."""
+    """Earlier incidents with something in common, and their labels."""
     st.subheader("Seen before?")
     if not found.similar.total:
         st.caption("No earlier incident shares a series, a template, a host or a service with this one.")
         return
-    said = {name: one.label for name, one in found.labels.items()}
+    labels = {name: one.label for name, one in found.labels.items()}
     rows = found.similar.rows
-    rows = rows.assign(label=rows["id"].map(lambda name: said.get(name, "")))
+    rows = rows.assign(label=rows["id"].map(lambda name: labels.get(name, "")))
     config = {
         "reason": text_column("reason (click to open)", "large"),
         "shared": text_column("in common", "medium"),

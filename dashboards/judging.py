@@ -30,9 +30,9 @@ class Judgement:
 
 def judged(labels: Iterable[LabelDocument], incidents: pd.DataFrame) -> Judgement:
     """Hold a version's incidents (columns of INCIDENT) against labels."""
-    said = list(labels)
-    good = [one for one in said if one.label in WORTH_KNOWING]
-    bad = [one for one in said if one.label == FALSE_ALARM]
+    known = list(labels)
+    good = [one for one in known if one.label in WORTH_KNOWING]
+    bad = [one for one in known if one.label == FALSE_ALARM]
     return Judgement(
         worth_knowing=len(good),
         found=sum(has(incidents, one) for one in good),
@@ -48,6 +48,6 @@ def has(incidents: pd.DataFrame, label: LabelDocument) -> bool:
     if label.start is None:
         return False
     until = incidents["until"].fillna(incidents["latest"])
-    together = incidents[(incidents["since"] <= (label.end or label.said)) & (until >= label.start)]
+    together = incidents[(incidents["since"] <= (label.end or label.given_at)) & (until >= label.start)]
     hosts = set(label.hosts)
     return any(hosts & set(names) for names in together["hosts"])

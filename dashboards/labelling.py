@@ -1,4 +1,4 @@
-"""The form in which a person says what an incident was, and what was said of it before.
+"""The form in which a person labels an incident, and its latest label.
 
 The only thing that these pages write: `kappa label` appends a record to the topic `labels`, which `index` reads.
 """
@@ -24,20 +24,20 @@ SAYS = {
 SECONDS = 60.0
 
 
-def show(view: View, of: Incident, said: LabelDocument | None) -> None:
-    """What was said of an incident."""
+def show(view: View, of: Incident, label: LabelDocument | None) -> None:
+    """The latest label of an incident."""
     st.subheader("What was it?")
-    if said is None:
+    if label is None:
         st.caption(f"Nobody has labelled incident `{of.id}` yet.")
     else:
-        st.info(in_words(said, view), icon=":material/label:")
+        st.info(in_words(label, view), icon=":material/label:")
 
 
-def in_words(said: LabelDocument, view: View) -> str:
+def in_words(label: LabelDocument, view: View) -> str:
     """A label for people."""
-    ending = f": {plain(said.comment)}" if said.comment else "."
-    who = plain(said.author) or "somebody"
-    return f"**{SAYS.get(said.label, said.label)}**, says {who}, {clock(said.said, view.zone)}{ending}"
+    ending = f": {plain(label.comment)}" if label.comment else "."
+    who = plain(label.author) or "somebody"
+    return f"**{SAYS.get(label.label, label.label)}**, says {who}, {clock(label.given_at, view.zone)}{ending}"
 
 
 def form(view: View, of: Incident) -> None:

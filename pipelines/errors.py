@@ -5,7 +5,7 @@ KappaError                      what went wrong, where, got, wanted, what to do:
 ├── ServiceUnavailable          Kafka or Elasticsearch cannot be reached
 ├── DeterminismViolation        a result can no longer be a pure function of the log: the job stops
 ├── SettingsError               a setting is unknown, missing or out of range (`app.core.errors`)
-└── StackError                  the embedded broker or Elasticsearch did not do as told (`app.core.errors`)
+└── StackError                  the embedded broker or Elasticsearch failed (`app.core.errors`)
 """
 
 

@@ -197,7 +197,7 @@ class BatchListener(ProgressListener):
 
 
 class Runner:
-    """Runs jobs in one Spark session until they are told to stop, one fails, or the watermark drops a row."""
+    """Runs jobs in one Spark session until they are stopped, one fails, or the watermark drops a row."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class Runner:
     def wait(
         self, stopping: threading.Event, poll_seconds: float = 0.5, also: Callable[[], None] = lambda: None
     ) -> None:
-        """Watch over the jobs until told to stop; call `also` now and then. Raises DeterminismViolation, or what ended a job."""
+        """Watch over the jobs until they are stopped; call `also` now and then. Raises DeterminismViolation, or what ended a job."""
         while not stopping.wait(poll_seconds):
             also()
             self.check_all()

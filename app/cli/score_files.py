@@ -57,7 +57,7 @@ def answers(
         teaches = number < len(source.tables) - 1
         for row, (at, values) in enumerate(zip(times.tolist(), table.values[:, order], strict=True)):
             answer = scorer.step(int(at), values)
-            yield number, row, RowAnswer(kind="teaching", said=answer.said) if teaches else answer
+            yield number, row, RowAnswer(kind="teaching", events=answer.events) if teaches else answer
 
 
 def score(source: OrderedTables, parameters: DetectorParameters, out: TextIO, *, host: bool) -> ScoreCounts:
@@ -112,7 +112,7 @@ def count(
     counts.novelties += 1
     if len(counts.first) < MOST_LISTED:
         file, row = where
-        reasons = [n.reason for n in answer.said if n.status != "close"]
+        reasons = [n.reason for n in answer.events if n.status != "close"]
         counts.first.append(
             {
                 "file": file,

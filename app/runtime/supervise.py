@@ -84,7 +84,7 @@ def run_until_stopped(
     accept_gap: bool = False,
     follow: bool = False,
 ) -> None:
-    """Run jobs until told to stop.
+    """Run jobs until a signal stops them.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def run_version(
     stopping: threading.Event,
     follow: bool,
 ) -> None:
-    """Run the jobs of one version until told to stop, or with `follow` until another one serves."""
+    """Run the jobs of one version until a signal stops them, or with `follow` until another one serves."""
     names, report = selection.names, services.report
     if follow:
         serving.to_run(services.settings, report)  # says what differs

@@ -106,7 +106,7 @@ def ensure_templates(
 
     Indices that are there get the fields that they lack. Putting them again changes nothing. `retention_days` needs a
     server with index lifecycles and is left out elsewhere; labels, which are few and people's work, are kept.
-    Raises ServiceUnavailable if the cluster does not do as told.
+    Raises ServiceUnavailable if the cluster does not do it.
     """
     try:
         client.indices.put_index_template(name=f"kappa-{LABELS}", create=False, **template_of_labels(replicas))

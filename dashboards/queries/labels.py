@@ -21,7 +21,7 @@ class LabelDocument:
 
     incident: str
     label: str
-    said: datetime
+    given_at: datetime
     start: datetime | None = None
     end: datetime | None = None
     hosts: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def of_document(source: dict[str, Any]) -> LabelDocument:
     return LabelDocument(
         incident=pick(source, "label.incident") or "",
         label=pick(source, "label.label"),
-        said=datetime.fromisoformat(source["@timestamp"]),
+        given_at=datetime.fromisoformat(source["@timestamp"]),
         start=datetime.fromisoformat(start) if start else None,
         end=datetime.fromisoformat(end) if end else None,
         hosts=tuple(as_list(pick(source, "host.name"))),

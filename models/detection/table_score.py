@@ -65,7 +65,7 @@ class RowAnswer:
     upper: float = UNKNOWN
     top: tuple[str, ...] = ()
     share: tuple[float, ...] = ()
-    said: tuple[EpisodeEvent, ...] = ()
+    events: tuple[EpisodeEvent, ...] = ()
 
 
 class TableScorer:
@@ -113,8 +113,8 @@ class TableScorer:
         there = np.flatnonzero(np.isfinite(values))
         if not len(there):
             return RowAnswer()
-        scores, said = self._detector.step(at_ms, window(self._names[there], values[there]))
-        own = tuple(n for n in said if n.series.startswith("gauge/"))
+        scores, events = self._detector.step(at_ms, window(self._names[there], values[there]))
+        own = tuple(n for n in events if n.series.startswith("gauge/"))
         for statement in own:
             self._since[statement.series] = statement.start
         if self._host is not None:
@@ -132,7 +132,7 @@ class TableScorer:
             alarm = 0.0 if goes_on else min(score, UNCONFIRMED * self._p.alert_nats)
         since = self._since.get(scores.series[0], 0) if goes_on else 0
         value, typical, lower, upper = (float(getattr(scores, name)[0]) for name in SEEN)
-        return RowAnswer(alarm, opens or changes, kind, since, score, value, typical, lower, upper, said=own)
+        return RowAnswer(alarm, opens or changes, kind, since, score, value, typical, lower, upper, events=own)
 
 
 class _HeldScores:
@@ -159,16 +159,16 @@ class _HeldScores:
         value, typical, lower, upper = self._seen[:, top[0]].tolist() if top else [UNKNOWN] * len(SEEN)
         names, shares = tuple(self._metrics[top].tolist()), tuple(share[top].tolist())
         return RowAnswer(
-            nats, begins, kind, self._since, nats, value, typical, lower, upper, top=names, share=shares, said=own
+            nats, begins, kind, self._since, nats, value, typical, lower, upper, top=names, share=shares, events=own
         )
 
     def _hold(self, at_ms: int, scores: Scores, there: Ints) -> tuple[Floats, Floats]:
         """The joined score of the held ones, `(1,)`, and the share of each metric."""
         passed = (at_ms - self._at) / 1000 if self._at else self._seconds
-        said, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
-        said[there] = scores.health
-        self._held, self._at = host_score.hold(self._held, said, np.full(len(said), passed), self._p), at_ms
-        new = ~(self._held[there] > said[there])  # the others hold an earlier, greater score
+        events, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
+        events[there] = scores.health
+        self._held, self._at = host_score.hold(self._held, events, np.full(len(events), passed), self._p), at_ms
+        new = ~(self._held[there] > events[there])  # the others hold an earlier, greater score
         self._seen[:, there[new]] = [getattr(scores, name)[new] for name in SEEN]
         return host_score.join(self._held, zero, 1, self._p)
 

@@ -1,1 +1,1 @@
-"""The records of kappa's own topics, each said once: field names, types, units and meaning."""
+"""The records of kappa's own topics, one class each: field names, types, units and meanings."""

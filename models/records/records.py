@@ -187,7 +187,7 @@ class EpisodeEvent:
     part: Annotated[
         str,
         Doc(
-            "The part of the model that raised it: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step at a calm hour), "
+            "The part of the model that raised it: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step in an hour of little movement), "
             "`spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric` or `new template`."
         ),
     ] = ""

@@ -38,7 +38,7 @@ class Doc:
     values : tuple of str
         All values that the field may have; empty where any text may stand.
     search : mapping
-        What Elasticsearch is told beside the type, such as `{"index": False}` for what is read but never searched for.
+        Options of the Elasticsearch mapping beside the type, such as `{"index": False}` for what is read but never searched for.
     """
 
     meaning: str

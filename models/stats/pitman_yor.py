@@ -4,7 +4,7 @@ After N lines that made K templates, the next line is of a new one with probabil
 
     p_new = (theta + d K) / (theta + N)
 
-(Pitman and Yor 1997, "The two-parameter Poisson-Dirichlet distribution", also known as the Chinese restaurant process with a discount). Both
+(Pitman and Yor 1997, "The two-parameter Poisson-Dirichlet distribution"). Both
 counts decay with a half-life in time, so the hundredth new template is not surprising in a service that makes new ones all the time, while any is in
 one that has settled.
 

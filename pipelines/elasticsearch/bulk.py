@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 Stopping = Callable[[float], bool]
 Rows = NDArray[np.int64]
-WHENCE = ("topic", "partition", "offset", "timestamp")
+SOURCE_POSITION = ("topic", "partition", "offset", "timestamp")
 
 ROW = (
     "kind string, count long, topic string, partition int, offset long, timestamp long, document string, reason string"
@@ -95,7 +95,7 @@ class BulkParameters:
 
 @dataclass(frozen=True)
 class Refused:
-    """A document that the cluster will never take, whence its record came, and why."""
+    """A document that the cluster will never take, where its record is, and why."""
 
     topic: str
     partition: int
@@ -244,8 +244,8 @@ class _Sending:
 
     def _refuse(self, row: int, reason: str) -> None:
         document = self._lines[row].as_py().split(b"\n", 1)[1].rstrip(b"\n").decode()
-        whence = {name: self._batch.column(name)[row].as_py() for name in WHENCE}
-        self.outcome.refused.append(Refused(**whence, document=document, reason=reason))
+        position = {name: self._batch.column(name)[row].as_py() for name in SOURCE_POSITION}
+        self.outcome.refused.append(Refused(**position, document=document, reason=reason))
 
 
 def offsets_of(lines: pa.Array) -> NDArray[np.int64]:
@@ -302,12 +302,12 @@ def as_rows(outcome: Outcome) -> pa.RecordBatch:
 
 
 def write(found: DataFrame, elastic: Elastic, parameters: BulkParameters) -> Outcome:
-    """Send documents (`index, id, version, document` and whence) once, partitions side by side."""
+    """Send documents (`index, id, version, document` and `SOURCE_POSITION`) once, partitions side by side."""
     total = Outcome()
     for row in with_lines(found).mapInArrow(sender(elastic, parameters), ROW).collect():
         if row["kind"] == "refused":
-            whence = {name: row[name] for name in WHENCE}
-            total.refused.append(Refused(**whence, document=row["document"], reason=row["reason"]))
+            position = {name: row[name] for name in SOURCE_POSITION}
+            total.refused.append(Refused(**position, document=row["document"], reason=row["reason"]))
         elif row["kind"] == "unfinished":
             total.unfinished = row["reason"]
         else:
@@ -318,8 +318,8 @@ def write(found: DataFrame, elastic: Elastic, parameters: BulkParameters) -> Out
 def write_all(found: DataFrame, elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> Outcome:
     """Send documents until all are settled or refused, however long the cluster is away.
 
-    `stopping(seconds)` waits so long, or less if told to stop, and answers whether it was, as `threading.Event.wait`
-    does. Raises ServiceUnavailable when told to stop: the batch is not done then and will come again.
+    `stopping(seconds)` waits so long, or less when the job stops, and answers whether it was, as `threading.Event.wait`
+    does. Raises ServiceUnavailable when the job stops: the batch is not done then and will come again.
     """
     retries, since = 0, time.monotonic()
     while True:
@@ -334,13 +334,15 @@ def write_all(found: DataFrame, elastic: Elastic, parameters: BulkParameters, st
 
 
 def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> None:
-    """Wait until the cluster answers. Raises ServiceUnavailable when told to stop."""
+    """Wait until the cluster answers. Raises ServiceUnavailable when the job stops."""
     began = reported = time.monotonic()
     delay = parameters.first_delay_seconds
     with elastic.connect() as client:
         while True:
             if stopping(delay):
-                msg = f"Elasticsearch at {elastic.url}: told to stop while waiting for it; the batch will be done again"
+                msg = (
+                    f"Elasticsearch at {elastic.url}: the job was stopped while it waited; the batch will be done again"
+                )
                 raise ServiceUnavailable(msg)
             why = trouble(client)
             if not why:

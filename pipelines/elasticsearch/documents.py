@@ -50,7 +50,7 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
     """
     dataset, value = F.col("dataset"), F.col("value").cast("string")
     if scores_since is not None:
-        # By the text alone, before anything is parsed. One that says no window is no score, and is said to be none.
+        # By the text alone, before anything is parsed. One without a window is no score, and is reported as none.
         end = F.nullif(F.regexp_extract(value, r'"window_end":\s*(\d+)', 1), F.lit("")).cast("long")
         raw = raw.where((F.col("topic") != topics["scores"]) | F.coalesce(end >= scores_since, F.lit(True)))
     is_label, is_record = dataset == LABELS, ~dataset.isin("late", "dead-letters", LABELS)
@@ -249,7 +249,7 @@ def pipeline_document(version: str) -> Column:
 
 
 def label_document() -> Column:
-    """What a person said of an incident: the members of the record, and when it was appended."""
+    """The label of an incident: the fields of the record, and when it was appended."""
     own = F.col("l")
     about = [filled(own[name]).alias(name) for name in ("label", "incident", "version", "author")]
     event = [F.lit("event").alias("kind"), F.lit("kappa.labels").alias("dataset")]

@@ -1,4 +1,4 @@
-"""Input events, in the forms that agents write them -> points and lines. Forms are told apart by their shape.
+"""Input events, in the forms that agents write them -> points and lines. Their shape decides which form it is.
 
 `telemetry_points` and `log_lines` take Kafka's columns, keep them all, and add their own. They hold no aggregation, join or
 shuffle, so they run on streams as on tables, and no record makes them raise: what cannot be read becomes a row with a

@@ -68,7 +68,7 @@ def distinct_map(entries: Column) -> Column:
 def instant(text: Column) -> Column:
     """A timestamp from ISO 8601 text or from an epoch number, null where it is neither.
 
-    ISO text without an offset is in UTC. The unit of a number is told by its size: seconds below 1e11 (the year 5138),
+    ISO text without an offset is in UTC. The size of a number decides its unit: seconds below 1e11 (the year 5138),
     milliseconds below 1e14, microseconds below 1e17, nanoseconds above.
     """
     return let(F.upper(F.trim(text)), _instant)

@@ -1,6 +1,6 @@
 """Log message -> template, in Spark's JVM: the patterns of models/templates/masks.py, one after the other.
 
-What `models.templates.extraction` says of a string, said of a column.
+What `models.templates.extraction` does with a string, for a column.
 """
 
 from __future__ import annotations

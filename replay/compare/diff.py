@@ -117,9 +117,9 @@ def compare(
         report(f"{kind}: {totals['left']} and {totals['right']}, {unequal} differ")
     result["conflicts"] = conflicts
     if truth is not None:
-        around = span["from"], span["to"]
+        windows_compared = span["from"], span["to"]
         sides = zip(SIDES, (left, right), delays, strict=True)
-        result["truth"] = {side: _judged(results, truth, delay, around) for side, results, delay in sides}
+        result["truth"] = {side: _judged(results, truth, delay, windows_compared) for side, results, delay in sides}
     return result
 
 
@@ -190,7 +190,7 @@ def side_by_side(
     key = KEYS[kind]
     both = _sides(*(_keyed(kind, results.of(kind), windows) for results in (left, right)))
     own = [F.when(F.col("side") == number, F.struct("text", "raw")) for number in (0, 1)]
-    # Least and largest text: with one text to a key, as the law has it, they are the same.
+    # Least and largest text: with one text to a key, as the determinism rules have it, they are the same.
     ends = [end(own[n]).alias(f"{side}{i}") for n, side in enumerate(SIDES) for i, end in ((0, F.min), (1, F.max))]
     found = both.groupBy(*key).agg(*ends)
     has_left, has_right = F.col("left0").isNotNull(), F.col("right0").isNotNull()
@@ -335,7 +335,7 @@ def _judged(results: VersionResults, truth: Truth, delay: int, windows: tuple[in
 
 
 def _delay(settings: Settings, version: str) -> int:
-    """How long after its end a version knows a window, ms: by the law that it began with, where that is kept."""
+    """How long after its end a version knows a window, ms: by the windowing that it began with, where that is kept."""
     kept = read_pinned(settings.model_copy(update={"version": version}))
     windowing = settings.windowing if kept is None else WindowingConfig(**kept["windowing"])
     return 1000 * windowing.watermark_delay_seconds

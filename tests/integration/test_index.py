@@ -197,7 +197,7 @@ def test_told_to_stop_while_the_server_is_away_the_batch_fails(spark: SparkSessi
     stop = threading.Event()
     stop.set()
     elastic = Elastic(f"http://127.0.0.1:{free_port(0)}")
-    with pytest.raises(ServiceUnavailable, match="told to stop"):
+    with pytest.raises(ServiceUnavailable, match="the job was stopped"):
         write_all(frame(spark, [score("v", 0)]), elastic, QUICK, stop.wait)
 
 

@@ -93,9 +93,9 @@ def test_pages_that_cannot_call_commands_say_so(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_label_is_said_in_words_at_the_time_of_the_reader() -> None:
-    said = LabelDocument("0123", "false-alarm", NOON, comment="the *backup*", author="Ada")
-    assert "**False alarm: nothing was wrong or new**, says Ada" in in_words(said, VIEW)
-    assert in_words(said, VIEW).endswith(r"13:00: the \*backup\*")
+    given_at = LabelDocument("0123", "false-alarm", NOON, comment="the *backup*", author="Ada")
+    assert "**False alarm: nothing was wrong or new**, says Ada" in in_words(given_at, VIEW)
+    assert in_words(given_at, VIEW).endswith(r"13:00: the \*backup\*")
     assert "says somebody" in in_words(LabelDocument("0123", "true", NOON), VIEW)
 
 
@@ -104,7 +104,9 @@ def test_document_of_a_label_may_lack_what_is_for_people() -> None:
     assert of_document(least) == LabelDocument("", "true", NOON)
 
 
-def said(label: str, identity: str = "a", host: str = "vm-1", begins: int = 60, ends: int | None = 30) -> LabelDocument:
+def given_at(
+    label: str, identity: str = "a", host: str = "vm-1", begins: int = 60, ends: int | None = 30
+) -> LabelDocument:
     """A label on an incident that lasted from and to so many minutes before noon."""
     start, end = (None if m is None else NOON - timedelta(minutes=m) for m in (begins, ends))
     return LabelDocument(identity, label, NOON, start, end, (host,))
@@ -125,12 +127,12 @@ def test_version_is_judged_by_host_and_time_or_the_incident_itself() -> None:
     )
     found = judged(
         [
-            said("true"),
-            said("expected-change", host="vm-2"),
-            said("true", begins=300, ends=200),
-            said("true", identity="z", host="vm-9"),
-            said("false-alarm", ends=None),
-            said("false-alarm", host="vm-2"),
+            given_at("true"),
+            given_at("expected-change", host="vm-2"),
+            given_at("true", begins=300, ends=200),
+            given_at("true", identity="z", host="vm-9"),
+            given_at("false-alarm", ends=None),
+            given_at("false-alarm", host="vm-2"),
         ],
         incidents,
     )
