@@ -41,17 +41,17 @@ class Appearance:
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
         """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
-        said: list[EpisodeEvent] = []
+        events: list[EpisodeEvent] = []
         for i in missing:
             name = rows.series[i]
             series = parse(name)
-            said += self._host(series, now)
-            said += self._context(series, now)
-            said += self._series(name, series, now)
+            events += self._host(series, now)
+            events += self._context(series, now)
+            events += self._series(name, series, now)
             if series.kind == "template" and rows.template[i]:
                 self._state.texts.setdefault(series.template_id, reasons.short(rows.template[i]))
         self._state.renamed |= bool(missing)
-        return said
+        return events
 
     def _host(self, series: Series, now: int) -> list[EpisodeEvent]:
         state, key = self._state, quote(series.host)
@@ -129,7 +129,7 @@ class Appearance:
 
         `left_out` says which series have no trial in this window.
         """
-        said = []
+        events = []
         for trial in [trial for trial in self._state.trials.values() if not left_out(trial.series)]:
             at = bisect_left(rows.series, trial.series)
             here = at < len(rows) and rows.series[at] == trial.series
@@ -138,11 +138,11 @@ class Appearance:
                 trial.returns += here
             evidence = trial.surprise + return_surprise(trial.returns, max(trial.windows, 1), self._exposure(trial))
             if here and evidence >= self._p.new_template_nats and trial.series not in self._state.episodes:
-                said.append(self._new(trial, evidence, now, rows, at))
+                events.append(self._new(trial, evidence, now, rows, at))
                 del self._state.trials[trial.series]
             elif now - trial.first >= 60_000 * TRIAL_MINUTES:
                 del self._state.trials[trial.series]
-        return said
+        return events
 
     def _exposure(self, trial: NewTemplate) -> float:
         """Number of windows in which the template could have come before its first line."""

@@ -170,12 +170,12 @@ def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
     y = _anchor(s, rows, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~rows.has_episode), p)
     trend = np.stack([s[name] for name in TREND_COLUMNS])
     reg.advance(trend)
-    said = _densities(s, y, trend, rows, p)
-    old = np.maximum(said.old, said.spread)
-    others = np.logaddexp(np.logaddexp(said.old, said.spread) - LN2 * (s["spread_rows"] > 0), said.trend) - LN2
-    _weigh(s, "level", said.level - old, others - said.level, p)
-    _weigh(s, "spread", said.spread - said.old, np.logaddexp(said.old, said.trend) - LN2 - said.spread, p)
-    _return(s, said.back - old, strays, rows, p)
+    events = _densities(s, y, trend, rows, p)
+    old = np.maximum(events.old, events.spread)
+    others = np.logaddexp(np.logaddexp(events.old, events.spread) - LN2 * (s["spread_rows"] > 0), events.trend) - LN2
+    _weigh(s, "level", events.level - old, others - events.level, p)
+    _weigh(s, "spread", events.spread - events.old, np.logaddexp(events.old, events.trend) - LN2 - events.spread, p)
+    _return(s, events.back - old, strays, rows, p)
     _begin(s, strays, rows)
     _learn(s, y, trend, p)
     return _decide(s, rows, reg.predict(trend)[0], p)

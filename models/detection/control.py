@@ -72,9 +72,9 @@ class Control:
         if not any(due):
             return []
         chosen = {name: self._masks(name)[np.array(due)].any(axis=0) for name in PREFIXES}
-        said = self._state.reset({name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
+        events = self._state.reset({name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
         self.labels.changed()
-        return said
+        return events
 
     def hold(self, now: int) -> None:
         """Determine the rules that hold in the window that ends at `now`, epoch ms."""
@@ -133,31 +133,31 @@ class Control:
         applied = self.of(table)
         return np.zeros(0, dtype=np.int64) if applied is None else np.flatnonzero(applied.planned)
 
-    def published(self, now: int, said: Sequence[EpisodeEvent]) -> list[EpisodeEvent]:
+    def published(self, now: int, events: Sequence[EpisodeEvent]) -> list[EpisodeEvent]:
         """Those episode events that are not muted. An episode that began under a mute is opened after it, if it goes on."""
-        unsaid = self._state.control.unsaid
-        if not (unsaid or any(self._holding)):
-            return list(said)
-        spoken = [one for novelty in said if (one := self._published(novelty)) is not None]
-        for name in sorted(unsaid):
+        unpublished = self._state.control.unpublished
+        if not (unpublished or any(self._holding)):
+            return list(events)
+        published = [one for event in events if (one := self._published(event)) is not None]
+        for name in sorted(unpublished):
             episode = self._state.episodes.get(name)
             if episode is None:
-                unsaid.discard(name)
-            elif not (self.muted(name) or episode.quiet or episode.over):
-                unsaid.discard(name)
-                spoken.append(episode.say("open", now))
-        return spoken
+                unpublished.discard(name)
+            elif not (self.muted(name) or episode.normal_windows or episode.over):
+                unpublished.discard(name)
+                published.append(episode.event("open", now))
+        return published
 
-    def _published(self, novelty: EpisodeEvent) -> EpisodeEvent | None:
-        unsaid, name = self._state.control.unsaid, novelty.series
-        muted, hidden = self.muted(name), name in unsaid
-        if novelty.status == "open" and muted:
-            unsaid.add(name)
-        elif hidden and not (novelty.status == "update" and muted):
-            unsaid.discard(name)
-        if (muted and novelty.status != "close") or (hidden and novelty.status == "close"):
+    def _published(self, event: EpisodeEvent) -> EpisodeEvent | None:
+        unpublished, name = self._state.control.unpublished, event.series
+        muted, hidden = self.muted(name), name in unpublished
+        if event.status == "open" and muted:
+            unpublished.add(name)
+        elif hidden and not (event.status == "update" and muted):
+            unpublished.discard(name)
+        if (muted and event.status != "close") or (hidden and event.status == "close"):
             return None
-        return replace(novelty, status="open") if hidden else novelty
+        return replace(event, status="open") if hidden else event
 
 
 NUMBERS = ("score", "value", "typical", "lower", "upper", "health")

@@ -97,16 +97,16 @@ class CountDetector:
     def update_episodes(self, window: ShardWindow, scores: CountScores) -> list[EpisodeEvent]:
         """Open, continue and end episodes after a window."""
         concerned = np.flatnonzero(scores.above).tolist() + self._open_rows(scores.rows)
-        said: list[EpisodeEvent] = []
+        events: list[EpisodeEvent] = []
         for j in sorted(set(concerned)):
             name = self._state.counts.names[int(scores.rows[j])]
             row = _CountRow(name, int(scores.rows[j]), j, scores, window.end, *self._texts(window.rows, name))
             episode = self._state.episodes.get(name)
             if episode is None:
-                said.append(self._open(row))
+                events.append(self._open(row))
             elif episode.cause in CAUSES and not episode.over:
-                said += self._continue(episode, row)
-        return said
+                events += self._continue(episode, row)
+        return events
 
     def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.CountMemory | None:
         """How the chosen series are learnt by the rules that hold; None if no rule does."""
@@ -188,8 +188,8 @@ class CountDetector:
         if episode.cause == HIGH:
             episode.take_in(float(row.scores.value[j]), float(b.seconds[j]))
         normal = b.zero[j] < p.clear_nats if episode.cause == ZERO else b.high_nats[j] < p.clear_nats
-        episode.quiet = episode.quiet + 1 if normal else 0
-        if episode.quiet >= p.clear_windows:
+        episode.normal_windows = episode.normal_windows + 1 if normal else 0
+        if episode.normal_windows >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
             poisson.end_of_high(self._state.counts.matrix, row.row)
             return [self._state.episodes.close(episode.series, row.now)]
@@ -198,7 +198,7 @@ class CountDetector:
         lasted = row.now - episode.start >= 60_000 * factor * p.persistence_minutes
         if not held and (lasted or episode.expected):
             return [self._adopt(episode, row)]
-        return [episode.say("update", row.now)] if episode.worth_saying() else []
+        return [episode.event("update", row.now)] if episode.update_due() else []
 
     def _adopt(self, episode: Episode, row: _CountRow) -> EpisodeEvent:
         """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""
@@ -214,7 +214,7 @@ class CountDetector:
             parse(row.name)._replace(metric=reasons.lines_of(parse(row.name), episode.template)),
             episode.value, episode.start, episode.typical, lower=episode.lower, upper=episode.upper, unit="/min",
         )  # fmt: skip
-        return episode.say("update", row.now)
+        return episode.event("update", row.now)
 
 
 def _nothing() -> CountScores:

@@ -88,38 +88,38 @@ class ShardDetector:
             If the window does not come after the last one.
         """
         # what is due before the window is looked at
-        said = self._advance(window_end)
+        events = self._advance(window_end)
         rows = self._control.labels.take(window_end, rows)
         planned = self._control.planned_rows(rows)
         if planned is not None:
             self._gauges.note_totals(window_end, rows, planned)
-        said += [self._state.episodes.close(name, window_end) for name in self._state.episodes.due(window_end)]
+        events += [self._state.episodes.close(name, window_end) for name in self._state.episodes.due(window_end)]
 
         # rows of known and new series, and hosts that are present
         window, more = self._locate(window_end, rows if planned is None else rows.without(planned))
-        said += more
+        events += more
         present = self._present(window, rows, planned)
-        said += self._silence.hosts(window_end, present)
+        events += self._silence.hosts(window_end, present)
 
         # metrics: scores, changes of state, episodes, silence
-        said += self._silence.returned_metrics(window)
+        events += self._silence.returned_metrics(window)
         gauges = self._gauges.score(window)
         changes = self._changes.step(window, gauges, self._gauge_episodes.began())
-        said += self._gauge_episodes.step(window, gauges, changes)
-        said += self._silence.metrics(window_end, present)
+        events += self._gauge_episodes.step(window, gauges, changes)
+        events += self._silence.metrics(window_end, present)
 
         # log lines: scores, episodes, mixes of templates, new templates
         counts = self._counts.score(window, present)
-        said += self._counts.update_episodes(window, counts)
-        said += self._mixtures.step(window_end, counts)
-        said += self._appearance.new_templates(window_end, window.rows, self._control.planned_now)
+        events += self._counts.update_episodes(window, counts)
+        events += self._mixtures.step(window_end, counts)
+        events += self._appearance.new_templates(window_end, window.rows, self._control.planned_now)
         self._appearance.learn(window)
 
         # what is answered and published
         scores = self._scores(window, gauges, counts)
         if planned is not None:
             scores = with_planned(scores, rows, planned)
-        published = self._control.published(window_end, said)
+        published = self._control.published(window_end, events)
         self._control.labels.note(published)
         return scores, sorted(published, key=lambda event: event.series)
 
@@ -150,15 +150,15 @@ class ShardDetector:
         if names == self._named[0]:  # as nearly always, and much cheaper than looking each of them up
             return ShardWindow(now, rows, metrics, *self._named[1:]), []
         gauges, counts = state.gauges.index, state.counts.index
-        said: list[EpisodeEvent] = []
+        events: list[EpisodeEvent] = []
         if not (gauges.keys() >= set(names[:metrics]) and counts.keys() >= set(names[metrics:])):
             missing = [i for i in range(metrics) if names[i] not in gauges]
             missing += [i for i in range(metrics, len(names)) if names[i] not in counts]
-            said = self._appearance.register(missing, now, rows)
+            events = self._appearance.register(missing, now, rows)
         gauge_rows = np.fromiter(map(gauges.__getitem__, names[:metrics]), dtype=np.int64, count=metrics)
         count_rows = np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=len(names) - metrics)
         self._named = names, gauge_rows, count_rows
-        return ShardWindow(now, rows, metrics, gauge_rows, count_rows), said
+        return ShardWindow(now, rows, metrics, gauge_rows, count_rows), events
 
     def _present(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
         """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as absent.

@@ -1,4 +1,4 @@
-"""Episodes: what has been said of a series and not yet taken back. Opened once, updated rarely, closed once."""
+"""Open episodes of series: opened once, updated rarely, closed once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from models.detection import reasons
 from models.records.records import EpisodeEvent
 
-GROWTH = 1.5  # an update is worth saying when the score has grown by this factor
+GROWTH = 1.5  # an update is due when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
 MOST_UPDATES = 8
 SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
 RECENT_SECONDS = 180.0  # half-life
-APPEARED = "appeared"  # the cause of what is said once: a new host, service, metric or template
+APPEARED = "appeared"  # the cause of what is reported once: a new host, service, metric or template
 UNDECIDED = ("anomaly", "silence")  # kinds that may yet become a change
 PRIOR = 1e-4  # share of windows in which something is strange
 
@@ -52,12 +52,26 @@ def certainty(nats: float) -> float:
 
 @dataclass
 class Episode:
-    """One open episode. `cause` says which look at the series opened it, and so what ends it.
+    """One open episode. Fields that are not listed are those of its events.
 
-    `told` and `told_evidence` are what was last said, `quiet` the normal windows in a row, `strayed` whether a value has been out of its
-    interval, `expected` whether people have said that it is a change they expect, `over` when it is due to be closed (ms, 0: open
-    end), `mean` that of the last minutes' values and `weight` how many they are, of log lines.
-    `reason` is told without what `say` adds to it: since when, and how sure. The other fields are those of `Novelty`.
+    Attributes
+    ----------
+    cause
+        What opened it, and so what ends it: `strange`, `stuck`, `high`, `zero`, `mix`, `host silent`, `metric silent`,
+        `appeared`.
+    reason
+        The sentence of its events, without since when and how sure.
+    published_score, published_evidence, updates
+        Score and evidence of the last event, nats, and the number of updates so far.
+    normal_windows
+        Normal windows in a row, so far.
+    over
+        When it is due to be closed, epoch ms; 0: not yet known.
+    adopted, expected, strayed
+        Whether its values were adopted as normal, whether a label says that the change is expected, and whether a value has
+        been outside its interval.
+    mean, weight
+        Of log lines: the mean of the last minutes, and how many windows it is worth.
     """
 
     series: str
@@ -74,9 +88,9 @@ class Episode:
     reason: str
     template: str | None = None
     sample: str | None = None
-    told: float = 0.0
+    published_score: float = 0.0
     updates: int = 0
-    quiet: int = 0
+    normal_windows: int = 0
     over: int = 0
     adopted: bool = False
     strayed: bool = False
@@ -86,11 +100,11 @@ class Episode:
     part: str = ""
     before: float = math.nan
     after: float = math.nan
-    told_evidence: float = 0.0
+    published_evidence: float = 0.0
 
-    def say(self, status: str, window_end: int) -> EpisodeEvent:
-        """A statement about it."""
-        self.told, self.told_evidence = self.score, self.evidence
+    def event(self, status: str, window_end: int) -> EpisodeEvent:
+        """An event of the episode; it becomes the last one that was published."""
+        self.published_score, self.published_evidence = self.score, self.evidence
         sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED
         facts = self.cause == APPEARED
         return EpisodeEvent(
@@ -118,11 +132,11 @@ class Episode:
 
     @property
     def certainty(self) -> float:
-        """The probability that it is no chance. That something has never been seen here is a fact."""
+        """Probability that the episode is not chance; 1 of a host, service or metric that is new."""
         return 1.0 if self.cause == APPEARED and self.kind == "change" else certainty(self.evidence)
 
     def gather(self, score: float, allowance: float) -> bool:
-        """Take in the surprise of another window; answers whether it is a new peak."""
+        """Add the surprise of another window, nats; answers whether it is a new peak."""
         self.evidence += SHARE_OF_LATER_WINDOWS * max(score - allowance, 0.0)
         if score <= self.score:
             return False
@@ -131,13 +145,13 @@ class Episode:
         return True
 
     def take_in(self, value: float, seconds: float) -> None:
-        """Learn where values are now, `seconds` after the last one."""
+        """Add a value to the mean, `seconds` after the last one."""
         self.weight = 1.0 + self.weight * 0.5 ** (seconds / RECENT_SECONDS)
         self.mean += (value - self.mean) / self.weight
 
-    def worth_saying(self) -> bool:
-        """Whether the peak or the evidence has grown enough since it was last told."""
-        grown = self.score >= GROWTH * self.told or self.evidence >= GATHERED * self.told_evidence
+    def update_due(self) -> bool:
+        """Whether score or evidence have grown enough since the last event; counts the update."""
+        grown = self.score >= GROWTH * self.published_score or self.evidence >= GATHERED * self.published_evidence
         if not grown or self.updates >= MOST_UPDATES:
             return False
         self.updates += 1
@@ -167,13 +181,13 @@ class Episodes:
         return self.open.get(series)
 
     def begin(self, episode: Episode, window_end: int) -> EpisodeEvent:
-        """Open an episode and say so."""
+        """Open an episode. Answers the event."""
         self.open[episode.series] = episode
-        return episode.say("open", window_end)
+        return episode.event("open", window_end)
 
     def close(self, series: str, window_end: int) -> EpisodeEvent:
-        """Close the episode of a series and say so."""
-        return self.open.pop(series).say("close", window_end)
+        """Close the episode of a series. Answers the event."""
+        return self.open.pop(series).event("close", window_end)
 
     def due(self, window_end: int) -> list[str]:
         """Series whose episodes end now, in order of their names."""

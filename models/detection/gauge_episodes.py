@@ -64,17 +64,17 @@ class GaugeEpisodes:
         below = [row for row, change in changes.items() if change.announced and self._p.changes_below_alert]
         changed = np.isin(window.gauges, below)
         chosen = np.flatnonzero(scores.persistent | changed | (scores.stuck >= self._p.stuck_nats)).tolist()
-        said: list[EpisodeEvent] = []
+        events: list[EpisodeEvent] = []
         for j in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):
             at = int(window.gauges[j])
             row = _GaugeRow(window.rows.series[j], at, j, scores, window.end, changes.get(at))
             episode = self._state.episodes.get(row.name)
             if episode is None:
-                said.append(self._open(row) if scores.persistent[j] or not changed[j] else self._open_change(row))
+                events.append(self._open(row) if scores.persistent[j] or not changed[j] else self._open_change(row))
             elif episode.cause in CAUSES and not episode.over:
-                said += self._continue(episode, row)
+                events += self._continue(episode, row)
             scores.score[j] = np.maximum(scores.score[j], scores.base[j])
-        return said
+        return events
 
     def _open_rows(self, series: Texts, n: int) -> list[int]:
         """Places of rows whose series have an open episode; `series` are the names, of which the first `n` are metrics."""
@@ -130,7 +130,7 @@ class GaugeEpisodes:
         return self._update(episode, row)
 
     def _update(self, episode: Episode, row: _GaugeRow) -> list[EpisodeEvent]:
-        return [episode.say("update", row.now)] if episode.worth_saying() else []
+        return [episode.event("update", row.now)] if episode.update_due() else []
 
     def _has_cleared(self, episode: Episode, row: _GaugeRow) -> bool:
         """Whether the series has been normal for long enough to end the episode; counts its normal windows.
@@ -144,8 +144,8 @@ class GaugeEpisodes:
         else:
             returned = episode.strayed and not row.strays
             normal, wanted = returned or not row.scores.base[row.at] >= p.alert_nats, p.metric_clear_rows
-        episode.quiet = episode.quiet + 1 if normal else 0
-        return bool(episode.quiet >= wanted)
+        episode.normal_windows = episode.normal_windows + 1 if normal else 0
+        return bool(episode.normal_windows >= wanted)
 
     def _close(self, episode: Episode, row: _GaugeRow) -> EpisodeEvent:
         if episode.strayed:
@@ -166,9 +166,9 @@ class GaugeEpisodes:
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         if episode.cause == STUCK:
             forget_repeats(self._state.gauges.matrix, row.row)
-            return episode.say("update", row.now)
+            return episode.event("update", row.now)
         self._learn(episode, row)
-        return episode.say("update", row.now)
+        return episode.event("update", row.now)
 
     def _open_change(self, row: _GaugeRow) -> EpisodeEvent:
         """Report a change that stayed below the alert threshold; it closes with the next window.

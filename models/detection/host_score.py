@@ -49,8 +49,8 @@ class HostParameters:
     def __post_init__(self) -> None:
         """Check the numbers. Raises ValueError for one that is out of range."""
         if not (self.norm >= 1 and self.hold_minutes > 0 and self.alarm_nats > 0):
-            said = f"norm is {self.norm}, hold_minutes {self.hold_minutes}, alarm_nats {self.alarm_nats}"
-            msg = f"{said}; wanted at least 1, and above 0"
+            events = f"norm is {self.norm}, hold_minutes {self.hold_minutes}, alarm_nats {self.alarm_nats}"
+            msg = f"{events}; wanted at least 1, and above 0"
             raise ValueError(msg)
 
 

@@ -106,7 +106,7 @@ class Labels:
 
     def _patterns(self, name: str) -> list[tuple[str, float]]:
         """Pattern and size of the last published episode of a series; all patterns of its kind if that is not known."""
-        last = self._state.control.spoken.get(name)
+        last = self._state.control.published.get(name)
         if last is not None:
             return [(last[0], last[2])]
         return [(named(part, way), 0.0) for part in USUAL.get(name.split("/", 1)[0], ()) for way in (UP, DOWN)]
@@ -120,24 +120,24 @@ class Labels:
         """Whether anything is demanded of any pattern."""
         return bool(self._state.control.demands)
 
-    def note(self, spoken: Iterable[EpisodeEvent]) -> None:
+    def note(self, published: Iterable[EpisodeEvent]) -> None:
         """Remember published episodes, to know what a later label is about."""
-        known = self._state.control.spoken
-        for novelty in spoken:
-            episode, size = self._state.episodes.get(novelty.series), size_of(novelty)
-            if novelty.status == "open" and episode is not None:
+        known = self._state.control.published
+        for event in published:
+            episode, size = self._state.episodes.get(event.series), size_of(event)
+            if event.status == "open" and episode is not None:
                 pattern = named(episode.cause, way_of(episode))
-                known[novelty.series] = (pattern, novelty.window_end, size if episode.cause in SIZED else 0.0)
+                known[event.series] = (pattern, event.window_end, size if episode.cause in SIZED else 0.0)
             elif (
-                novelty.kind == "anomaly" and novelty.series in known
+                event.kind == "anomaly" and event.series in known
             ):  # the value of a change is its new level, not the peak
-                pattern, at, before = known[novelty.series]
-                known[novelty.series] = (pattern, at, before and max(before, size))
+                pattern, at, before = known[event.series]
+                known[event.series] = (pattern, at, before and max(before, size))
 
     def forget(self, now: int) -> None:
         """Forget old episodes and small demands; called once an hour."""
         state, oldest = self._state.control, now - DAY_MS * self._p.forget_days
-        state.spoken = {name: last for name, last in state.spoken.items() if last[1] >= oldest}
+        state.published = {name: last for name, last in state.published.items() if last[1] >= oldest}
         kept = {
             name: {pattern: found for pattern, found in own.items() if self._left(name, pattern, now) >= LEAST_NATS}
             for name, own in state.demands.items()
@@ -191,9 +191,9 @@ class Labels:
         return nats, reach
 
 
-def size_of(novelty: EpisodeEvent) -> float:
+def size_of(event: EpisodeEvent) -> float:
     """Distance of an episode's value from the typical one; 0 if that is not known."""
-    return float(np.nan_to_num(abs(novelty.value - novelty.typical)))
+    return float(np.nan_to_num(abs(event.value - event.typical)))
 
 
 def way_of(episode: Episode) -> str:

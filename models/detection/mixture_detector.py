@@ -57,21 +57,21 @@ class MixtureDetector:
 
     def step(self, now: int, lines: CountScores) -> list[EpisodeEvent]:
         """Add the lines of a window to the blocks; score, learn and report the services whose block is full."""
-        said = self._give_up(now)
+        events = self._give_up(now)
         of_template = self._state.counts.owner[2, lines.rows] == 1
         of_template &= ~np.isin(self._state.counts.owner[1, lines.rows], self._control.planned("contexts"))
         if not of_template.any():
-            return said
+            return events
         rows, reported = lines.rows[of_template], self._reported()
         muted = self._muted(rows)
         full = self._gather(now, rows, lines.value[of_template], muted)
         if not full.any():
-            return said
+            return events
         chosen = full[self._state.counts.owner[1, rows]]
         left_out = [*reported, *rows[muted].tolist()]
         judged = self._judge(now, full, rows[chosen], left_out, settled=~lines.belief.warming[of_template][chosen])
         self._learn(judged)
-        return said + [novelty for at in self._concerned(judged) for novelty in self._update_episode(judged, at)]
+        return events + [event for at in self._concerned(judged) for event in self._update_episode(judged, at)]
 
     def _reported(self) -> list[int]:
         """Rows of templates with an open episode. The share of one whose new rate was adopted is learnt from the beginning."""
@@ -185,19 +185,19 @@ class MixtureDetector:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
         if episode.gather(score, p.allowance_nats):
             self._describe(episode, judged, at)
-        episode.quiet = episode.quiet + 1 if score < p.clear_nats else 0
-        if episode.quiet >= p.clear_windows or not self._state.context_column("mix_page")[context]:
+        episode.normal_windows = episode.normal_windows + 1 if score < p.clear_nats else 0
+        if episode.normal_windows >= p.clear_windows or not self._state.context_column("mix_page")[context]:
             self._begin_anew([context])
             return [self._state.episodes.close(episode.series, judged.now)]
         if self._lasted(episode, judged.now, context) and not self._control.held("contexts", context):
             return [self._adopt(episode, judged, at)]
-        return [episode.say("update", judged.now)] if episode.worth_saying() else []
+        return [episode.event("update", judged.now)] if episode.update_due() else []
 
     def _lasted(self, episode: Episode, now: int, context: int) -> bool:
         """Whether an episode is to be adopted as normal: expected by a label, or lasting for several blocks."""
         blocks = self._state.context_column("mix_blocks")[context]
         enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.clear_windows
-        return episode.expected or bool(enough and not episode.quiet)
+        return episode.expected or bool(enough and not episode.normal_windows)
 
     def _adopt(self, episode: Episode, judged: Judged, at: int) -> EpisodeEvent:
         """Adopt the mix since the episode began as normal; the episode becomes a change and closes with the next window."""
@@ -209,7 +209,7 @@ class MixtureDetector:
         fresh = matrix[FRESH, rows]
         matrix[SUM, rows], matrix[LINES, rows] = fresh, np.float32(fresh.sum())
         self._begin_anew([int(judged.contexts[at])])
-        return episode.say("update", judged.now)
+        return episode.event("update", judged.now)
 
     def _describe(self, episode: Episode, judged: Judged, at: int, *, changed: bool = False) -> None:
         """Describe the mix since the episode began, and what is expected, by the templates with the largest surprise."""

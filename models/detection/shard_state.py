@@ -34,7 +34,7 @@ CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first"
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
-UNSAID, SPOKEN, DEMAND = "unsaid", "spoken", "demand"
+UNPUBLISHED, PUBLISHED, DEMAND = "unpublished", "published", "demand"
 # Columns of `ControlState.rows`, and their Arrow types.
 CONTROL_COLUMNS = {
     "series": "string",
@@ -91,9 +91,9 @@ class ControlState:
 
     Attributes
     ----------
-    unsaid
+    unpublished
         Series whose open episodes were not published, because they are muted.
-    spoken
+    published
         By series: the pattern of the last episode that was published, when (epoch ms), and how far its value was from the
         typical one, in the unit of the episode.
     demands
@@ -101,14 +101,16 @@ class ControlState:
         the labelled episode was (0: not known). See `labels`.
     """
 
-    unsaid: set[str] = field(default_factory=set)
-    spoken: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    unpublished: set[str] = field(default_factory=set)
+    published: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     demands: dict[str, dict[str, tuple[float, int, float]]] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
         """All of it in a fixed order, as rows by `CONTROL_COLUMNS`."""
-        found: list[tuple[str, str, str, float, int, float]] = [(name, UNSAID, "", 0.0, 0, 0.0) for name in self.unsaid]
-        found += [(name, SPOKEN, pattern, 0.0, at, size) for name, (pattern, at, size) in self.spoken.items()]
+        found: list[tuple[str, str, str, float, int, float]] = [
+            (name, UNPUBLISHED, "", 0.0, 0, 0.0) for name in self.unpublished
+        ]
+        found += [(name, PUBLISHED, pattern, 0.0, at, size) for name, (pattern, at, size) in self.published.items()]
         for name, own in self.demands.items():
             found += [(name, DEMAND, pattern, nats, at, size) for pattern, (nats, at, size) in own.items()]
         return [dict(zip(CONTROL_COLUMNS, row, strict=True)) for row in sorted(found)]
@@ -118,10 +120,10 @@ class ControlState:
         """The inverse of `rows`."""
         state = cls()
         for row in rows:
-            if row["what"] == UNSAID:
-                state.unsaid.add(row["series"])
-            elif row["what"] == SPOKEN:
-                state.spoken[row["series"]] = (row["pattern"], row["at"], row["size"])
+            if row["what"] == UNPUBLISHED:
+                state.unpublished.add(row["series"])
+            elif row["what"] == PUBLISHED:
+                state.published[row["series"]] = (row["pattern"], row["at"], row["size"])
             else:
                 state.demands.setdefault(row["series"], {})[row["pattern"]] = (row["nats"], row["at"], row["size"])
         return state
@@ -129,7 +131,7 @@ class ControlState:
     def forget(self, names: Iterable[str]) -> None:
         """Forget the episodes and labels of these series."""
         for name in names:
-            self.spoken.pop(name, None)
+            self.published.pop(name, None)
             self.demands.pop(name, None)
 
 

@@ -38,7 +38,7 @@ class Silence:
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
         state = self._state
-        said = [self._back(row, now) for row in self._silent_hosts() if present[row]]
+        events = [self._back(row, now) for row in self._silent_hosts() if present[row]]
         rows = np.flatnonzero(present)
         matrix = state.hosts.matrix
         gap = state.steps - state.host_column("step")[rows] - 1
@@ -53,8 +53,8 @@ class Silence:
         planned = self._control.planned("hosts")
         state.host_column("step")[planned] += 1.0  # the window does not count
         if not present.all():
-            said += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
-        return said
+            events += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
+        return events
 
     def _silent_hosts(self) -> list[int]:
         names = [name for name, e in self._state.episodes.open.items() if e.cause == HOST_SILENT]
@@ -66,7 +66,7 @@ class Silence:
         return state.episodes.close(build(Series("host", unquote(state.hosts.names[row]))), now)
 
     def _absent_hosts(self, now: int, rows: Ints) -> list[EpisodeEvent]:
-        state, said = self._state, []
+        state, events = self._state, []
         trials, begun, asked, stayed = state.hosts.matrix[TRIALS:, rows]
         length = state.steps - state.host_column("step")[rows]
         surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
@@ -76,7 +76,7 @@ class Silence:
             row = int(rows[at])
             host = unquote(state.hosts.names[row])
             name = build(Series("host", host))
-            said += self._silent(
+            events += self._silent(
                 name,
                 HOST_SILENT,
                 f"host {host}",
@@ -86,9 +86,9 @@ class Silence:
                 usual=usual[at],
             )
             if self._exhausted(name, now):
-                said.append(self._give_up(name, now))
+                events.append(self._give_up(name, now))
                 state.hosts.matrix[TRIALS:, row] = 0.0
-        return said
+        return events
 
     def metrics(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Report metrics that fell silent though their host did not; after the metrics of the window were learnt."""
@@ -106,18 +106,18 @@ class Silence:
         surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
         surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
         usual = run_length.share_outside(*chains)
-        said: list[EpisodeEvent] = []
+        events: list[EpisodeEvent] = []
         for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
             row = int(rows[at])
             name = state.gauges.names[row]
             series = parse(name)
             what = f"{reasons.subject(series)} on {series.host}"
             seen = state.gauges.matrix[col.SEEN, row]
-            said += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
+            events += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
             if self._exhausted(name, now):
-                said.append(self._give_up(name, now))
+                events.append(self._give_up(name, now))
                 state.gauges.matrix[col.PRESENT, row] = 0.0
-        return said
+        return events
 
     def returned_metrics(self, window: ShardWindow) -> list[EpisodeEvent]:
         """Learn that the metrics of a window are present; closes the episodes of those that were silent."""
@@ -125,18 +125,18 @@ class Silence:
         windows = state.host_column("windows")[state.gauges.owner[0, window.gauges]]
         matrix = state.gauges.matrix
         gap = windows - matrix[col.HOST_WINDOW, window.gauges] - 1
-        said = []
+        events = []
         for name in sorted(n for n, e in state.episodes.open.items() if e.cause == METRIC_SILENT):
             at = bisect_left(window.rows.series, name, 0, window.metrics)
             if at < window.metrics and window.rows.series[at] == name:
                 gap[at] = 0.0  # an outage is not learnt as a usual absence
-                said.append(state.episodes.close(name, now))
+                events.append(state.episodes.close(name, now))
         passed = now - matrix[col.SEEN, window.gauges]
         chain = matrix[col.PRESENT, window.gauges] * np.exp2(-passed / (3_600_000.0 * self._p.habit_half_life_hours))
         run_length.learn_gap(list(chain), gap)
         matrix[col.PRESENT, window.gauges] = chain
         matrix[col.HOST_WINDOW, window.gauges] = windows
-        return said
+        return events
 
     def _silent(
         self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float, usual: float
@@ -148,7 +148,7 @@ class Silence:
                 return [self._state.episodes.close(name, now)]
             episode.reason = reasons.silent(what, seconds, episode.typical)
             episode.score = episode.evidence = max(episode.score, float(surprise))
-            return [episode.say("update", now)] if episode.worth_saying() else []
+            return [episode.event("update", now)] if episode.update_due() else []
         nan = math.nan
         episode = Episode(
             name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",

@@ -50,7 +50,7 @@ class RowAnswer:
         Those of the metric; of a host, those of the metric that contributes most.
     top, share
         The metrics that contribute to a host's score, most first, and the share of each.
-    said
+    events
         The episode events of the row.
     """
 

@@ -62,7 +62,7 @@ def event(version: str, window: int, host: str, nats: float = 20.0) -> Record:
         "%",
         "ü: too high",
     )
-    return episode.say("open", at(window)).to_record(version)
+    return episode.event("open", at(window)).to_record(version)
 
 
 def incident(version: str, window: int, hosts: list[str], nats: float = 20.0) -> Record:
