@@ -139,6 +139,7 @@ def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
     )
     assert made.pop("@timestamp").endswith("Z")
     assert made == {
+        "record": "label",
         "label": "true",
         "incident": "abc",
         "version": "live",

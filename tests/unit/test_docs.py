@@ -18,7 +18,9 @@ from app.core.settings import PROJECT
 from app.kafka import topics
 from app.kafka.heartbeats import Heartbeats
 from app.runtime.health import Health
+from app.search.mappings import PROPERTIES
 from app.simulator.settings import GENERATOR_VERSION
+from dashboards.kibana.fields import fields_of
 from models.core import store
 from models.core.parameters import DetectorParameters
 from models.incidents import correlator
@@ -184,6 +186,20 @@ def test_every_topic_is_documented() -> None:
     for document in (ARCHITECTURE, RUNNING):
         for topic in (*topics.INPUTS, *topics.OUTPUTS):
             assert f"`{topic}`" in document.read_text()
+
+
+def test_every_field_of_documents_is_documented() -> None:
+    """As `novelty.score`, or `.score` after the first of a row; fields of contributions stand in one row."""
+    text = (PROJECT / "docs" / "elasticsearch.md").read_text()
+    for kind, properties in PROPERTIES.items():
+        for name in fields_of(properties):
+            group, _, last = name.rpartition(".")
+            known = (
+                f"`{name}`" in text
+                or f"`.{last}`" in text
+                or (group == "novelty.contributions" and f"`{last}`" in text)
+            )
+            assert known, (kind, name)
 
 
 def test_every_decision_is_linked_from_the_readme_or_the_architecture() -> None:
