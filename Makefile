@@ -1,6 +1,7 @@
 # make setup    the environment .venv and every jar (the first time some minutes, then under a second)
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
+# make test-fast  models and everything else that needs no JVM: two processes, under two minutes
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
@@ -17,7 +18,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml constraints.txt app/embedded/jars.toml app/embedded/ivy.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-browser bench accuracy docs lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench accuracy docs lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -50,6 +51,12 @@ lint: setup
 
 test: lint
 	$(BIN)/pytest
+
+FAST := not spark and not stack and not long and not browser
+test-fast: setup
+	@$(BIN)/pytest -m "$(FAST)" -p no:cacheprovider tests/models & models=$$!; \
+	$(BIN)/pytest -m "$(FAST)" -p no:cacheprovider tests/unit; unit=$$?; \
+	wait $$models && exit $$unit
 
 test-long: setup
 	$(BIN)/pytest -m long
