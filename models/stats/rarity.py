@@ -49,11 +49,23 @@ def bins(surprise: Floats) -> Bytes:
 def add_block(
     counts: Halves, most: Bytes, chosen: Ints, number: Ints, kept: Floats, before: Bytes | None = None
 ) -> None:
-    """Count the maxima `most`, `(tables, chosen)`, of a block that has ended, in place.
+    """Count the greatest surprises of blocks that have ended, in place in `counts`.
 
-    `number` is the block's number and `kept` what is left of a count after such a block, both `(chosen,)`. With `before`, the
-    maxima of the blocks before, what is so strange that it is an `OUTAGE` counts when it begins and not for each block that it
-    lasts: else it would lower its own rarity, and be usual after some hours.
+    Parameters
+    ----------
+    counts
+        Counts of all series, shape `(tables, BINS, n)`.
+    most
+        Bins of the greatest surprises, shape `(tables, chosen)`.
+    chosen
+        Rows of the series, shape `(chosen,)`.
+    number
+        Numbers of their blocks, shape `(chosen,)`.
+    kept
+        Share of a count that is left after such a block, shape `(chosen,)`.
+    before
+        Bins of the blocks before, like `most`. If given, an `OUTAGE` counts when it begins and not in each block that it lasts: else it
+        would lower its own rarity, and be usual after some hours.
     """
     part = counts[:, :, chosen].astype(np.float32)
     part *= np.where(number % DECAY_EVERY == 0, kept**DECAY_EVERY, 1.0).astype(np.float32)
@@ -73,10 +85,22 @@ def add_visit(ring: Bytes, most: Bytes, chosen: Ints, hour: Ints) -> None:
 
 
 def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
-    """Both tails by bin without the prior, `(tables, BINS + 1, n)`, and the weight of the prior, `(n,)`.
+    """Tails by bin, ready to be read.
 
-    `counts` is `(tables, BINS, n)`, `ring` `(tables, DAYS, n)` of the hour that is now; `prior` has the blocks and the
-    visits that the prior is worth, `share` the weight of the hour.
+    Parameters
+    ----------
+    counts
+        Counts of blocks, shape `(tables, BINS, n)`.
+    ring
+        Visits to the hour of the day that is now, shape `(tables, DAYS, n)`.
+    prior
+        Blocks, and visits, that the prior counts as.
+    share
+        Weight of the hour of the day, 0 to 1.
+
+    Returns
+    -------
+    Tails without the prior, shape `(tables, BINS + 1, n)`, and the weight of the prior, shape `(n,)`.
     """
     filled = ring[0] != EMPTY
     visits = filled.sum(axis=0).astype(np.float32)
@@ -93,10 +117,24 @@ def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float
 def rarity(
     table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], other: tuple[list[int], Ints], p: Weighing
 ) -> tuple[Floats, Floats]:
-    """-ln of the averaged tails, nats, `(features, n)`: in the direction of each surprise, and in either direction.
+    """Rarities of surprises: -ln of the averaged tails.
 
-    `table` and `prior` are as of `lookup` for all series; `at` has the features' tables, `(features, 1 or n)`, and the rows
-    of the series, `(n,)`; `other` the features that have a direction, and the tables of their opposite direction, alike.
+    Parameters
+    ----------
+    table, prior
+        As of `lookup`, for all series.
+    surprise
+        Surprises of some series, nats, shape `(features, n)`.
+    at
+        The features' tables, `(features, 1)` or `(features, n)`, and the rows of the series, `(n,)`.
+    other
+        The features that have a direction, and the tables of their opposite direction, `(directed, 1)` or `(directed, n)`.
+    p
+        How surprises are compared.
+
+    Returns
+    -------
+    Nats in the direction of each surprise, and in either direction, both `(features, n)`.
     """
     which, rows = at
     wide = np.log1p(surprise)

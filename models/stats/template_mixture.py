@@ -96,7 +96,17 @@ class MixturePrediction:
 
 
 def predict(s: Floats, blocks: Blocks, p: DetectorParameters) -> MixturePrediction:
-    """Score blocks by the states `s` of their templates as `COLUMNS`, `(columns, m)`; nothing is learnt."""
+    """Score blocks by what is known of their templates; nothing is learnt.
+
+    Parameters
+    ----------
+    s
+        States of the templates as `COLUMNS`, shape `(columns, m)`.
+    blocks
+        The full blocks.
+    p
+        Half-lives of the shares and of their spread.
+    """
     decay = fade(blocks.seconds, p.mix_half_life_hours)[blocks.place]
     own, lines = s[SUM] * decay, s[LINES] * decay
     counted = blocks.settled & ~blocks.published & (lines >= LEAST_KNOWN)
@@ -159,7 +169,17 @@ def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
 
 
 def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: DetectorParameters) -> None:
-    """Learn blocks in place in `s`, each template with a `weight`, `(m,)`; those that were published are not learnt."""
+    """Learn blocks in place in `s`; templates that were published are not learnt.
+
+    Parameters
+    ----------
+    s, blocks, p
+        As for `predict`.
+    b
+        Its prediction.
+    weight
+        Weight of each template, 0 to 1, shape `(m,)`.
+    """
     weight = weight * ~blocks.published
     left_out = blocks.sums(np.where(blocks.published, b.sum / np.maximum(b.lines, 1.0), 0.0))
     counted = blocks.sums(blocks.lines * ~blocks.published) / (1 - np.minimum(left_out, MOST_LEFT_OUT))
