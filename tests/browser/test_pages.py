@@ -53,18 +53,18 @@ class Visit:
         self.page: Page = self._context.new_page()
         self.page.set_default_timeout(1000 * SECONDS)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", self.heard)
+        self.page.on("console", self.keep)
 
-    def heard(self, said: ConsoleMessage) -> None:
+    def keep(self, message: ConsoleMessage) -> None:
         """Keep an error of the console.
 
         Not ours are two of Streamlit's own: below the path of a page it first looks for the server where none is, and it
         asks for a file on its makers' host, which a machine without a way out cannot reach.
         """
-        where = said.location.get("url", "")
+        where = message.location.get("url", "")
         own = where.startswith(self.fleet.address) or not where
-        if said.type == "error" and own and not re.search(r"/[a-z]+/_stcore/", where):
-            self.errors.append(f"{said.text} ({where})")
+        if message.type == "error" and own and not re.search(r"/[a-z]+/_stcore/", where):
+            self.errors.append(f"{message.text} ({where})")
 
     def open(self, path: str = "") -> Page:
         """Go to a page, by its address, and wait until it has read."""
@@ -163,7 +163,7 @@ def written_labels(fleet: BrowserFleet) -> list[dict[str, Any]]:
         consumer_timeout_ms=5_000,
     )
     try:
-        return [said for record in consumer if "label" in (said := json.loads(record.value))]
+        return [message for record in consumer if "label" in (message := json.loads(record.value))]
     finally:
         consumer.close()
 

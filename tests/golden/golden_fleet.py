@@ -176,7 +176,7 @@ def labels_of(truth: Iterable[dict[str, Any]]) -> Iterator[Event]:
     """What people say of episodes while they last and after them; the last ones are no labels."""
     series = {(record["kind"], host): record["series"] for record in truth for host in record["hosts"]}
     beat = "gauge/agent-beat/system/system.load.1"
-    said = [
+    labels_given = [
         (1_780, "false-alarm", series["error_burst", "vm-004"]),
         (1_750, "false-alarm", series["disk_filling", "vm-005"]),
         (1_760, "false-alarm", [*series["disk_filling", "vm-005"], *series["memory_leak", "vm-003"]]),
@@ -188,7 +188,7 @@ def labels_of(truth: Iterable[dict[str, Any]]) -> Iterator[Event]:
         (2_320, "true", ["no name of a series"]),
         (2_330, "true", []),
     ]
-    for second, label, names in said:
+    for second, label, names in labels_given:
         record = {
             "label": label,
             "series": names,

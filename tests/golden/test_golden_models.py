@@ -191,13 +191,13 @@ def score_records(end: int, scores: Scores) -> Iterator[Record]:
         yield record({k: shortened(v) if isinstance(v, float) else v for k, v in row.items()}, end)
 
 
-def told(part: bytes) -> dict[str, Any]:
+def content(part: bytes) -> dict[str, Any]:
     """What a part of a state says: its columns' types, its metadata, and its numbers, shortened."""
     with pa.ipc.open_stream(part) as reader:
         batch = reader.read_next_batch()
-    said = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+    events = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
     types = {field.name: str(field.type) for field in batch.schema}
-    return {"metadata": said, "types": types, "rows": {name: flat(batch.column(name)) for name in types}}
+    return {"metadata": events, "types": types, "rows": {name: flat(batch.column(name)) for name in types}}
 
 
 def flat(column: pa.Array) -> list[Any]:
@@ -206,7 +206,7 @@ def flat(column: pa.Array) -> list[Any]:
     return [shortened(value) if isinstance(value, float) else value for value in found.to_pylist()]
 
 
-def statement(novelty: EpisodeEvent) -> EpisodeEvent:
+def with_plain_id(novelty: EpisodeEvent) -> EpisodeEvent:
     """A novelty as the correlator reads it."""
     return dataclasses.replace(novelty, id=f"{novelty.series}|{novelty.start}")
 
@@ -220,18 +220,18 @@ def results() -> dict[str, list[Record]]:
     detectors, correlator = [ShardDetector(PARAMETERS) for _ in range(SHARDS)], Correlator(CorrelationParameters())
     found: dict[str, list[Record]] = {kind: [] for kind in ("scores", "novelties", "incidents", "states")}
     for end, rows in sorted(rows_of(simulation).items()):
-        said: list[EpisodeEvent] = []
+        events: list[EpisodeEvent] = []
         for shard, detector in enumerate(detectors):
             scores, novelties = detector.step(end, windows_from(rows, shard))
             found["scores"] += score_records(end, scores)
-            said += novelties
-        found["novelties"] += [record(before(novelty)) for novelty in said]
+            events += novelties
+        found["novelties"] += [record(before(novelty)) for novelty in events]
         watched = total(detector.watched for detector in detectors)
-        incidents = correlator.step(end, [statement(novelty) for novelty in said], watched)
+        incidents = correlator.step(end, [with_plain_id(novelty) for novelty in events], watched)
         found["incidents"] += [record(before(incident)) for incident in incidents]
     for shard, detector in enumerate(detectors):
         parts = detector.dump(only_changed=False)
-        found["states"] += [record(told(part), shard, name, len(part)) for name, part in sorted(parts.items())]
+        found["states"] += [record(content(part), shard, name, len(part)) for name, part in sorted(parts.items())]
     found["states"].append(Record(("correlator",), correlator.dump()))
     return found
 
@@ -246,18 +246,18 @@ def before(event: EpisodeEvent | IncidentEvent) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(event).items() if name not in new}
 
 
-def said_of(found: dict[str, list[Record]], kind: str, field: str) -> set[Any]:
+def values_of(found: dict[str, list[Record]], kind: str, field: str) -> set[Any]:
     """What the records of a kind say in a field."""
     return {json.loads(record.value)[field] for record in found[kind]}
 
 
 def test_today_s_results_of_the_models() -> None:
     found = results()
-    assert said_of(found, "scores", "kind") == {
+    assert values_of(found, "scores", "kind") == {
         *("normal", "warming", "anomaly", "change", "new", "silence", "muted", "planned")
     }
-    assert said_of(found, "novelties", "kind") == {"anomaly", "change", "new", "silence"}
-    assert said_of(found, "novelties", "status") == {"open", "update", "close"}
-    assert said_of(found, "incidents", "status") == {"open", "update", "close"}
-    assert said_of(found, "incidents", "scope") >= {"host", "fleet"}
+    assert values_of(found, "novelties", "kind") == {"anomaly", "change", "new", "silence"}
+    assert values_of(found, "novelties", "status") == {"open", "update", "close"}
+    assert values_of(found, "incidents", "status") == {"open", "update", "close"}
+    assert values_of(found, "incidents", "scope") >= {"host", "fleet"}
     digests.check("models", found)

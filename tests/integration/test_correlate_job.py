@@ -47,8 +47,8 @@ def event(host: str, window: int, status: str) -> dict[str, Any]:
 def window(number: int) -> list[dict[str, Any]]:
     """What detect writes for a window: events of two hosts in the first and fourth, then each shard's watermark."""
     status = {0: "open", 3: "close"}.get(number)
-    said = [event(host, number, status) for host in ("a", "b")] if status else []
-    return said + [
+    events = [event(host, number, status) for host in ("a", "b")] if status else []
+    return events + [
         {"record": "watermark", "watermark": T + number * 10_000, "shard": shard, "shards": SHARDS}
         for shard in range(SHARDS)
     ]

@@ -61,7 +61,7 @@ class Documents:
         novelty = {"version": self.version, "series": series, "score": 0.5, "kind": "normal", **expected, **own}
         self.add("scores", minutes, {"host": {"name": "vm-1"}, "novelty": novelty})
 
-    def statement(self, status: str, kind: str, ago: Ago, score: float, **own: Any) -> dict[str, Any]:
+    def alert(self, status: str, kind: str, ago: Ago, score: float, **own: Any) -> dict[str, Any]:
         """What novelties and incidents have in common."""
         start, heard = (self.at(minutes).isoformat() for minutes in ago)
         end = {"end": heard} if status == "close" else {}
@@ -75,10 +75,10 @@ class Documents:
     def novelty(
         self, host: str, kind: str, status: str, ago: Ago, score: float, identity: str | None = None, **own: Any
     ) -> None:
-        """An episode, of a metric unless said otherwise."""
+        """An episode, of a metric unless given otherwise."""
         about = {"series": f"gauge/{host}/web/cpu", "metric": "cpu"} | own
-        said = self.statement(status, kind, ago, score, **about)
-        self.add("novelties", ago[0], {"host": {"name": host}, "service": {"name": "web"}, **said}, identity)
+        text = self.alert(status, kind, ago, score, **about)
+        self.add("novelties", ago[0], {"host": {"name": host}, "service": {"name": "web"}, **text}, identity)
 
     def incident(
         self,
@@ -95,8 +95,8 @@ class Documents:
         each = {"share": 1 / len(hosts), "score": score, "kind": kind}
         shares = [{"series": f"gauge/{host}/web/cpu", "reason": f"{host} high", **each} for host in hosts]
         members = {"novelties": len(hosts), "episodes": list(episodes), "episodes_omitted": omitted}
-        said = self.statement(status, kind, ago, score, contributions=shares, **members)
-        self.add("incidents", ago[0], {"host": {"name": hosts}, **said}, identity)
+        text = self.alert(status, kind, ago, score, contributions=shares, **members)
+        self.add("incidents", ago[0], {"host": {"name": hosts}, **text}, identity)
 
     def refused(self, dataset: str, reason: str | None, minutes: float, sample: str) -> None:
         """A record that was refused."""
@@ -107,13 +107,13 @@ class Documents:
     def label(
         self, incident: str, label: str, minutes: float, host: str, ago: tuple[float, float | None], comment: str = ""
     ) -> None:
-        """What a person said of an incident, which began and ended so long ago."""
+        """A label of an incident, which began and ended so long ago."""
         start, end = (None if m is None else self.at(m).isoformat() for m in ago)
         about = {"label": label, "incident": incident, "version": self.version, "author": "Ada"}
         event = {"kind": "event", "dataset": "kappa.labels", "start": start, "end": end}
-        said = {"event": event, "host": {"name": [host]}, "message": comment, "label": about}
+        text = {"event": event, "host": {"name": [host]}, "message": comment, "label": about}
         time = self.at(minutes)
-        self._actions.append({"_index": f"labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **said}})
+        self._actions.append({"_index": f"labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **text}})
 
     def write(self) -> None:
         """All of them, searchable at once; the mapping refuses a field that `index` would not write."""
@@ -277,11 +277,11 @@ def story(documents: Documents) -> None:
 def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version: str) -> None:
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("incident", incident="now")
-    said = words(test)
-    assert "anomaly of score 30" in said
-    assert ":red-badge[open]" in said
-    assert "**100%** of the evidence" in said
-    assert "Seen 9%, expected 3% to 6%, typically 4%" in said
+    text = words(test)
+    assert "anomaly of score 30" in text
+    assert ":red-badge[open]" in text
+    assert "**100%** of the evidence" in text
+    assert "Seen 9%, expected 3% to 6%, typically 4%" in text
     assert links(test) == ["cpu · vm-1 · web"]
     assert len(test.get("vega_lite_chart")) == 2
     members, messages, similar = (frame.value for frame in test.dataframe)
@@ -289,7 +289,7 @@ def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version:
         ["cpu · vm-1 · web", "anomaly", 30.0],
         ["lost <*> packets · vm-1 · web", "new", 20.0],
     ]
-    assert "3 more episodes with less evidence" in said
+    assert "3 more episodes with less evidence" in text
     assert messages[["did", "template", "sample"]].to_numpy().tolist() == [
         ["appeared", "lost <*> packets", "lost 17 packets"]
     ]
@@ -426,12 +426,12 @@ def test_series_are_found_by_words_whatever_their_case(client: Elasticsearch, ve
 @pytest.mark.usefixtures("served")
 def test_logs_show_new_messages_first_and_how_often_they_come(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, datetime.now(tz=UTC))
-    loud: dict[str, Any] = {"series": "template/vm-2/web/error/0a", "metric": None, "template": "loud <*>"}
-    documents.novelty("vm-2", "anomaly", "close", (30, 20), 90.0, **loud)
+    frequent: dict[str, Any] = {"series": "template/vm-2/web/error/0a", "metric": None, "template": "frequent <*>"}
+    documents.novelty("vm-2", "anomaly", "close", (30, 20), 90.0, **frequent)
     story(documents)
     test = opened("logs")
-    said, rates = (frame.value for frame in test.dataframe)
-    assert said[["kind", "template"]].to_numpy().tolist() == [["new", "lost <*> packets"], ["anomaly", "loud <*>"]]
+    text, rates = (frame.value for frame in test.dataframe)
+    assert text[["kind", "template"]].to_numpy().tolist() == [["new", "lost <*> packets"], ["anomaly", "frequent <*>"]]
     assert rates[["text", "lines"]].to_numpy().tolist() == [["lost <*> packets", 60.0]]
     assert len(rates["rate"].iloc[0]) >= 40
     assert sum(rates["rate"].iloc[0]) == 60.0

@@ -102,7 +102,7 @@ def indexed(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
     return found
 
 
-def said(found: dict[str, list[Record]], kind: str) -> list[dict[str, Any]]:
+def records_of(found: dict[str, list[Record]], kind: str) -> list[dict[str, Any]]:
     """The records of a kind, without watermark messages."""
     read = [json.loads(record.value) for record in found[kind]]
     return [record for record in read if record["record"] != "watermark"]
@@ -111,7 +111,7 @@ def said(found: dict[str, list[Record]], kind: str) -> list[dict[str, Any]]:
 def check_story(found: dict[str, list[Record]], fleet: GoldenFleet) -> None:
     """The log holds what it should: a run in which nothing happens would pin nothing."""
     assert all(found.values())
-    novelties, incidents, scores = (said(found, kind) for kind in ("novelties", "incidents", "scores"))
+    novelties, incidents, scores = (records_of(found, kind) for kind in ("novelties", "incidents", "scores"))
     assert {n["kind"] for n in novelties} == {"anomaly", "silence", "new", "change"}
     assert {n["status"] for n in novelties} == {i["status"] for i in incidents} == {"open", "update", "close"}
     assert {i["scope"] for i in incidents} >= {"host", "fleet"}

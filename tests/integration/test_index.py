@@ -315,8 +315,8 @@ def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
     deployment: Deployment, client: Elasticsearch, tmp_path: Path
 ) -> None:
     ends = ((0, "open"), (10_000, "close"))
-    statements = [novelty(n, status=status, window_end=NIGHT + later) for n in range(5) for later, status in ends]
-    deployment.publish("novelties", [json.dumps(v).encode() for v in statements])
+    events = [novelty(n, status=status, window_end=NIGHT + later) for n in range(5) for later, status in ends]
+    deployment.publish("novelties", [json.dumps(v).encode() for v in events])
     deployment.index(tmp_path / "first")
     before = written(client, deployment.version, "novelties")
     assert [d["novelty"]["status"] for d in before.values()] == ["close"] * 5
@@ -368,7 +368,7 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
 
 
 def decided(kind: str, at: int, status: str) -> dict[str, Any]:
-    """A document of a kind whose last word was said at a moment."""
+    """A document of a kind whose last event has this window end."""
     if kind in ("scores", "pipeline"):
         return {"@timestamp": at}
     return {"@timestamp": NIGHT, "novelty": {"status": status, "window_end": at}}

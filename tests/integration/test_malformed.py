@@ -124,13 +124,13 @@ def run_to_end(spark: SparkSession, settings: Settings) -> int:
 
 
 def check_letters(settings: Settings, placed: dict[tuple[str, int, int], Sent]) -> None:
-    """Every record of a kind that is refused is in `dead-letters`, once, byte for byte, with why and whence."""
+    """Every record of a kind that is refused is in `dead-letters`, once, byte for byte, with its reason and source position."""
     wanted = {where: record for where, record in placed.items() if record.kind is not None and record.kind.reason}
     letters: dict[tuple[str, int, int], list[tuple[bytes, dict[str, str]]]] = defaultdict(list)
     for _, value, headers in records(settings, "dead-letters"):
-        told = {key: text.decode() for key, text in headers}
-        where = (told["kappa.topic"], int(told["kappa.partition"]), int(told["kappa.offset"]))
-        letters[where].append((value, told))
+        given = {key: text.decode() for key, text in headers}
+        where = (given["kappa.topic"], int(given["kappa.partition"]), int(given["kappa.offset"]))
+        letters[where].append((value, given))
     unexpected = {where: (placed[where], letters[where]) for where in letters.keys() - wanted.keys()}
     assert not unexpected
     lost = Counter(f"{r.topic}: {r.kind.name}" for where, r in wanted.items() if r.kind and where not in letters)
@@ -139,11 +139,11 @@ def check_letters(settings: Settings, placed: dict[tuple[str, int, int], Sent]) 
         record = wanted[where]
         assert record.kind is not None
         assert len(found) == 1, record.kind
-        value, told = found[0]
+        value, given = found[0]
         assert value == (record.value or b""), record.kind  # a record without a value has one without bytes
-        assert told["kappa.reason"].startswith(record.kind.reason), record.kind
-        assert told["kappa.stage"] == "extract"
-        assert told["kappa.timestamp"] == str(record.append)
+        assert given["kappa.reason"].startswith(record.kind.reason), record.kind
+        assert given["kappa.stage"] == "extract"
+        assert given["kappa.timestamp"] == str(record.append)
 
 
 def check_statistics(rows: list[dict[str, Any]], placed: dict[tuple[str, int, int], Sent]) -> None:
@@ -191,8 +191,8 @@ def test_ten_thousand_malformed_records_are_kept_with_a_reason_and_harm_no_good_
 
     check_letters(settings, placed)
     assert records(settings, "late") == []
-    told = [json.loads(value) for _, value, _ in records(settings, "statistics")]
-    rows = [row for row in told if "series" in row]
+    given = [json.loads(value) for _, value, _ in records(settings, "statistics")]
+    rows = [row for row in given if "series" in row]
     check_statistics(rows, placed)
     scores = [json.loads(value) for _, value, _ in records(settings, "scores")]
     assert {(row["series"], row["window_end"]) for row in rows} <= {(s["series"], s["window_end"]) for s in scores}

@@ -234,7 +234,7 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
         there = deployment.promoted("promote", "v2")
         assert there["already"] and there["after"] is None
         assert serving.read(deployment.settings.home).aliased
-        decided_by_v2 = {(r["series"], r["window_end"]) for r in statements(deployment.version("v2"), "scores")}
+        decided_by_v2 = {(r["series"], r["window_end"]) for r in records_of(deployment.version("v2"), "scores")}
         client = elasticsearch_connection(deployment.settings).connect()
         shown = {(d["novelty"]["series"], millis(d["@timestamp"])) for d in documents(client, "scores")}
         client.close()
@@ -244,7 +244,7 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
 def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_left_alone(tmp_path: Path) -> None:
     with alone(tmp_path) as deployment, Fleet(deployment.settings):
         with Running(deployment.command("run", "extract", "detect", "correlate")) as live:
-            live.wait(lambda: len(statements(deployment.settings, "scores")) > 10 * len(HOSTS), 240, "scores of live")
+            live.wait(lambda: len(records_of(deployment.settings, "scores")) > 10 * len(HOSTS), 240, "scores of live")
             live.stop()
         assert deployment.indexed("live") == -1
         replayed(deployment)
@@ -328,7 +328,7 @@ def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
     assert set(scores.values()) == {1}
     expected: set[tuple[str, str, int]] = set()
     for version in served.versions:
-        found = {(r["series"], r["window_end"]) for r in statements(deployment.version(version), "scores")}
+        found = {(r["series"], r["window_end"]) for r in records_of(deployment.version(version), "scores")}
         expected |= {
             (version, series, at) for series, at in found if at <= until and within(served.ranges(version), at)
         }
@@ -338,11 +338,11 @@ def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
         if millis(d["@timestamp"]) <= until
     }
     assert seen == expected
-    windows = {r["window_end"] for r in statements(deployment.version("live"), "scores") if r["window_end"] <= until}
+    windows = {r["window_end"] for r in records_of(deployment.version("live"), "scores") if r["window_end"] <= until}
     assert {at for _, _, at in seen} == windows, "a window is missing"
     assert {version for version, _, at in seen if at > first} == {"live", "v2"}
     for kind in ("novelties", "incidents"):
-        assert said(shown[kind], until) == decided(deployment, served, kind, until)
+        assert counted(shown[kind], until) == decided(deployment, served, kind, until)
         assert {d["novelty"]["version"] for d in shown[kind]} == {"live", "v2"}, f"no {kind} of one of them"
         assert {d["novelty"]["version"] for d in shown[kind] if d["novelty"]["status"] != "close"} <= {served.version}
     refused = Counter(
@@ -362,7 +362,7 @@ def headers_of(settings: Settings, kind: str) -> list[dict[str, str]]:
     return [{name: value.decode() for name, value in headers} for _, _, headers in records(settings, kind)]
 
 
-def statements(settings: Settings, kind: str) -> list[dict[str, Any]]:
+def records_of(settings: Settings, kind: str) -> list[dict[str, Any]]:
     """All records of a topic but its watermarks."""
     found = [json.loads(value) for _, value, _ in records(settings, kind)]
     return [record for record in found if record["record"] != "watermark"]
@@ -376,7 +376,7 @@ def millis(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def said(found: list[dict[str, Any]], until: int) -> Counter[tuple[str, int, int]]:
+def counted(found: list[dict[str, Any]], until: int) -> Counter[tuple[str, int, int]]:
     """What was closed up to a window: whose, from when, in which window."""
     return Counter(
         (d["novelty"]["version"], millis(d["@timestamp"]), millis(d["novelty"]["window_end"]))
@@ -390,7 +390,7 @@ def decided(deployment: Deployment, served: Serving, kind: str, until: int) -> C
     closed = {
         (r["id"], version, r["start"], r["window_end"])
         for version in served.versions
-        for r in statements(deployment.version(version), kind)
+        for r in records_of(deployment.version(version), kind)
         if r["status"] == "close" and r["window_end"] <= until and within(served.ranges(version), r["window_end"])
     }
     return Counter((version, start, end) for _, version, start, end in closed)

@@ -60,8 +60,8 @@ def kappa(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         monkeypatch.setattr(sys, "argv", ["kappa", *arguments, "--config", str(file)])
         with pytest.raises(SystemExit) as left:
             main.main()
-        said = capsys.readouterr()
-        return int(left.value.code or 0), said.out, said.err
+        printed = capsys.readouterr()
+        return int(left.value.code or 0), printed.out, printed.err
 
     return call
 

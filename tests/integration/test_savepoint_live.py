@@ -89,7 +89,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     try:
         runner.run_to_end(jobs.extract_job(settings))
         runner.run_to_end(jobs.detect_job(settings))
-        # correlate has never been started: all that detect has said waits for it.
+        # correlate has never been started: all events of detect wait for it.
         before = savepoint_format.load_correlator(
             folder_of(settings, create_savepoint.create(spark, settings, "lagging"))
         )
@@ -198,9 +198,9 @@ def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermark
     state = create_savepoint.brought_to(spark, settings, provenance, earlier, nothing, {})
     buffer = EpisodeEventBuffer.load(state.waiting)
     assert buffer.latest == earlier
-    said = [r for r in values(settings, "novelties") if r["record"] != "watermark"]
-    shards = create_savepoint.shards_of(spark, {host_of(r["series"]) for r in said}, SHARDS)
-    wanted = {(r["id"], r["window_end"]) for r in said if r["window_end"] <= earlier[shards[host_of(r["series"])]]}
+    events = [r for r in values(settings, "novelties") if r["record"] != "watermark"]
+    shards = create_savepoint.shards_of(spark, {host_of(r["series"]) for r in events}, SHARDS)
+    wanted = {(r["id"], r["window_end"]) for r in events if r["window_end"] <= earlier[shards[host_of(r["series"])]]}
     assert {(key[2], key[0]) for key in buffer.waiting} == wanted
     assert len(wanted) > 0
 

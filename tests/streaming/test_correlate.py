@@ -149,7 +149,7 @@ def watched(series: int) -> dict[str, Any]:
 
 
 def watched_story() -> list[dict[str, Any]]:
-    """As the whole story, but so much is watched until window 2 that what is said then may be chance."""
+    """As the whole story, but so much is watched until window 2 that its events may be chance."""
     return [
         {**r, "watched": watched(10**9 if r["watermark"] < at(2) else 10)} if r["record"] == "watermark" else r
         for r in whole_story()

@@ -194,7 +194,7 @@ def test_what_retention_has_begun_to_delete_is_not_compared(spark: SparkSession)
     safe = 1 + MARGIN_SECONDS // SHARDS
     assert compare(left, right)["windows"]["from"] == at(safe + 1)
     assert compare(right, right)["windows"]["from"] == at(1)
-    # Nothing is left of partition 1 of scores: nothing can be said of any window.
+    # Nothing is left of partition 1 of scores: no window can be compared.
     emptied = results(spark, "live", [score(350, "gauge/a//cpu")], spoken, deleted={"scores": (0, 1)})
     with pytest.raises(InputError, match="retention has deleted what was before"):
         compare(emptied, right)

@@ -31,17 +31,17 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_data_it_says_so_in_one_line(tmp_path: Path) -> None:
-    said = run("-m", "benchmarks.accuracy", "--data", str(tmp_path))
-    assert said.returncode == 1
-    assert said.stdout == ""
-    assert said.stderr.count("\n") == 1
-    assert f"no labelled data in {tmp_path}, nothing was measured" in said.stderr
+    done = run("-m", "benchmarks.accuracy", "--data", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert f"no labelled data in {tmp_path}, nothing was measured" in done.stderr
 
 
 def test_there_is_one_table_with_ours_and_what_others_published() -> None:
-    said = run("-c", TABLE)
-    assert said.returncode == 0, said.stderr
-    *shown, published = said.stdout.splitlines()
+    done = run("-c", TABLE)
+    assert done.returncode == 0, done.stderr
+    *shown, published = done.stdout.splitlines()
     text = "\n".join(shown)
     assert text.count("kappa") == 5
     for others in json.loads(published).values():

@@ -35,7 +35,7 @@ def frame(window_end: int, rows: Windows) -> pd.DataFrame:
 
 
 def live(p: DetectorParameters) -> tuple[list[Any], Mapping[str, bytes]]:
-    """Scores and statements, the state being stored and loaded after every 30 windows."""
+    """Scores and episode events, the state being stored and loaded after every 30 windows."""
     stored: dict[str, bytes] = {}
     answers: list[Any] = []
     for first in range(0, len(TOLD), 30):
@@ -53,7 +53,7 @@ def standing(state: tuple[int, Mapping[str, bytes]]) -> Begin:
 
 def bounded(p: DetectorParameters, cut: int) -> tuple[list[pd.DataFrame], Mapping[str, bytes]]:
     """The same in two runs, the second from the state that the first left."""
-    said: list[pd.DataFrame] = []
+    answers: list[pd.DataFrame] = []
     state: tuple[int, Mapping[str, bytes]] | None = None
     for first, last in ((0, cut), (cut, len(TOLD))):
         frames = [frame(end, rows) for end, rows in zip(ENDS[first:last], TOLD[first:last], strict=True)]
@@ -62,18 +62,18 @@ def bounded(p: DetectorParameters, cut: int) -> tuple[list[pd.DataFrame], Mappin
         is_state = rows["part"].notna()
         kept = rows[is_state]
         state = int(kept["done"].iloc[0]), dict(zip(kept["part"], kept["bytes"], strict=True))
-        said.append(rows[~is_state])
+        answers.append(rows[~is_state])
     assert state is not None
-    return said, state[1]
+    return answers, state[1]
 
 
 @pytest.mark.parametrize("p", [RIVER, SKLEARN], ids=["river", "sklearn"])
 def test_live_and_bounded_come_to_the_same_scores_and_state(p: DetectorParameters) -> None:
     answers, state = live(p)
-    said, other = bounded(p, 47)
+    answers, other = bounded(p, 47)
     assert dict(state) == dict(other)
     own = pd.concat([pd.DataFrame(columns).astype(object) for columns in answers], ignore_index=True)
-    found = pd.concat(said, ignore_index=True)[own.columns]
+    found = pd.concat(answers, ignore_index=True)[own.columns]
     assert len(found) == len(own) > 500
     for name in own.columns:
         one, two = (["none" if pd.isna(value) else value for value in table[name]] for table in (own, found))

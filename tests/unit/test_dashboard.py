@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LENGTHS = st.sampled_from([length for _, length in RANGES.values()])
 OFFSETS = st.timedeltas(min_value=-timedelta(minutes=2), max_value=timedelta(days=30))
-# What a page asks Elasticsearch for only when it is told of what.
+# What a page asks Elasticsearch for only when it is asked for.
 ADDRESSES = {"incident": {"incident": "0123"}, "series": {"series": "gauge/vm-1/web/cpu"}}
 
 
@@ -133,9 +133,9 @@ def words(test: AppTest) -> str:
 def test_server_that_is_away_is_a_sentence_with_what_to_do_and_no_numbers(name: str) -> None:
     test = page_named(name).run()
     assert not test.exception
-    said = [e.value for e in test.error if "Elasticsearch" in e.value]
-    assert said
-    assert set(said) == {
+    errors = [e.value for e in test.error if "Elasticsearch" in e.value]
+    assert errors
+    assert set(errors) == {
         "Elasticsearch does not answer: see whether it runs (`kappa status`), and check elasticsearch.url. "
         "This page tries again every 5 seconds."
     }
@@ -236,11 +236,11 @@ def test_secrets_are_in_no_repr() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "words"),
     [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7_199, "120 min"), (7_200, "2 h"), (172_800, "2 days")],
 )
-def test_age_is_in_the_largest_unit_that_fits(seconds: int, said: str) -> None:
-    assert in_words(timedelta(seconds=seconds)) == f"{said} old"
+def test_age_is_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
+    assert in_words(timedelta(seconds=seconds)) == f"{words} old"
 
 
 def test_clock_behind_the_events_is_said() -> None:

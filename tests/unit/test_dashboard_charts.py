@@ -117,9 +117,9 @@ def test_few_points_are_drawn_as_they_are(count: int) -> None:
 
 
 def test_novel_windows_are_marked_and_others_are_not() -> None:
-    calm = model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu").spec
+    ordinary = model_plot(points([3, 2, 1]), HOUR, ZoneInfo("UTC"), "cpu").spec
     novel = model_plot(points([3, 2, 1], "anomaly"), HOUR, ZoneInfo("UTC"), "cpu").spec
-    assert len(novel["layer"]) == len(calm["layer"]) + 1
+    assert len(novel["layer"]) == len(ordinary["layer"]) + 1
     mark = novel["layer"][-1]
     assert mark["transform"] == [{"filter": {"field": "kind", "oneOf": ["anomaly"]}}]
     assert mark["encoding"]["color"]["scale"]["range"] == [KIND_STYLES["anomaly"][0]]

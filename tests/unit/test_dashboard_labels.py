@@ -20,7 +20,7 @@ from models.records.records import LABELS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VIEW = View("live", ["live"], "1h", ZoneInfo("Europe/Berlin"), 5)
-# Stands for `kappa`: keeps what it is called with, and answers as told.
+# Stands for `kappa`: keeps what it is called with, and answers as it is set up to.
 STAND_IN = "import json, sys; open({file!r}, 'w').write(json.dumps(sys.argv[1:])); {then}"
 
 
@@ -53,7 +53,7 @@ def form(label: str | None, comment: str = "") -> AppTest:
 
 @pytest.fixture
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a command that does as told keeps what it was called with."""
+    """Where a command that succeeds keeps what it was called with."""
     file = tmp_path / "called.json"
     program = STAND_IN.format(file=str(file), then="print('{}')")
     monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))

@@ -75,7 +75,7 @@ JOINING = CorrelationParameters(join_seconds=30, close_seconds=30, false_alarms_
 
 Record = dict[str, Any]
 Log = list[list[Record]]  # records of each partition, in order
-Said = dict[tuple[Any, ...], set[str]]  # what was said of each key: repeats are one, contradictions are more
+Published = dict[tuple[Any, ...], set[str]]  # what was published of each key: repeats are one, contradictions are more
 Shards = list[tuple[int, dict[str, bytes]]]  # each shard's last window and model
 
 
@@ -274,8 +274,8 @@ class Correlating:
         state = self._tester.handle.value_states["correlator"].state
         kept = dict(state)
         while chance is not None and chance.random() < 0.25:
-            said = self._done(records)
-            yield from said[: chance.randint(0, len(said))]
+            found_events = self._done(records)
+            yield from found_events[: chance.randint(0, len(found_events))]
             state.clear()
             state |= kept
         yield from self._done(records)
@@ -300,7 +300,7 @@ def event_frame(records: Iterable[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["everything", *names, "value"])
 
 
-# --- what was said
+# --- what was published
 
 
 def text(row: dict[str, Any]) -> str:
@@ -313,11 +313,11 @@ SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", 
 
 @dataclass
 class Outcome:
-    """Everything that was said, and the state at the end."""
+    """Everything that was published, and the state at the end."""
 
-    scores: Said
-    novelties: Said
-    incidents: Said
+    scores: Published
+    novelties: Published
+    incidents: Published
     shards: Shards
     correlator: tuple[int, bytes]
     watermarks: Log  # of each shard, in order
@@ -332,15 +332,15 @@ def rows_in(frame: pd.DataFrame) -> list[Record]:
     return found
 
 
-def add(into: Said, key: tuple[Any, ...], value: str) -> None:
+def add(into: Published, key: tuple[Any, ...], value: str) -> None:
     into.setdefault(key, set()).add(value)
 
 
 def detected(
     story: Story, extract: random.Random | None, chance: random.Random | None, begin: Begin | None = None
-) -> tuple[Detecting, Log, Said]:
+) -> tuple[Detecting, Log, Published]:
     """What detect makes of a story: itself, the topic `novelties`, and scores."""
-    scores: Said = {}
+    scores: Published = {}
     topic: Log = [[] for _ in range(PARTITIONS)]
     job = Detecting(begin)
     for batch in batches_of(statistics_of(story, extract), chance):
@@ -355,17 +355,17 @@ def detected(
     return job, topic, scores
 
 
-def said_in(topic: Log) -> Said:
+def episode_events_in(topic: Log) -> Published:
     """Events by what they are about; watermarks left out."""
-    found: Said = {}
+    found: Published = {}
     for record in (r for part in topic for r in part if r["record"] != "watermark"):
         add(found, novelty_key(record), json.dumps(record))
     return found
 
 
-def correlated(topic: Log, chance: random.Random | None) -> tuple[Correlating, Said]:
+def correlated(topic: Log, chance: random.Random | None) -> tuple[Correlating, Published]:
     """What correlate makes of `novelties`."""
-    incidents: Said = {}
+    incidents: Published = {}
     job = Correlating()
     for batch in batches_of(topic, chance):
         for value in job.batch(batch, chance):
@@ -391,7 +391,7 @@ def run(story: Story, extract: int | None, detecting: int | None, correlating: i
     for watermark in (r for part in topic for r in part if r["record"] == "watermark"):
         if watermark not in watermarks[watermark["shard"]]:
             watermarks[watermark["shard"]].append(watermark)
-    return Outcome(scores, said_in(topic), incidents, states_of(job), last.state[:2], watermarks)
+    return Outcome(scores, episode_events_in(topic), incidents, states_of(job), last.state[:2], watermarks)
 
 
 def incident_key(record: Record) -> tuple[Any, ...]:
@@ -402,9 +402,9 @@ def incident_key(record: Record) -> tuple[Any, ...]:
 def straight(story_seed: int) -> Outcome:
     """The models alone, handed one window after the other: no buffers, no batches, no watermarks."""
     story = story_of(story_seed)
-    scores: Said = {}
-    novelties: Said = {}
-    incidents: Said = {}
+    scores: Published = {}
+    novelties: Published = {}
+    incidents: Published = {}
     events: dict[int, list[EpisodeEvent]] = defaultdict(list)
     watermarks: Log = [[] for _ in range(SHARDS)]
     shards = []
@@ -422,8 +422,8 @@ def straight(story_seed: int) -> Outcome:
                         watermarks[shard].append(record)
         shards.append((story.windows[-1], detector.dump()))
     correlator = Correlator(JOINING)
-    for end, told in zip(story.windows, zip(*watermarks, strict=True), strict=True):
-        watched = total(Watched(**watermark["watched"]) for watermark in told)
+    for end, messages in zip(story.windows, zip(*watermarks, strict=True), strict=True):
+        watched = total(Watched(**watermark["watched"]) for watermark in messages)
         for incident in correlator.step(end, sorted(events[end], key=lambda s: s.order), watched):
             value = value_of(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)
@@ -457,11 +457,11 @@ maybe = st.none() | seeds
 
 
 def test_the_stories_have_something_to_say() -> None:
-    said = [straight(seed) for seed in range(4)]
-    assert all(len(one.scores) > 500 for one in said)
-    assert all(len(one.novelties) > 3 and len(one.incidents) > 1 for one in said)
+    found_events = [straight(seed) for seed in range(4)]
+    assert all(len(one.scores) > 500 for one in found_events)
+    assert all(len(one.novelties) > 3 and len(one.incidents) > 1 for one in found_events)
     assert {story_of(seed).instances for seed in range(4)} == {1, 2, 3}
-    assert {key[2] for one in said for key in one.novelties} >= {"open", "close"}
+    assert {key[2] for one in found_events for key in one.novelties} >= {"open", "close"}
 
 
 @settings(max_examples=8, derandomize=True)
@@ -485,8 +485,8 @@ def test_events_in_any_batches_with_repeats_of_long_ago_are_the_same_incidents(s
     windows = story_of(story).windows
     topic: Log = [[] for _ in range(PARTITIONS)]
     for shard in range(SHARDS):
-        told = [json.loads(v) for values in straight(story).novelties.values() for v in values]
-        own = [r for r in told if shard_of(r["host"]) == shard]
+        messages = [json.loads(v) for values in straight(story).novelties.values() for v in values]
+        own = [r for r in messages if shard_of(r["host"]) == shard]
         for end, watermark in zip(windows, straight(story).watermarks[shard], strict=True):
             topic[shard % PARTITIONS] += [r for r in own if r["window_end"] == end]
             topic[shard % PARTITIONS].append(watermark)
@@ -511,8 +511,10 @@ def test_a_run_from_a_savepoint_says_the_rest_and_comes_to_the_same_state(
     at = story.windows[taken]
     before = {shard: state_at(story_seed, shard, at) for shard in range(SHARDS)}
     job, topic, scores = detected(story, random.Random(extract), random.Random(detecting), before.get)
-    assert scores == {key: said for key, said in wanted.scores.items() if key[1] > at}
-    assert said_in(topic) == {key: said for key, said in wanted.novelties.items() if key[3] > at}
+    assert scores == {key: found_events for key, found_events in wanted.scores.items() if key[1] > at}
+    assert episode_events_in(topic) == {
+        key: found_events for key, found_events in wanted.novelties.items() if key[3] > at
+    }
     assert states_of(job) == wanted.shards
 
 
@@ -528,8 +530,8 @@ def state_at(story_seed: int, shard: int, at: int) -> tuple[int, dict[str, bytes
 @given(stories, seeds)
 def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, seed: int) -> None:
     story, chance, wanted = story_of(story_seed), random.Random(seed), straight(story_seed)
-    scores: Said = {}
-    novelties: Said = {}
+    scores: Published = {}
+    novelties: Published = {}
     state: dict[int, tuple[int, dict[str, bytes]]] = {}
     for windows in cut(story.windows, chance, most=30):
         begin = dict(state).get
@@ -567,16 +569,16 @@ def cut_frame(frame: pd.DataFrame, chance: random.Random) -> Iterator[pd.DataFra
 @given(stories, seeds)
 def test_events_that_wait_are_kept_through_a_dump(story: int, seed: int) -> None:
     chance = random.Random(seed)
-    said = [json.loads(v) for values in straight(story).novelties.values() for v in values]
+    found_events = [json.loads(v) for values in straight(story).novelties.values() for v in values]
     buffer = EpisodeEventBuffer(shards=SHARDS)
-    for record in chance.sample(said, len(said)):
+    for record in chance.sample(found_events, len(found_events)):
         buffer.add_event(json.dumps(record))
         buffer = EpisodeEventBuffer.load(buffer.dump()) if chance.random() < 0.2 else buffer
     for shard in range(SHARDS):
         buffer.add_watermark(shard, story_of(story).windows[-1])
     taken = [(end, [novelty_of(s) for s in found]) for end, found, _ in buffer.take() if found]
     by_window: dict[int, list[Any]] = defaultdict(list)
-    for record in said:
+    for record in found_events:
         by_window[record["window_end"]].append(novelty_of(EpisodeEvent.from_record(record)))
     assert taken == [(end, sorted(by_window[end])) for end in sorted(by_window)]
 

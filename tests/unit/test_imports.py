@@ -24,8 +24,8 @@ def imports_in_functions(tree: ast.AST) -> Iterator[list[ast.Import | ast.Import
             yield sorted(run, key=lambda each: each.lineno)
 
 
-def rooms_of(statement: ast.Import | ast.ImportFrom) -> set[str]:
-    names = [statement.module or ""] if isinstance(statement, ast.ImportFrom) else [a.name for a in statement.names]
+def rooms_of(node: ast.Import | ast.ImportFrom) -> set[str]:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
     return {name.partition(".")[0] for name in names}
 
 

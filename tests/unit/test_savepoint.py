@@ -41,10 +41,10 @@ PROVENANCE = Provenance(
 )
 
 
-def advance(detector: ShardDetector, told: list[Windows], begin: int) -> list[str]:
+def advance(detector: ShardDetector, windows_seen: list[Windows], begin: int) -> list[str]:
     """What a detector says of windows, to the last bit."""
     answers = []
-    for k, rows in enumerate(told, begin + 1):
+    for k, rows in enumerate(windows_seen, begin + 1):
         scores, novelties = detector.step(START + k * WINDOW, rows)
         numbers = [getattr(scores, name).tobytes() for name in ("score", "value", "typical", "lower", "upper")]
         answers.append(repr((scores.series.tolist(), numbers, scores.kind.tolist(), novelties)))
@@ -438,9 +438,9 @@ def test_commands_print_one_object(home: Path) -> None:
 
 
 def test_drop_asks_for_a_yes(home: Path) -> None:
-    told = json.loads(kappa("drop", "copy", "--json").stdout)
-    assert told["removed"] is False
-    assert told["files"].keys() == set(FILES)
+    windows_seen = json.loads(kappa("drop", "copy", "--json").stdout)
+    assert windows_seen["removed"] is False
+    assert windows_seen["files"].keys() == set(FILES)
     assert savepoint_folder.names(home) == ["copy"]
     assert kappa("drop", "copy").exit_code == 0
     assert savepoint_folder.names(home) == ["copy"]

@@ -223,16 +223,16 @@ def tuned(settings: Settings, version: str, **windowing: Any) -> Settings:
 
 
 def test_a_version_goes_on_with_the_configuration_that_it_began_with(home: Settings) -> None:
-    said: list[str] = []
-    found = with_pinned_models(home, "v2", said.append)
+    reported: list[str] = []
+    found = with_pinned_models(home, "v2", reported.append)
     assert found.version == "v2" and found.detector.spike_nats == 9.0
-    assert said == [
+    assert reported == [
         "version v2 goes on with what it began with: detection.spike_nats = 9.0, the settings say "
         f"{home.detector.spike_nats}"
     ]
     assert pin_configuration(found).parent.name == "v2"
-    assert with_pinned_models(home, "live", said.append).detector == home.detector
-    assert len(said) == 1
+    assert with_pinned_models(home, "live", reported.append).detector == home.detector
+    assert len(reported) == 1
 
 
 def test_the_configuration_of_its_replay_counts_while_that_of_its_jobs_is_made_anew(home: Settings) -> None:

@@ -1,4 +1,4 @@
-"""What is said of a series from the state of its shard, without Spark."""
+"""What is known of a series from the state of its shard, without Spark."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Story:
 
 @pytest.fixture
 def story() -> Story:
-    told = Story()
+    played = Story()
     for _ in range(60):
-        told.step()
-    return told
+        played.step()
+    return played
 
 
 @pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
@@ -76,10 +76,10 @@ def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: Sto
     answer = story.answer(series)
     scores = story.step()
     row = scores.series.tolist().index(series)
-    said = {"typical": scores.typical[row], "lower": scores.lower[row], "upper": scores.upper[row]}
-    assert {name: answer[name] for name in said} == pytest.approx(said)
-    assert said["lower"] < said["typical"] < said["upper"]
-    assert 0 < answer["spread"] < said["upper"] - said["lower"]
+    expected = {"typical": scores.typical[row], "lower": scores.lower[row], "upper": scores.upper[row]}
+    assert {name: answer[name] for name in expected} == pytest.approx(expected)
+    assert expected["lower"] < expected["typical"] < expected["upper"]
+    assert 0 < answer["spread"] < expected["upper"] - expected["lower"]
     assert not answer["warming"]
 
 
@@ -168,10 +168,10 @@ def test_a_process_that_is_gone_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_a_version_that_never_ran_is_one_line_without_starting_spark(tmp_path: Path) -> None:
-    said: list[str] = []
+    expected: list[str] = []
     with pytest.raises(InputError, match="version live has never run"):
-        state_server.ask(Settings(home=tmp_path), GAUGE, said.append)
-    assert said == []
+        state_server.ask(Settings(home=tmp_path), GAUGE, expected.append)
+    assert expected == []
 
 
 def test_the_server_says_why_it_has_no_answer() -> None:

@@ -38,13 +38,13 @@ def episode(kind: str, category: str, span: tuple[float, float | None], host: st
     }
 
 
-def statement(host: str, minute: float, kind: str = "anomaly", status: str = "open") -> dict[str, Any]:
+def event(host: str, minute: float, kind: str = "anomaly", status: str = "open") -> dict[str, Any]:
     common = {"start": at(minute), "window_end": at(minute), "kind": kind, "status": status}
     return {"id": f"{host}{minute}", "host": host, "series": f"gauge/{host}//cpu", **common}
 
 
 def incident(host: str, minute: float) -> dict[str, Any]:
-    return {**statement(host, minute), "hosts": [host], "series": []}
+    return {**event(host, minute), "hosts": [host], "series": []}
 
 
 EPISODES = (
@@ -57,9 +57,9 @@ TRUTH = Truth(frozenset("abcd"), EPISODES)
 
 
 def test_faults_and_changes_are_judged_by_novelties_and_false_alarms_by_incidents() -> None:
-    said = [statement("a", 102), statement("c", 303, "change", "close"), statement("d", 402), statement("b", 500)]
+    events = [event("a", 102), event("c", 303, "change", "close"), event("d", 402), event("b", 500)]
     opened = [incident("a", 102), incident("b", 500), incident("not simulated", 500)]
-    assert counts(TRUTH, [*said, said[0]], [*opened, opened[1]], DELAY, ALL) == {
+    assert counts(TRUTH, [*events, events[0]], [*opened, opened[1]], DELAY, ALL) == {
         "faults": 2,
         "found": 1,
         "missed": 1,
@@ -71,7 +71,7 @@ def test_faults_and_changes_are_judged_by_novelties_and_false_alarms_by_incident
 
 
 def test_episodes_that_begin_outside_the_windows_are_not_counted_but_excuse_alarms() -> None:
-    found = counts(TRUTH, [statement("b", 201)], [incident("a", 104)], DELAY, (at(101), at(250)))
+    found = counts(TRUTH, [event("b", 201)], [incident("a", 104)], DELAY, (at(101), at(250)))
     assert (found["faults"], found["found"], found["changes"], found["false_alarms"]) == (1, 1, 0, 0)
 
 
