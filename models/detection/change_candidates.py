@@ -63,10 +63,6 @@ class ChangeCandidates:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def there(self, rows: Ints) -> Bools:
-        """Which of the series at `rows` of `gauges` are candidates."""
-        return np.isin(rows, self.rows)
-
     def open(self, rows: Ints) -> None:
         """Add candidates, all numbers 0; `rows` of `gauges` that are none yet."""
         if not len(rows):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,20 +44,6 @@ USUAL = {
 }
 
 
-@dataclass(frozen=True)
-class Label:
-    """A label, with those of its series that are of one host."""
-
-    label: str
-    series: tuple[str, ...]
-
-    @classmethod
-    def of(cls, text: str) -> Label:
-        """From the JSON that `extract` makes of it."""
-        found = json.loads(text)
-        return cls(found["label"], tuple(found["series"]))
-
-
 def named(part: str, way: str) -> str:
     """The pattern of a cause, with the direction where it has one."""
     return f"{part} {way}" if part in DIRECTED else part
@@ -78,9 +63,9 @@ class Labels:
         if first == after:
             return rows
         for text in rows.sample[first:after].tolist():
-            label = Label.of(text)
-            for name in label.series:
-                self._apply(label.label, name, now)
+            label = json.loads(text)  # with those of its series that are of one host, see `extract`
+            for name in label["series"]:
+                self._apply(label["label"], name, now)
         self._changes += 1
         labels = np.zeros(len(rows), dtype=bool)
         labels[first:after] = True
