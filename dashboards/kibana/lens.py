@@ -8,7 +8,7 @@ from dashboards.kibana.panels import Chart, Count, Group, Measure, OverTime, Pan
 
 LAYER = "layer"
 TYPES: dict[Chart, str] = {"heat map": "lnsHeatmap", "bars": "lnsXY", "line": "lnsXY", "table": "lnsDatatable"}
-# Dark is strange; told apart without red and green, in a light and in a dark theme. Lower bounds in nats.
+# Dark is strange; distinguished without red and green, in a light and in a dark theme. Lower bounds in nats.
 COLOURS = (("#c7d9ec", 0.0), ("#8fb8de", 10.0), ("#f0c05a", 14.0), ("#e08214", 20.7), ("#8c2d04", 40.0))
 
 

@@ -115,8 +115,8 @@ class TableScorer:
             return RowAnswer()
         scores, events = self._detector.step(at_ms, window(self._names[there], values[there]))
         own = tuple(n for n in events if n.series.startswith("gauge/"))
-        for statement in own:
-            self._since[statement.series] = statement.start
+        for event in own:
+            self._since[event.series] = event.start
         if self._host is not None:
             return self._host.answer(at_ms, scores, there, own)
         return self._of_series(scores, own)

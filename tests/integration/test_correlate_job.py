@@ -28,6 +28,7 @@ SHARDS = 2
 
 def event(host: str, window: int, status: str) -> dict[str, Any]:
     return {
+        "record": "episode",
         "id": host,
         "version": "live",
         "series": f"gauge/{host}/{host}/latency",

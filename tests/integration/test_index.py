@@ -207,6 +207,7 @@ def test_secrets_are_not_shown() -> None:
 
 def novelty(n: int, **more: Any) -> dict[str, Any]:
     return {
+        "record": "episode",
         "id": f"{n:020x}",
         "series": f"gauge/vm-{n}/web/latency",
         "kind": "anomaly",

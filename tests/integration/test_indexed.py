@@ -135,7 +135,7 @@ def test_what_was_written_until_then_must_be_indexed(version: Version, consumer:
     assert look.look() == 10 * SECOND
 
 
-def test_ticks_are_found_behind_any_number_of_statements(
+def test_watermarks_are_found_behind_any_number_of_events(
     version: Version, consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexed, "FIRST_LOOK", 2)
@@ -147,7 +147,7 @@ def test_ticks_are_found_behind_any_number_of_statements(
     assert indexed.least_watermark(version.settings, consumer, "novelties", "correlate") == 10 * SECOND
 
 
-def test_scores_wait_for_detect_and_for_every_origin(version: Version, consumer: KafkaConsumer) -> None:
+def test_scores_wait_for_detect_and_for_every_instance(version: Version, consumer: KafkaConsumer) -> None:
     settings = version.settings.model_copy(update={"index": version.settings.index.model_copy(update={"scores": True})})
     version.watermark(20 * SECOND)
     version.commit("correlate", "novelties")

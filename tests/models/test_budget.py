@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from scipy import stats
-from support.incident_stories import CPU, DISK, WINDOW, T, at, said, told
+from support.incident_stories import CPU, DISK, WINDOW, T, at, episode_event, incidents_of
 
 from models.incidents.budget import joint, threshold
 from models.incidents.correlator import Correlator
@@ -56,10 +56,13 @@ def test_the_bar_is_one_alarm_in_the_windows_of_a_budget() -> None:
 
 def test_what_chance_may_make_stays_a_novelty_until_its_evidence_is_enough() -> None:
     weak = math.log(2_000) + math.log(8_640)
-    under = said(CPU, 1, evidence=weak - 0.1, score=10.0)
-    assert told([under, said(CPU, 5, "close", start=1, evidence=weak - 0.1, score=10.0)], watched=FLEET) == []
-    grown = [under, said(CPU, 4, "update", start=1, evidence=weak + 0.1, score=10.0)]
-    (incident,) = told(grown, until=5, watched=FLEET)
+    under = episode_event(CPU, 1, evidence=weak - 0.1, score=10.0)
+    assert (
+        incidents_of([under, episode_event(CPU, 5, "close", start=1, evidence=weak - 0.1, score=10.0)], watched=FLEET)
+        == []
+    )
+    grown = [under, episode_event(CPU, 4, "update", start=1, evidence=weak + 0.1, score=10.0)]
+    (incident,) = incidents_of(grown, until=5, watched=FLEET)
     assert (incident.status, incident.window_end, incident.start) == ("open", at(4), at(1))
     assert incident.score == pytest.approx(math.log(8_640) + 0.1)
     assert incident.false_alarms_per_day == pytest.approx(math.exp(-0.1))
@@ -67,35 +70,38 @@ def test_what_chance_may_make_stays_a_novelty_until_its_evidence_is_enough() -> 
 
 def test_what_an_episode_gathers_by_lasting_is_no_proof() -> None:
     weak = math.log(2_000) + math.log(8_640)
-    story = [said(CPU, 1, evidence=weak - 5, score=weak - 5)]
-    story.append(said(CPU, 4, "update", start=1, evidence=500.0, score=weak - 5))
-    assert told(story, until=5, watched=FLEET) == []
-    story.append(said(CPU, 5, "update", start=1, evidence=500.0, score=weak - 3.9))
-    assert [i.status for i in told(story, until=5, watched=FLEET)] == ["open"]
+    story = [episode_event(CPU, 1, evidence=weak - 5, score=weak - 5)]
+    story.append(episode_event(CPU, 4, "update", start=1, evidence=500.0, score=weak - 5))
+    assert incidents_of(story, until=5, watched=FLEET) == []
+    story.append(episode_event(CPU, 5, "update", start=1, evidence=500.0, score=weak - 3.9))
+    assert [i.status for i in incidents_of(story, until=5, watched=FLEET)] == ["open"]
 
 
 def test_two_novelties_of_a_host_are_told_together_sooner_than_alone() -> None:
     weak = math.log(2_000) + math.log(8_640) - 0.5
-    assert told([said(CPU, 1, evidence=weak, score=weak)], until=3, watched=FLEET) == []
-    both = told(
-        [said(CPU, 1, evidence=weak, score=weak), said(DISK, 2, evidence=weak, score=weak)], until=3, watched=FLEET
+    assert incidents_of([episode_event(CPU, 1, evidence=weak, score=weak)], until=3, watched=FLEET) == []
+    both = incidents_of(
+        [episode_event(CPU, 1, evidence=weak, score=weak), episode_event(DISK, 2, evidence=weak, score=weak)],
+        until=3,
+        watched=FLEET,
     )
     assert [(i.status, i.novelties) for i in both] == [("open", 2)]
 
 
 @pytest.mark.parametrize(("kind", "part"), [("change", "new host"), ("change", "new metric"), ("new", "new template")])
 def test_that_something_is_there_is_no_matter_of_chance(kind: str, part: str) -> None:
-    assert [i.status for i in told([said(CPU, 1, kind=kind, evidence=5.0, part=part)], until=1, watched=FLEET)] == [
-        "open"
-    ]
+    assert [
+        i.status
+        for i in incidents_of([episode_event(CPU, 1, kind=kind, evidence=5.0, part=part)], until=1, watched=FLEET)
+    ] == ["open"]
 
 
 def test_a_new_level_is_a_matter_of_chance_as_an_anomaly_is() -> None:
     weak = math.log(2_000) + math.log(8_640)
-    for nats, told_of in ((weak - 5, []), (weak + 1, ["open"])):
-        adopted = said(CPU, 9, "update", start=1, kind="change", part="level", evidence=500.0, score=nats)
-        story = [said(CPU, 1, evidence=nats - 4, score=nats - 4), adopted]
-        assert [i.status for i in told(story, until=9, watched=FLEET)] == told_of
+    for nats, statuses in ((weak - 5, []), (weak + 1, ["open"])):
+        adopted = episode_event(CPU, 9, "update", start=1, kind="change", part="level", evidence=500.0, score=nats)
+        story = [episode_event(CPU, 1, evidence=nats - 4, score=nats - 4), adopted]
+        assert [i.status for i in incidents_of(story, until=9, watched=FLEET)] == statuses
 
 
 def chance(
@@ -111,7 +117,9 @@ def chance(
             host, nats = rng.integers(hosts), -math.log(threshold * rng.uniform())
             for metric in range(metrics) if correlated else [rng.integers(metrics)]:
                 found += [
-                    said(f"gauge/h{host}//m{metric}", int(window), status, kind=kind, evidence=nats, score=nats)
+                    episode_event(
+                        f"gauge/h{host}//m{metric}", int(window), status, kind=kind, evidence=nats, score=nats
+                    )
                     for status in ("open", "close")
                 ]
         yield T + int(window) * WINDOW, list({(s.id, s.status): s for s in found}.values())
@@ -125,10 +133,10 @@ def test_chance_makes_no_more_incidents_than_the_budget(correlated: bool, kind: 
     correlator = Correlator(CorrelationParameters(false_alarms_per_day=budget))
     found = [
         incident
-        for end, statements in chance(days, hosts, metrics, correlated, kind)
-        for incident in correlator.step(end, statements, watched)
+        for end, events in chance(days, hosts, metrics, correlated, kind)
+        for incident in correlator.step(end, events, watched)
         if incident.status == "open"
     ]
-    # Half of the budget is kept for what is said of whole hosts.
+    # Half of the budget is kept for what is published about whole hosts.
     assert len(found) < days * budget / 2 + 3 * math.sqrt(days * budget / 2)
     assert len(found) > 0.5 * days * budget / 2, "the bound is not only kept, it is used"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import detector_contract as contract
-from support.fleet_story import START, Teller
+from support.fleet_story import START, DetectorRun
 
 from models.challengers import memory
 from models.challengers.adapters import check, resolve
@@ -62,15 +62,15 @@ def test_the_contract_holds(test: Any, argument: Any, p: DetectorParameters, mon
 def test_dump_and_load_go_on_to_the_bit_and_hosts_do_not_touch(p: DetectorParameters) -> None:
     """One example of two properties of the contract that hypothesis checks in `make test-long`, with a detector that draws numbers."""
     story = contract.fleet(3, 90, 1)
-    whole, first = Teller(ShardDetector(p)), Teller(ShardDetector(p))
-    whole.tell(story)
-    first.tell(story[:61])
-    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
-    second.tell(story[61:])
+    whole, first = DetectorRun(ShardDetector(p)), DetectorRun(ShardDetector(p))
+    whole.play(story)
+    first.play(story[:61])
+    second = DetectorRun(ShardDetector.load(first.detector.dump(), p), first.now)
+    second.play(story[61:])
     assert contract.answers(whole.scores) == contract.answers(first.scores + second.scores)
     assert whole.detector.dump() == second.detector.dump()
-    alone = Teller(ShardDetector(p))
-    alone.tell(contract.of_host(rows, ("h-2",)) for rows in story)
+    alone = DetectorRun(ShardDetector(p))
+    alone.play(contract.of_host(rows, ("h-2",)) for rows in story)
     for together, own in zip(contract.answers(whole.scores), contract.answers(alone.scores), strict=True):
         assert own.items() <= together.items()
 
@@ -81,10 +81,10 @@ def test_a_spike_is_the_strangest_of_late(p: DetectorParameters) -> None:
     p = dataclasses.replace(p, challenger_options=better, challenger_rows=200)
     values = np.random.default_rng(8).normal(20, 1, 260)
     values[250] = 35.0
-    teller, scores = Teller(ShardDetector(p)), []
+    run, scores = DetectorRun(ShardDetector(p)), []
     for value in values.tolist():
-        teller.tell([{"gauge/h//x": value}])
-        scores.append(teller.score_of("gauge/h//x"))
+        run.play([{"gauge/h//x": value}])
+        scores.append(run.score_of("gauge/h//x"))
     assert np.argmax(scores[200:]) in (50, 51)  # there, or on the way back
     assert scores[250] > np.nanquantile(scores[200:250], 0.9)
 
@@ -92,9 +92,9 @@ def test_a_spike_is_the_strangest_of_late(p: DetectorParameters) -> None:
 @BOTH
 def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: DetectorParameters) -> None:
     story = contract.fleet(1)[:95]  # no change has been adopted, which goes by what is strange
-    own, other = Teller(ShardDetector(contract.QUICK)), Teller(ShardDetector(p))
-    own.tell(story)
-    other.tell(story)
+    own, other = DetectorRun(ShardDetector(contract.QUICK)), DetectorRun(ShardDetector(p))
+    own.play(story)
+    other.play(story)
     one, two = own.scores[-1], other.scores[-1]
     assert one.series.tolist() == two.series.tolist()
     metric = np.array([name.startswith(("gauge/", "counter/")) for name in one.series])
@@ -107,11 +107,11 @@ def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: Detecto
 @BOTH
 def test_retraining_goes_by_event_time_and_memory_stays_bounded(p: DetectorParameters) -> None:
     p = dataclasses.replace(p, challenger_retrain_hours=0.25)
-    teller, rng = Teller(ShardDetector(p)), np.random.default_rng(1)
+    run, rng = DetectorRun(ShardDetector(p)), np.random.default_rng(1)
     began = set()
     for value in rng.normal(20, 1, 400):
-        teller.tell([{"gauge/h//x": float(value)}])
-        memories = teller.detector._state.challengers
+        run.play([{"gauge/h//x": float(value)}])
+        memories = run.detector._state.challengers
         assert memories is not None
         began.add(memories.series[0].began)
         assert len(memories.series[0].values) <= 2 * p.challenger_rows
@@ -122,8 +122,8 @@ def test_retraining_goes_by_event_time_and_memory_stays_bounded(p: DetectorParam
 
 @BOTH
 def test_another_detector_begins_with_the_values_and_without_the_scores(p: DetectorParameters) -> None:
-    first = Teller(ShardDetector(p))
-    first.tell({"gauge/h//x": float(v)} for v in np.random.default_rng(2).normal(20, 1, 100))
+    first = DetectorRun(ShardDetector(p))
+    first.play({"gauge/h//x": float(v)} for v in np.random.default_rng(2).normal(20, 1, 100))
     parts = first.detector.dump()
     other = RIVER if p is SKLEARN else SKLEARN
     taken = ShardDetector.load(parts, other)._state.challengers
@@ -132,9 +132,9 @@ def test_another_detector_begins_with_the_values_and_without_the_scores(p: Detec
 
 
 def test_a_state_is_the_same_bytes_after_it_was_loaded() -> None:
-    teller = Teller(ShardDetector(SKLEARN))
-    teller.tell(contract.fleet(2)[:60])
-    memories = teller.detector._state.challengers
+    run = DetectorRun(ShardDetector(SKLEARN))
+    run.play(contract.fleet(2)[:60])
+    memories = run.detector._state.challengers
     assert memories is not None
     assert ChallengerMemories.load(memories.dump()).dump() == memories.dump()
 
@@ -173,9 +173,9 @@ def test_what_cannot_challenge_is_refused_in_one_line(name: str, options: dict[s
 )
 def test_other_detectors_of_both_libraries_can_be_used(name: str) -> None:
     p = dataclasses.replace(RIVER, challenger=name, challenger_options={})
-    teller = Teller(ShardDetector(p), START)
-    teller.tell({"gauge/h//x": float(v)} for v in np.random.default_rng(3).normal(20, 1, 250))
-    assert np.isfinite(teller.score_of("gauge/h//x"))
+    run = DetectorRun(ShardDetector(p), START)
+    run.play({"gauge/h//x": float(v)} for v in np.random.default_rng(3).normal(20, 1, 250))
+    assert np.isfinite(run.score_of("gauge/h//x"))
 
 
 def test_seeds_are_fixed_unless_they_are_given() -> None:
@@ -198,9 +198,9 @@ def test_the_tail_is_a_probability(draw: str) -> None:
 
 def test_the_tail_rises_and_is_unknown_at_first() -> None:
     past = np.random.default_rng(6).normal(size=300)
-    said = [memory.surprisal(y, past) for y in np.linspace(-4, 30, 200)]
-    assert (np.diff(said) >= -1e-9).all()
-    assert said[-1] > 13.8
+    surprisals = [memory.surprisal(y, past) for y in np.linspace(-4, 30, 200)]
+    assert (np.diff(surprisals) >= -1e-9).all()
+    assert surprisals[-1] > 13.8
     assert np.isnan(memory.surprisal(3.0, past[:10]))
     assert np.isfinite(memory.surprisal(1.0, np.zeros(100)))
 

@@ -50,7 +50,7 @@ class Watch:
         self.row += 1
         return change_point.step(self.table, self.rows_of(x), P)
 
-    def tell(self, values: np.ndarray) -> list[tuple[int, str]]:
+    def observe(self, values: np.ndarray) -> list[tuple[int, str]]:
         """The rows after which changes began, and what they were, of one series."""
         found = []
         for value in values:
@@ -108,56 +108,56 @@ def test_the_level_predicts_as_normal_gamma_does() -> None:
 
 @pytest.mark.parametrize("size", [3.0, 6.0, 1e3, 1e8])
 def test_a_new_level_is_announced_once_with_where_it_began(size: float) -> None:
-    found = Watch().tell(noise(1, (10, 1, 150), (10 + size, 1, 250)))
+    found = Watch().observe(noise(1, (10, 1, 150), (10 + size, 1, 250)))
     assert [what for _, what in found] == ["level"]
     assert abs(found[0][0] - 150) <= 3
 
 
 def test_a_level_must_last() -> None:
-    assert Watch().tell(noise(2, (10, 1, 50), (20, 1, 50), (10, 1, 200))) == []
-    assert Watch(episode=True).tell(noise(2, (20, 1, 50))) == []
+    assert Watch().observe(noise(2, (10, 1, 50), (20, 1, 50), (10, 1, 200))) == []
+    assert Watch(episode=True).observe(noise(2, (20, 1, 50))) == []
 
 
 def test_a_level_with_an_open_episode_is_a_change_when_it_has_lasted() -> None:
     watch = Watch(episode=True)
-    found = watch.tell(noise(2, (20, 1, 59)))
+    found = watch.observe(noise(2, (20, 1, 59)))
     assert found == []
-    assert watch.tell(noise(3, (20, 1, 3))) == [(0, "level")]
+    assert watch.observe(noise(3, (20, 1, 3))) == [(0, "level")]
 
 
 @pytest.mark.parametrize("size", [8.0, 50.0, 1e4])
 def test_passing_outliers_are_no_change(size: float) -> None:
     x = noise(4, (10, 1, 400))
     x[[100, 180, 181, 260]] += size
-    assert Watch().tell(x) == []
+    assert Watch().observe(x) == []
 
 
 @pytest.mark.parametrize("episode", [True, False])
 def test_a_ramp_is_no_new_level(episode: bool) -> None:
     x = noise(5, (10, 1, 50), (10, 1, 200)) + 0.3 * np.maximum(np.arange(250) - 50, 0)
     watch = Watch(episode=episode)
-    assert watch.tell(x) == []
+    assert watch.observe(x) == []
     assert EXPLANATIONS[watch.step(np.array([x[-1]])).what[0]] in ("trend", "level")
 
 
 def test_a_ramp_that_stands_still_in_the_end_is_a_level_from_there_on() -> None:
     x = noise(6, (10, 1, 20), (10, 1, 60), (28, 1, 120))
     x[20:80] += 0.3 * np.arange(60)
-    row, what = Watch(episode=True).tell(x)[0]
+    row, what = Watch(episode=True).observe(x)[0]
     assert what == "level"
     assert 55 <= row <= 110
 
 
 def test_a_new_spread_is_a_change_where_an_episode_is_open() -> None:
     x = noise(7, (10, 1, 20), (10, 8, 200))
-    assert [what for _, what in Watch(episode=True).tell(x)] == ["spread"]
-    assert Watch().tell(x) == []
+    assert [what for _, what in Watch(episode=True).observe(x)] == ["spread"]
+    assert Watch().observe(x) == []
 
 
 def test_a_return_to_the_state_before_takes_no_time() -> None:
     watch = Watch()
-    assert [what for _, what in watch.tell(noise(8, (10, 1, 50), (20, 1, 100)))] == ["level"]
-    found = watch.tell(noise(9, (10, 1, 12)))
+    assert [what for _, what in watch.observe(noise(8, (10, 1, 50), (20, 1, 100)))] == ["level"]
+    found = watch.observe(noise(9, (10, 1, 12)))
     assert [what for _, what in found] == ["back"]
     assert abs(found[0][0] - 150) <= 2
     assert watch.level[0] == pytest.approx(10, abs=0.5)
@@ -176,7 +176,7 @@ def test_few_normal_series_are_candidates() -> None:
 
 
 def test_dependent_neighbours_are_less_evidence() -> None:
-    said = []
+    leads = []
     for share in (1.0, 0.1):
         watch = Watch()
         verdicts = []
@@ -184,8 +184,8 @@ def test_dependent_neighbours_are_less_evidence() -> None:
             watch.row += 1
             rows = replace(watch.rows_of(np.array([x])), worth=np.full(1, share))
             verdicts.append(change_point.step(watch.table, rows, P))
-        said.append(max(float(v.lead[0]) for v in verdicts))
-    assert said[1] == pytest.approx(0.1 * said[0])
+        leads.append(max(float(v.lead[0]) for v in verdicts))
+    assert leads[1] == pytest.approx(0.1 * leads[0])
 
 
 def learnt(x: np.ndarray) -> Univariate:
@@ -216,7 +216,7 @@ def test_a_row_is_worth_what_the_means_of_the_series_allow() -> None:
 @given(st.integers(0, 1000), st.sampled_from([1e-6, 1e3, 1e9]), st.floats(-5, 5))
 def test_unit_and_offset_have_no_effect(seed: int, scale: float, offset: float) -> None:
     x = noise(seed, (0, 1, 60), (5, 1, 80))
-    assert Watch(level=0).tell(x) == Watch(level=scale * offset, spread=scale).tell(scale * (x + offset))
+    assert Watch(level=0).observe(x) == Watch(level=scale * offset, spread=scale).observe(scale * (x + offset))
 
 
 @settings(max_examples=5)

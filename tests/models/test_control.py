@@ -1,4 +1,4 @@
-"""Rules at work: windows of a small fleet, and what is said, scored and known with them and without."""
+"""Rules at work: windows of a small fleet, and what is published, scored and known with them and without."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from support.control_stories import (
     STORY,
     column,
     of,
-    sayings,
     story,
+    texts_of,
     turns,
     when,
 )
-from support.fleet_story import START, WINDOW, Teller, words
+from support.fleet_story import START, WINDOW, DetectorRun, words
 
 from models.detection.detector import ShardDetector
 from models.rules.rule import Rule
@@ -33,17 +33,17 @@ def between(first: int, last: int) -> dict[str, Any]:
     return {"since": when(first), "until": when(last)}
 
 
-def teller(*rules: Rule, **parameters: Any) -> Teller:
-    return Teller(ShardDetector(dataclasses.replace(QUICK, rules=rules, **parameters)))
+def run(*rules: Rule, **parameters: Any) -> DetectorRun:
+    return DetectorRun(ShardDetector(dataclasses.replace(QUICK, rules=rules, **parameters)))
 
 
-def told(rules: tuple[Rule, ...], rows: STORY) -> Teller:
-    one = teller(*rules)
-    one.tell(rows)
+def played(rules: tuple[Rule, ...], rows: STORY) -> DetectorRun:
+    one = run(*rules)
+    one.play(rows)
     return one
 
 
-def parts_but_hosts(one: Teller) -> dict[str, bytes]:
+def parts_but_hosts(one: DetectorRun) -> dict[str, bytes]:
     parts = one.detector.dump()
     return {name: parts[name] for name in ("gauges", "hot", "cold", "counts", "contexts", "names")}
 
@@ -52,7 +52,7 @@ FAULT = {range(60, 75): {CPU: 40.0}}
 
 
 def test_without_rules_the_fault_is_said() -> None:
-    assert of(CPU, told((), story(100, FAULT)))[0] == ("open", "anomaly")
+    assert of(CPU, played((), story(100, FAULT)))[0] == ("open", "anomaly")
 
 
 # --- planned
@@ -62,18 +62,18 @@ def test_a_planned_event_leaves_the_state_as_a_gap_does() -> None:
     rows = story(120, {range(60, 75): {CPU: 40.0, SIZE: -30.0, LINES: 20.0}})
     rows = [{name: row for name, row in window.items() if name != BYTES} for window in rows]
     rule = Rule(planned=True, **between(60, 75))
-    planned, gap = told((rule,), rows), teller(rule)
-    gap.tell(rows[:60])
+    planned, gap = played((rule,), rows), run(rule)
+    gap.play(rows[:60])
     gap.gap(15)
-    gap.tell(rows[75:])
-    assert sayings(planned) == sayings(gap)
+    gap.play(rows[75:])
+    assert texts_of(planned) == texts_of(gap)
     assert parts_but_hosts(planned) == parts_but_hosts(gap)
     for what in ("score", "typical", "lower"):
         np.testing.assert_array_equal(column(planned, CPU, what)[-45:], column(gap, CPU, what)[-45:])
 
 
 def test_a_planned_row_has_a_value_and_no_score() -> None:
-    planned = told((Rule(host="h-1", planned=True, **between(60, 75)),), story(80, FAULT))
+    planned = played((Rule(host="h-1", planned=True, **between(60, 75)),), story(80, FAULT))
     assert set(column(planned, CPU, "kind")[60:75]) == {"planned"}
     assert np.isnan(np.array(column(planned, CPU, "score")[60:75])).all()
     assert min(column(planned, CPU, "value")[60:75]) > 50
@@ -86,29 +86,29 @@ def test_a_planned_row_has_a_value_and_no_score() -> None:
 
 def test_a_planned_counter_goes_on_from_its_last_total() -> None:
     rows = story(90, {range(60, 75): {BYTES: 50_000.0}})
-    planned = told((Rule(metric="bytes", planned=True, **between(60, 75)),), rows)
+    planned = played((Rule(metric="bytes", planned=True, **between(60, 75)),), rows)
     assert np.nanmax(column(planned, BYTES, "value")[75:]) < 120  # not the mean over the event
     assert of(BYTES, planned) == []
 
 
 def test_a_planned_host_may_be_silent_and_a_host_that_is_not_planned_may_not() -> None:
     rows = [{n: r for n, r in w.items() if not (60 <= k < 100 and "/h-1/" in n)} for k, w in enumerate(story(140))]
-    assert ("host/h-1", "open", "silence") in words(told((), rows).said)
-    assert told((Rule(host="h-1", planned=True, **between(60, 100)),), rows).said == []
+    assert ("host/h-1", "open", "silence") in words(played((), rows).events)
+    assert played((Rule(host="h-1", planned=True, **between(60, 100)),), rows).events == []
     assert ("host/h-1", "open", "silence") in words(
-        told((Rule(host="h-2", planned=True, **between(60, 100)),), rows).said
+        played((Rule(host="h-2", planned=True, **between(60, 100)),), rows).events
     )
 
 
 def test_a_host_whose_services_alone_are_planned_is_not_silent() -> None:
     rows = [{n: r for n, r in w.items() if "/web/" in n or "h-2" in n} for w in story(140)]
-    assert told((Rule(service="web", planned=True, **between(60, 100)),), rows).said == []
+    assert played((Rule(service="web", planned=True, **between(60, 100)),), rows).events == []
 
 
 def test_planned_metrics_and_lines_that_stop_are_not_missed() -> None:
     rows = [{n: r for n, r in w.items() if not (60 <= k < 110 and "/web/" in n)} for k, w in enumerate(story(140))]
-    assert {name for name, _, _ in words(told((), rows).said)} & {CPU, LINES, LEVEL}
-    assert told((Rule(service="web", planned=True, **between(60, 110)),), rows).said == []
+    assert {name for name, _, _ in words(played((), rows).events)} & {CPU, LINES, LEVEL}
+    assert played((Rule(service="web", planned=True, **between(60, 110)),), rows).events == []
 
 
 # --- mute
@@ -116,8 +116,8 @@ def test_planned_metrics_and_lines_that_stop_are_not_missed() -> None:
 
 def test_a_mute_changes_what_is_said_and_nothing_else() -> None:
     rows = story(100, FAULT)
-    muted, open_ = told((Rule(host="h-1", mute=True),), rows), told((), rows)
-    assert muted.said == []
+    muted, open_ = played((Rule(host="h-1", mute=True),), rows), played((), rows)
+    assert muted.events == []
     assert parts_but_hosts(muted) == parts_but_hosts(open_)
     np.testing.assert_array_equal(column(muted, CPU, "score"), column(open_, CPU, "score"))
     kinds = list(zip(column(muted, CPU, "kind"), column(open_, CPU, "kind"), strict=True))
@@ -127,18 +127,18 @@ def test_a_mute_changes_what_is_said_and_nothing_else() -> None:
 
 def test_what_goes_on_after_a_mute_is_said_then_with_its_true_beginning() -> None:
     rows = story(100, {range(60, 90): {CPU: 40.0}})
-    muted = told((Rule(mute=True, **between(55, 70)),), rows)
-    first = next(n for n in muted.said if n.series == CPU)
+    muted = played((Rule(mute=True, **between(55, 70)),), rows)
+    first = next(n for n in muted.events if n.series == CPU)
     assert (first.status, first.window_end) == ("open", START + 71 * WINDOW)
     assert first.start < START + 63 * WINDOW
 
 
 def test_what_is_over_when_a_mute_ends_is_never_said() -> None:
-    assert of(CPU, told((Rule(mute=True, **between(55, 77)),), story(110, FAULT))) == []
+    assert of(CPU, played((Rule(mute=True, **between(55, 77)),), story(110, FAULT))) == []
 
 
 def test_an_episode_that_was_said_is_closed_under_a_mute() -> None:
-    muted = told((Rule(mute=True, **between(70, 130)),), story(130, FAULT))
+    muted = played((Rule(mute=True, **between(70, 130)),), story(130, FAULT))
     assert [status for status, _ in turns(CPU, muted)] == ["open", "close"]
 
 
@@ -147,11 +147,11 @@ def test_an_episode_that_was_said_is_closed_under_a_mute() -> None:
 
 def test_a_range_that_is_not_learnt_is_scored_and_said_and_forgotten() -> None:
     rows = story(120, {range(60, 75): {CPU: 40.0, LINES: 20.0}})
-    held, gap = told((Rule(dont_learn=True, **between(60, 75)),), rows), teller()
-    gap.tell(rows[:60])
+    held, gap = played((Rule(dont_learn=True, **between(60, 75)),), rows), run()
+    gap.play(rows[:60])
     before = {name: gap.detector.describe_state(name) for name in (CPU, LINES)}
-    cut = teller(Rule(dont_learn=True, **between(60, 75)))
-    cut.tell(rows[:75])
+    cut = run(Rule(dont_learn=True, **between(60, 75)))
+    cut.play(rows[:75])
     after = {name: cut.detector.describe_state(name) for name in (CPU, LINES)}
     assert of(CPU, held)[0] == ("open", "anomaly")
     assert of(LINES, held)[0] == ("open", "anomaly")
@@ -165,8 +165,8 @@ def test_a_range_that_is_not_learnt_is_scored_and_said_and_forgotten() -> None:
 
 def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
     rows = story(200, {range(60, 200): {CPU: 40.0}})
-    assert ("update", "change") in of(CPU, told((), rows))
-    held = told((Rule(dont_learn=True, **between(60, 200)),), rows)
+    assert ("update", "change") in of(CPU, played((), rows))
+    held = played((Rule(dont_learn=True, **between(60, 200)),), rows)
     assert {kind for _, kind in of(CPU, held)} == {"anomaly"}
     assert held.detector.describe_state(CPU)["typical"] < 25
 
@@ -175,16 +175,16 @@ def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
 
 
 def test_deviations_the_other_way_open_nothing() -> None:
-    assert of(CPU, told((Rule(metric="cpu", direction="down"),), story(100, FAULT))) == []
-    assert of(CPU, told((Rule(metric="cpu", direction="up"),), story(100, FAULT)))[0] == ("open", "anomaly")
+    assert of(CPU, played((Rule(metric="cpu", direction="down"),), story(100, FAULT))) == []
+    assert of(CPU, played((Rule(metric="cpu", direction="up"),), story(100, FAULT)))[0] == ("open", "anomaly")
     fewer = story(140, {range(60, 140): {LINES: 0.0}})
-    assert ("open", "silence") in of(LEVEL, told((), fewer))
-    assert of(LEVEL, told((Rule(direction="up"),), fewer)) == []
-    assert ("open", "silence") in of(LEVEL, told((Rule(direction="down"),), fewer))
+    assert ("open", "silence") in of(LEVEL, played((), fewer))
+    assert of(LEVEL, played((Rule(direction="up"),), fewer)) == []
+    assert ("open", "silence") in of(LEVEL, played((Rule(direction="down"),), fewer))
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "events"),
     [
         ({"least_deviation": 30.0}, True),
         ({"least_deviation": 50.0}, False),
@@ -193,20 +193,20 @@ def test_deviations_the_other_way_open_nothing() -> None:
         ({"alarm_chance": 1e-12}, False),
     ],
 )
-def test_a_deviation_must_be_large_enough(rule: dict[str, Any], said: bool) -> None:
-    assert bool(of(CPU, told((Rule(host="h-1", metric="cpu", **rule),), story(100, FAULT)))) is said
+def test_a_deviation_must_be_large_enough(rule: dict[str, Any], events: bool) -> None:
+    assert bool(of(CPU, played((Rule(host="h-1", metric="cpu", **rule),), story(100, FAULT)))) is events
 
 
 def test_the_least_deviation_of_lines_is_a_minute_s() -> None:
     more = story(100, {range(60, 75): {LINES: 4.0}})
-    assert of(LEVEL, told((Rule(kind="logs", least_deviation=60.0),), more))[0] == ("open", "anomaly")
-    assert of(LEVEL, told((Rule(kind="logs", least_deviation=600.0),), more)) == []
+    assert of(LEVEL, played((Rule(kind="logs", least_deviation=60.0),), more))[0] == ("open", "anomaly")
+    assert of(LEVEL, played((Rule(kind="logs", least_deviation=600.0),), more)) == []
 
 
 def test_the_last_rule_counts() -> None:
     rules = (Rule(metric="cpu", direction="down"), Rule(host="h-1", direction="both"))
-    assert of(CPU, told(rules, story(100, FAULT)))[0] == ("open", "anomaly")
-    assert of(CPU, told(rules[::-1], story(100, FAULT))) == []
+    assert of(CPU, played(rules, story(100, FAULT)))[0] == ("open", "anomaly")
+    assert of(CPU, played(rules[::-1], story(100, FAULT))) == []
 
 
 # --- memory
@@ -214,8 +214,8 @@ def test_the_last_rule_counts() -> None:
 
 def test_a_shorter_memory_forgets_sooner_and_the_others_as_before() -> None:
     rows = story(300, {range(150, 300): {CPU: 1.0, SIZE: 1.0}})
-    short = told((Rule(metric="cpu", half_life_days=0.001), Rule(kind="logs", half_life_days=0.001)), rows)
-    plain = told((), rows)
+    short = played((Rule(metric="cpu", half_life_days=0.001), Rule(kind="logs", half_life_days=0.001)), rows)
+    plain = played((), rows)
     believed = {name: [one.detector.describe_state(name)["healthy"] for one in (short, plain)] for name in (CPU, SIZE)}
     assert believed[SIZE][0] == believed[SIZE][1]
     assert believed[CPU][0]["value"]["mean"] > believed[CPU][1]["value"]["mean"] + 0.1
@@ -223,29 +223,29 @@ def test_a_shorter_memory_forgets_sooner_and_the_others_as_before() -> None:
 
 
 def test_warming_up_takes_as_long_as_a_rule_says() -> None:
-    slow = told((Rule(host="h-1", warm_up_minutes=10), Rule(kind="logs", warm_up_minutes=10)), story(70))
+    slow = played((Rule(host="h-1", warm_up_minutes=10), Rule(kind="logs", warm_up_minutes=10)), story(70))
     first = {name: column(slow, name, "kind").index("normal") for name in (CPU, "gauge/h-2//cpu", "logs/h-2//info")}
     assert first[CPU] - first["gauge/h-2//cpu"] == 30
     assert first["logs/h-2//info"] == 60
 
 
 def test_a_reset_begins_anew() -> None:
-    reset = told((Rule(host="h-1", reset=when(80)),), story(100))
+    reset = played((Rule(host="h-1", reset=when(80)),), story(100))
     kinds = column(reset, CPU, "kind")
     assert (kinds[79], kinds[80]) == ("normal", "warming")
     assert reset.detector.describe_state(CPU)["rows"] == 20
     assert reset.detector.describe_state(LEVEL)["rows"] == 20
     assert column(reset, "gauge/h-2//cpu", "kind")[80] == "normal"
-    fresh = teller()
+    fresh = run()
     fresh.now += 80 * WINDOW
-    fresh.tell(story(100)[80:])
+    fresh.play(story(100)[80:])
     assert reset.detector.describe_state(CPU)["healthy"] == fresh.detector.describe_state(CPU)["healthy"]
 
 
 def test_a_reset_closes_what_is_open() -> None:
-    reset = told((Rule(reset=when(70)),), story(100, {range(60, 100): {CPU: 40.0}}))
+    reset = played((Rule(reset=when(70)),), story(100, {range(60, 100): {CPU: 40.0}}))
     assert [status for status, _ in turns(CPU, reset)] == ["open", "close"]
-    assert reset.said[-1].window_end == START + 71 * WINDOW
+    assert reset.events[-1].window_end == START + 71 * WINDOW
 
 
 # --- going on from a dump, and splitting
@@ -262,20 +262,21 @@ RULES = (
 @pytest.mark.parametrize("cut", [41, 61, 76, 77, 78])
 def test_a_detector_that_is_loaded_follows_the_rules_to_the_bit(cut: int) -> None:
     rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0, BYTES: 4000.0}})
-    whole, first = told(RULES, rows), told(RULES, rows[:cut])
+    whole, first = played(RULES, rows), played(RULES, rows[:cut])
     p = dataclasses.replace(QUICK, rules=RULES)
-    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
-    second.tell(rows[cut:])
-    assert sayings(whole) == sayings(first, second)
+    second = DetectorRun(ShardDetector.load(first.detector.dump(), p), first.now)
+    second.play(rows[cut:])
+    assert texts_of(whole) == texts_of(first, second)
     assert whole.detector.dump() == second.detector.dump()
-    assert whole.said
+    assert whole.events
 
 
 def test_splitting_a_shard_by_hosts_changes_nothing_under_rules() -> None:
     rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0}})
-    whole = told(RULES, rows)
+    whole = played(RULES, rows)
     apart = [
-        told(RULES, [{n: r for n, r in w.items() if n.split("/")[1] == host} for w in rows]) for host in ("h-1", "h-2")
+        played(RULES, [{n: r for n, r in w.items() if n.split("/")[1] == host} for w in rows])
+        for host in ("h-1", "h-2")
     ]
-    assert whole.said
-    assert sorted(map(str, whole.said)) == sorted(map(str, apart[0].said + apart[1].said))
+    assert whole.events
+    assert sorted(map(str, whole.events)) == sorted(map(str, apart[0].events + apart[1].events))

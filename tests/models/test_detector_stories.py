@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.fleet_story import WINDOW, Row, Teller, words
+from support.fleet_story import WINDOW, DetectorRun, Row, words
 from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
 
 from models.core.parameters import DetectorParameters
@@ -16,229 +16,233 @@ from models.records.records import EpisodeEvent
 STORY = Callable[[int], dict[str, Row]]
 
 
-def ends(said: list[EpisodeEvent]) -> list[tuple[str, str, str]]:
+def ends(events: list[EpisodeEvent]) -> list[tuple[str, str, str]]:
     """What opened and closed."""
-    return words(n for n in said if n.status != "update")
+    return words(n for n in events if n.status != "update")
 
 
 @pytest.fixture
-def story() -> tuple[Machine, Teller]:
+def story() -> tuple[Machine, DetectorRun]:
     return after_an_hour()
 
 
 @pytest.fixture
-def machine(story: tuple[Machine, Teller]) -> Machine:
+def machine(story: tuple[Machine, DetectorRun]) -> Machine:
     return story[0]
 
 
 @pytest.fixture
-def teller(story: tuple[Machine, Teller]) -> Teller:
+def run(story: tuple[Machine, DetectorRun]) -> DetectorRun:
     return story[1]
 
 
-def test_nothing_is_reported_of_hours_without_events(teller: Teller, machine: Machine) -> None:
-    assert teller.tell(machine.windows(3 * 360)) == []
+def test_nothing_is_reported_of_hours_without_events(run: DetectorRun, machine: Machine) -> None:
+    assert run.play(machine.windows(3 * 360)) == []
 
 
-def test_a_single_burst_is_scored_and_not_said(teller: Teller, machine: Machine) -> None:
-    assert teller.tell(machine.windows(1, cpu=70.0)) == []
-    assert teller.score_of(CPU) > 5
-    assert teller.tell(machine.windows(30)) == []
+def test_a_single_burst_is_scored_and_not_published(run: DetectorRun, machine: Machine) -> None:
+    assert run.play(machine.windows(1, cpu=70.0)) == []
+    assert run.score_of(CPU) > 5
+    assert run.play(machine.windows(30)) == []
 
 
-def test_a_great_step_is_said_in_its_second_window(teller: Teller, machine: Machine) -> None:
-    assert words(teller.tell(machine.windows(2, cpu=93.1))) == [(CPU, "open", "anomaly")]
+def test_a_great_step_is_published_in_its_second_window(run: DetectorRun, machine: Machine) -> None:
+    assert words(run.play(machine.windows(2, cpu=93.1))) == [(CPU, "open", "anomaly")]
 
 
-def test_a_burst_that_falls_back_is_not_said(teller: Teller, machine: Machine) -> None:
-    assert teller.tell(machine.windows(1, cpu=93.1), machine.windows(1, cpu=61.0), machine.windows(30)) == []
+def test_a_burst_that_falls_back_is_not_published(run: DetectorRun, machine: Machine) -> None:
+    assert run.play(machine.windows(1, cpu=93.1), machine.windows(1, cpu=61.0), machine.windows(30)) == []
 
 
-def test_a_spike_of_minutes_opens_and_closes_as_an_anomaly(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(machine.windows(12, cpu=93.1), machine.windows(60))
-    assert words(said)[0] == (CPU, "open", "anomaly")
-    assert words(said)[-1] == (CPU, "close", "anomaly")
-    assert said[0].reason.startswith("cpu 93.1, expected 1")
-    assert said[0].window_end - said[0].start <= 5 * WINDOW
+def test_a_spike_of_minutes_opens_and_closes_as_an_anomaly(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(12, cpu=93.1), machine.windows(60))
+    assert words(events)[0] == (CPU, "open", "anomaly")
+    assert words(events)[-1] == (CPU, "close", "anomaly")
+    assert events[0].reason.startswith("cpu 93.1, expected 1")
+    assert events[0].window_end - events[0].start <= 5 * WINDOW
 
 
-def test_an_anomaly_is_not_learnt_as_normal(teller: Teller, machine: Machine) -> None:
-    teller.tell(machine.windows(12, cpu=93.1), machine.windows(60))
-    assert teller.detector.describe_state(CPU)["typical"] == pytest.approx(30, abs=1)
-    again = teller.tell(machine.windows(12, cpu=93.1))
+def test_an_anomaly_is_not_learnt_as_normal(run: DetectorRun, machine: Machine) -> None:
+    run.play(machine.windows(12, cpu=93.1), machine.windows(60))
+    assert run.detector.describe_state(CPU)["typical"] == pytest.approx(30, abs=1)
+    again = run.play(machine.windows(12, cpu=93.1))
     assert words(again)[0] == (CPU, "open", "anomaly")
 
 
-def test_a_level_that_persists_is_said_once_as_a_change_and_becomes_normal(teller: Teller, machine: Machine) -> None:
+def test_a_level_that_persists_is_published_once_as_a_change_and_becomes_normal(
+    run: DetectorRun, machine: Machine
+) -> None:
     rng = np.random.default_rng(1)
-    said = [n for _ in range(180) for n in teller.tell(machine.windows(1, cpu=round(55 + rng.normal(0, 1.5), 2)))]
-    changes = [n for n in said if n.kind == "change"]
-    assert words(said)[0] == (CPU, "open", "anomaly")
+    events = [n for _ in range(180) for n in run.play(machine.windows(1, cpu=round(55 + rng.normal(0, 1.5), 2)))]
+    changes = [n for n in events if n.kind == "change"]
+    assert words(events)[0] == (CPU, "open", "anomaly")
     assert [n.status for n in changes] == ["update", "close"]
     assert 600_000 <= changes[0].window_end - changes[0].start <= 1_000_000
     assert "new level 5" in changes[0].reason
     assert "was 30" in changes[0].reason or "was 29.9" in changes[0].reason
-    assert teller.detector.describe_state(CPU)["typical"] == pytest.approx(55, abs=1)
-    assert teller.score_of(CPU) < 5
+    assert run.detector.describe_state(CPU)["typical"] == pytest.approx(55, abs=1)
+    assert run.score_of(CPU) < 5
 
 
-def test_a_ramp_is_an_anomaly_while_it_goes_on(teller: Teller, machine: Machine) -> None:
-    said = [n for k in range(120) for n in teller.tell(machine.windows(1, cpu=30 + 0.4 * k))]
-    assert words(said)[0] == (CPU, "open", "anomaly")
-    assert not [n for n in said if n.kind == "change"]
+def test_a_ramp_is_an_anomaly_while_it_goes_on(run: DetectorRun, machine: Machine) -> None:
+    events = [n for k in range(120) for n in run.play(machine.windows(1, cpu=30 + 0.4 * k))]
+    assert words(events)[0] == (CPU, "open", "anomaly")
+    assert not [n for n in events if n.kind == "change"]
 
 
-def test_a_slow_rhythm_is_normal(teller: Teller, machine: Machine) -> None:
+def test_a_slow_rhythm_is_normal(run: DetectorRun, machine: Machine) -> None:
     rng = np.random.default_rng(2)
     quarter = 30 + 8 * np.sin(2 * np.pi * np.arange(1080) / 4320) + rng.normal(0, 1.5, 1080)
-    assert [n for x in quarter for n in teller.tell(machine.windows(1, cpu=round(float(x), 2)))] == []
+    assert [n for x in quarter for n in run.play(machine.windows(1, cpu=round(float(x), 2)))] == []
 
 
-def test_a_stuck_metric_is_an_anomaly_until_it_moves(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(machine.windows(30, cpu=30.12), machine.windows(20))
-    assert words(said)[0] == (CPU, "open", "anomaly")
-    assert words(said)[-1] == (CPU, "close", "anomaly")
-    assert "stuck at 30.1" in said[0].reason
+def test_a_stuck_metric_is_an_anomaly_until_it_moves(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(30, cpu=30.12), machine.windows(20))
+    assert words(events)[0] == (CPU, "open", "anomaly")
+    assert words(events)[-1] == (CPU, "close", "anomaly")
+    assert "stuck at 30.1" in events[0].reason
 
 
 def test_a_constant_is_not_stuck() -> None:
-    machine, teller = Machine(), Teller(ShardDetector(DetectorParameters()))
-    assert teller.tell(machine.windows(900, cpu=16.0)) == []
+    machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
+    assert run.play(machine.windows(900, cpu=16.0)) == []
 
 
 def test_a_constant_that_changes_for_good_is_a_change() -> None:
-    machine, teller = Machine(), Teller(ShardDetector(DetectorParameters()))
-    said = teller.tell(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
-    assert words(said)[0] == (CPU, "open", "anomaly")
-    assert words(said)[-2:] == [(CPU, "update", "change"), (CPU, "close", "change")]
-    assert "new level 8 since" in said[-1].reason
+    machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
+    events = run.play(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
+    assert words(events)[0] == (CPU, "open", "anomaly")
+    assert words(events)[-2:] == [(CPU, "update", "change"), (CPU, "close", "change")]
+    assert "new level 8 since" in events[-1].reason
 
 
-def test_logs_that_stop_are_a_silence_until_they_come_back(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(machine.windows(30, info=None, aa=None), machine.windows(30))
-    of_level = [n for n in said if n.series == LEVEL]
+def test_logs_that_stop_are_a_silence_until_they_come_back(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(30, info=None, aa=None), machine.windows(30))
+    of_level = [n for n in events if n.series == LEVEL]
     assert words(of_level)[0] == (LEVEL, "open", "silence")
     assert words(of_level)[-1] == (LEVEL, "close", "silence")
     assert of_level[0].reason.startswith("web: no INFO lines for ")
     assert of_level[0].window_end - of_level[0].start <= 100_000
 
 
-def test_many_lines_for_minutes_are_an_anomaly(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(machine.windows(10, info=60), machine.windows(30))
-    assert words(said)[0] == (LEVEL, "open", "anomaly")
-    assert "INFO lines/min, expected" in said[0].reason
-    assert words(said)[-1] == (LEVEL, "close", "anomaly")
+def test_many_lines_for_minutes_are_an_anomaly(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(10, info=60), machine.windows(30))
+    assert words(events)[0] == (LEVEL, "open", "anomaly")
+    assert "INFO lines/min, expected" in events[0].reason
+    assert words(events)[-1] == (LEVEL, "close", "anomaly")
 
 
 def test_a_silent_host_is_one_episode_and_not_one_for_each_series() -> None:
     machine, other = Machine(), Machine(9, "vm-2")
-    teller = Teller(ShardDetector(DetectorParameters()))
-    teller.tell(a | b for a, b in zip(machine.windows(700), other.windows(700), strict=True))
-    said = teller.tell(other.windows(12))
-    assert ends(said) == [("host/vm-1", "open", "silence")]
-    assert said[0].reason.startswith(("host vm-1 silent for 40 s", "host vm-1 silent for 50 s"))
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play(a | b for a, b in zip(machine.windows(700), other.windows(700), strict=True))
+    events = run.play(other.windows(12))
+    assert ends(events) == [("host/vm-1", "open", "silence")]
+    assert events[0].reason.startswith(("host vm-1 silent for 40 s", "host vm-1 silent for 50 s"))
     machine.total = 0.0
-    back = teller.tell(a | b for a, b in zip(machine.windows(40), other.windows(40), strict=True))
+    back = run.play(a | b for a, b in zip(machine.windows(40), other.windows(40), strict=True))
     assert words(back) == [("host/vm-1", "close", "silence")]
 
 
-def test_a_metric_that_stops_alone_is_a_silence(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(machine.windows(30, cpu=None), machine.windows(5))
-    assert ends(said) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
+def test_a_metric_that_stops_alone_is_a_silence(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(30, cpu=None), machine.windows(5))
+    assert ends(events) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
 
 
 def test_a_metric_that_reports_each_minute_is_not_silent_in_between() -> None:
-    teller = Teller(ShardDetector(DetectorParameters()))
+    run = DetectorRun(ShardDetector(DetectorParameters()))
     story = enumerate(Machine().windows(900))
-    said = teller.tell(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in story)
-    assert said == []
+    events = run.play(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in story)
+    assert events == []
 
 
 def test_a_silent_host_is_given_up_as_a_change_in_the_end() -> None:
-    teller = Teller(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
+    run = DetectorRun(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
     machine, other = Machine(), Machine(9, "vm-2")
-    teller.tell(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
-    said = teller.tell(other.windows(200))
-    assert ends(said) == [("host/vm-1", "open", "silence"), ("host/vm-1", "close", "change")]
+    run.play(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
+    events = run.play(other.windows(200))
+    assert ends(events) == [("host/vm-1", "open", "silence"), ("host/vm-1", "close", "change")]
 
 
-def test_a_gap_is_no_silence(teller: Teller, machine: Machine) -> None:
-    teller.gap(60)
+def test_a_gap_is_no_silence(run: DetectorRun, machine: Machine) -> None:
+    run.gap(60)
     machine.total += 60 * 50_000
-    assert teller.tell(machine.windows(60)) == []
+    assert run.play(machine.windows(60)) == []
 
 
-def test_a_counter_that_is_reset_says_nothing(teller: Teller, machine: Machine) -> None:
+def test_a_counter_that_is_reset_says_nothing(run: DetectorRun, machine: Machine) -> None:
     machine.total = 0.0
-    assert teller.tell(machine.windows(60)) == []
+    assert run.play(machine.windows(60)) == []
 
 
-def test_a_rate_is_growth_per_second(teller: Teller, machine: Machine) -> None:
-    teller.tell(machine.windows(1))
-    last = teller.scores[-1]
+def test_a_rate_is_growth_per_second(run: DetectorRun, machine: Machine) -> None:
+    run.play(machine.windows(1))
+    last = run.scores[-1]
     at = last.series.tolist().index("counter/vm-1//bytes")
     assert last.value[at] == pytest.approx(5000, rel=0.2)
 
 
-def test_a_new_host_is_one_change(teller: Teller, machine: Machine) -> None:
+def test_a_new_host_is_one_change(run: DetectorRun, machine: Machine) -> None:
     new = Machine(3, "vm-9")
-    said = teller.tell(a | b for a, b in zip(machine.windows(30), new.windows(30), strict=True))
-    assert words(said) == [("host/vm-9", "open", "change"), ("host/vm-9", "close", "change")]
-    assert said[0].reason == "new host vm-9 first seen"
+    events = run.play(a | b for a, b in zip(machine.windows(30), new.windows(30), strict=True))
+    assert words(events) == [("host/vm-9", "open", "change"), ("host/vm-9", "close", "change")]
+    assert events[0].reason == "new host vm-9 first seen"
 
 
-def test_a_new_service_is_one_change(teller: Teller, machine: Machine) -> None:
+def test_a_new_service_is_one_change(run: DetectorRun, machine: Machine) -> None:
     extra: dict[str, Row] = {
         "gauge/vm-1/db/size": 5.0,
         "logs/vm-1/db/info": 3,
         "template/vm-1/db/info/cc": (3, "checkpoint"),
     }
-    said = teller.tell(rows | extra for rows in machine.windows(10))
-    assert words(said) == [("service/vm-1/db", "open", "change"), ("service/vm-1/db", "close", "change")]
+    events = run.play(rows | extra for rows in machine.windows(10))
+    assert words(events) == [("service/vm-1/db", "open", "change"), ("service/vm-1/db", "close", "change")]
 
 
-def test_a_new_metric_of_a_known_service_is_a_change(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(rows | {"gauge/vm-1/web/queue": 5.0} for rows in machine.windows(5))
-    assert words(said) == [("gauge/vm-1/web/queue", "open", "change"), ("gauge/vm-1/web/queue", "close", "change")]
+def test_a_new_metric_of_a_known_service_is_a_change(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(rows | {"gauge/vm-1/web/queue": 5.0} for rows in machine.windows(5))
+    assert words(events) == [("gauge/vm-1/web/queue", "open", "change"), ("gauge/vm-1/web/queue", "close", "change")]
 
 
-def test_a_never_seen_template_is_new_with_its_text(teller: Teller, machine: Machine) -> None:
+def test_a_never_seen_template_is_new_with_its_text(run: DetectorRun, machine: Machine) -> None:
     name = "template/vm-1/web/error/dead"
-    said = teller.tell(rows | {name: (3, "disk on fire at <num>")} for rows in machine.windows(6))
-    assert words(said)[0] == (name, "open", "new")
-    assert said[0].template == said[0].sample == "disk on fire at <num>"
-    assert said[0].reason == "never-seen template in vm-1/web: disk on fire at <num>"
-    assert said[0].window_end - said[0].start <= 40_000
+    events = run.play(rows | {name: (3, "disk on fire at <num>")} for rows in machine.windows(6))
+    assert words(events)[0] == (name, "open", "new")
+    assert events[0].template == events[0].sample == "disk on fire at <num>"
+    assert events[0].reason == "never-seen template in vm-1/web: disk on fire at <num>"
+    assert events[0].window_end - events[0].start <= 40_000
 
 
-def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_said(teller: Teller, machine: Machine) -> None:
+def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_published(
+    run: DetectorRun, machine: Machine
+) -> None:
     name = "template/vm-1/web/info/rare"
-    assert teller.tell(rows | {name: (1, "rare")} for rows in machine.windows(1)) == []
-    last = teller.scores[-1]
+    assert run.play(rows | {name: (1, "rare")} for rows in machine.windows(1)) == []
+    last = run.scores[-1]
     assert last.kind[last.series.tolist().index(name)] == "new"
-    assert teller.tell(machine.windows(40)) == []
+    assert run.play(machine.windows(40)) == []
 
 
 def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news() -> None:
-    machine, teller = Machine(), Teller(ShardDetector(DetectorParameters()))
+    machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
     story = (
         rows | {f"template/vm-1/web/info/t{k // 3}": (1, f"text {k // 3}")}
         for k, rows in enumerate(machine.windows(700))
     )
-    assert [n for n in teller.tell(story) if n.kind == "new"] == []
+    assert [n for n in run.play(story) if n.kind == "new"] == []
 
 
-def test_zero_lines_have_a_row_where_they_say_something(teller: Teller, machine: Machine) -> None:
-    teller.tell(machine.windows(1, info=None))
-    last = teller.scores[-1]
+def test_zero_lines_have_a_row_where_they_say_something(run: DetectorRun, machine: Machine) -> None:
+    run.play(machine.windows(1, info=None))
+    last = run.scores[-1]
     at = last.series.tolist().index(LEVEL)
     assert last.value[at] == 0
     assert last.score[at] > 3
 
 
-def test_a_metric_that_stops_in_an_anomaly_is_silent_then(teller: Teller, machine: Machine) -> None:
-    said = teller.tell(machine.windows(10, cpu=90.0), machine.windows(20, cpu=None))
-    assert ends(said) == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
+def test_a_metric_that_stops_in_an_anomaly_is_silent_then(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(10, cpu=90.0), machine.windows(20, cpu=None))
+    assert ends(events) == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
 
 
 def test_a_line_of_errors_now_and_then_is_not_reported() -> None:
@@ -247,6 +251,6 @@ def test_a_line_of_errors_now_and_then_is_not_reported() -> None:
     names = np.array([build(Series("gauge", f"h{i:03d}", metric="errors")) for i in range(hosts)], dtype=object)
     for t in range(hours * 360):
         lines = rng.poisson(1 / 2_880, hosts).astype(np.float64)
-        _, said = detector.step(1_700_006_400_000 + WINDOW * (t + 1), window(names, 0.1 * lines))
-        opened += sum(n.status == "open" and n.series.startswith("gauge/") for n in said)
+        _, events = detector.step(1_700_006_400_000 + WINDOW * (t + 1), window(names, 0.1 * lines))
+        opened += sum(n.status == "open" and n.series.startswith("gauge/") for n in events)
     assert opened <= promised * hours * hosts

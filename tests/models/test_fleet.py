@@ -1,6 +1,6 @@
 """What many hosts do at once is one incident."""
 
-from support.incident_stories import at, brief, said, told
+from support.incident_stories import at, brief, episode_event, incidents_of
 
 from models.incidents.correlator import Correlator
 from models.incidents.fleet import clusters
@@ -13,9 +13,9 @@ STRONG = 60.0
 
 def test_a_thousand_hosts_are_one_incident_with_honest_counts() -> None:
     names = [f"gauge/h{n:04}//load" for n in range(1_000)]
-    story = [said(name, 1 + n % 4, evidence=STRONG) for n, name in enumerate(names)]
-    story += [said(name, 20 + n % 5, "close", start=1 + n % 4) for n, name in enumerate(names)]
-    incidents = told(story, until=60, watched=WATCHED, max_members=100)
+    story = [episode_event(name, 1 + n % 4, evidence=STRONG) for n, name in enumerate(names)]
+    story += [episode_event(name, 20 + n % 5, "close", start=1 + n % 4) for n, name in enumerate(names)]
+    incidents = incidents_of(story, until=60, watched=WATCHED, max_members=100)
     assert len({i.id for i in incidents}) == 1
     assert [i.status for i in incidents] == ["open", "update", "update", "update", "close"]
     last = incidents[-1]
@@ -26,7 +26,7 @@ def test_a_thousand_hosts_are_one_incident_with_honest_counts() -> None:
 
 
 def test_the_state_of_a_storm_is_bounded() -> None:
-    story = [said(f"gauge/h{n:05}//load", 1, evidence=STRONG) for n in range(3_000)]
+    story = [episode_event(f"gauge/h{n:05}//load", 1, evidence=STRONG) for n in range(3_000)]
     correlator = Correlator(CorrelationParameters(max_members=100, max_hosts=500))
     (incident,) = correlator.step(at(1), story, WATCHED)
     assert (incident.affected, incident.novelties) == (500, 3_000)
@@ -34,18 +34,18 @@ def test_the_state_of_a_storm_is_bounded() -> None:
 
 
 def test_the_population_of_a_role_are_the_hosts_with_its_service() -> None:
-    story = [said(f"gauge/{host}/web/latency", 1, evidence=STRONG) for host in "abc"]
-    (incident,) = told(story, until=1, watched=WATCHED)
+    story = [episode_event(f"gauge/{host}/web/latency", 1, evidence=STRONG) for host in "abc"]
+    (incident,) = incidents_of(story, until=1, watched=WATCHED)
     assert (incident.scope, incident.affected, incident.population) == ("fleet", 3, 1_100)
     assert incident.reason.startswith("3 of 1,100 hosts with web at once: a: latency is strange")
 
 
 def test_what_the_same_hosts_do_next_is_the_same_incident() -> None:
     names = [f"h{n}" for n in range(20)]
-    story = [said(f"service/{host}/web", 1, evidence=STRONG) for host in names]
-    story += [said(f"template/{host}/web/error/aa", 2, evidence=STRONG) for host in names[:15]]
-    story += [said(f"gauge/{host}//disk", 3, evidence=STRONG) for host in ("x", "y", "z", "h0")]
-    incidents = told(story, until=4, watched=WATCHED)
+    story = [episode_event(f"service/{host}/web", 1, evidence=STRONG) for host in names]
+    story += [episode_event(f"template/{host}/web/error/aa", 2, evidence=STRONG) for host in names[:15]]
+    story += [episode_event(f"gauge/{host}//disk", 3, evidence=STRONG) for host in ("x", "y", "z", "h0")]
+    incidents = incidents_of(story, until=4, watched=WATCHED)
     assert [(i.status, i.scope, i.novelties) for i in incidents] == [
         ("open", "fleet", 20),
         ("update", "fleet", 35),
@@ -54,9 +54,15 @@ def test_what_the_same_hosts_do_next_is_the_same_incident() -> None:
 
 
 def test_an_incident_says_how_many_of_its_peers_do_the_same() -> None:
-    story = [said("gauge/a/web/latency", 1, evidence=STRONG), said("gauge/a//load", 1, evidence=STRONG / 2)]
-    story += [said("gauge/b/web/latency", 9, evidence=STRONG), said("host/c", 30, kind="silence", evidence=STRONG)]
-    incidents = told(story, until=30, watched=WATCHED)
+    story = [
+        episode_event("gauge/a/web/latency", 1, evidence=STRONG),
+        episode_event("gauge/a//load", 1, evidence=STRONG / 2),
+    ]
+    story += [
+        episode_event("gauge/b/web/latency", 9, evidence=STRONG),
+        episode_event("host/c", 30, kind="silence", evidence=STRONG),
+    ]
+    incidents = incidents_of(story, until=30, watched=WATCHED)
     assert [(i.scope, i.population, i.reason) for i in incidents] == [
         ("host", None, "a: latency is strange (+1 series); on 1 of 1,100 hosts with web"),
         ("hosts", None, "a: latency is strange (+2 series, 2 hosts); on 2 of 1,100 hosts with web"),
@@ -65,22 +71,24 @@ def test_an_incident_says_how_many_of_its_peers_do_the_same() -> None:
 
 
 def test_two_hosts_are_no_fleet() -> None:
-    story = [said(f"gauge/{host}//load", 1, evidence=STRONG) for host in "ab"]
-    found = sorted((i.scope, i.hosts) for i in told(story, until=1, watched=WATCHED))
+    story = [episode_event(f"gauge/{host}//load", 1, evidence=STRONG) for host in "ab"]
+    found = sorted((i.scope, i.hosts) for i in incidents_of(story, until=1, watched=WATCHED))
     assert found == [("host", ["a"]), ("host", ["b"])]
 
 
 def test_hosts_that_fall_silent_together_are_one_incident() -> None:
-    story = [said(f"host/{name}", 1, kind="silence", evidence=STRONG) for name in ("a", "b", "c")]
-    story.append(said("host/d", 1, kind="change", evidence=STRONG))
-    first, second = told(story, until=1, watched=WATCHED)
+    story = [episode_event(f"host/{name}", 1, kind="silence", evidence=STRONG) for name in ("a", "b", "c")]
+    story.append(episode_event("host/d", 1, kind="change", evidence=STRONG))
+    first, second = incidents_of(story, until=1, watched=WATCHED)
     assert (first.kind, first.scope, first.affected, first.population) == ("silence", "fleet", 3, 1_200)
     assert (second.kind, second.scope, second.population) == ("change", "host", None)
 
 
 def test_the_third_host_within_the_time_begins_one_of_the_fleet() -> None:
-    story = [said(f"gauge/{host}//load", window, evidence=STRONG) for window, host in enumerate("abcd", start=1)]
-    incidents = told(story, until=5, watched=WATCHED)
+    story = [
+        episode_event(f"gauge/{host}//load", window, evidence=STRONG) for window, host in enumerate("abcd", start=1)
+    ]
+    incidents = incidents_of(story, until=5, watched=WATCHED)
     assert [(i.status, i.scope, i.affected) for i in incidents] == [
         ("open", "host", 1),
         ("open", "host", 1),
@@ -92,50 +100,52 @@ def test_the_third_host_within_the_time_begins_one_of_the_fleet() -> None:
 
 def test_who_began_first_is_taken_into_the_fleet_if_nobody_has_been_told() -> None:
     begun = [("a", 1), ("b", 2), *((f"h{n}", 3) for n in range(9))]
-    story = [said(f"gauge/{host}//load", window, evidence=16.0, score=16.0) for host, window in begun]
+    story = [episode_event(f"gauge/{host}//load", window, evidence=16.0, score=16.0) for host, window in begun]
     story += [
-        said(f"gauge/{host}//load", 4, "update", start=window, evidence=STRONG, score=STRONG) for host, window in begun
+        episode_event(f"gauge/{host}//load", 4, "update", start=window, evidence=STRONG, score=STRONG)
+        for host, window in begun
     ]
-    (incident,) = told(story, until=5, watched=WATCHED)
+    (incident,) = incidents_of(story, until=5, watched=WATCHED)
     assert (incident.scope, len(incident.hosts), incident.novelties) == ("fleet", 11, 11)
     assert (incident.start, incident.window_end) == (at(1), at(4))
 
 
 def test_with_a_handful_of_hosts_who_began_first_may_be_another_story() -> None:
     begun = list(zip("abcd", (1, 4, 4, 4), strict=True))
-    story = [said(f"gauge/{host}//load", window, evidence=16.0, score=16.0) for host, window in begun]
+    story = [episode_event(f"gauge/{host}//load", window, evidence=16.0, score=16.0) for host, window in begun]
     story += [
-        said(f"gauge/{host}//load", 6, "update", start=window, evidence=STRONG, score=STRONG) for host, window in begun
+        episode_event(f"gauge/{host}//load", 6, "update", start=window, evidence=STRONG, score=STRONG)
+        for host, window in begun
     ]
-    found = told(story, until=6, watched=WATCHED)
+    found = incidents_of(story, until=6, watched=WATCHED)
     assert [(i.scope, i.hosts, i.start) for i in found] == [("host", ["a"], at(1)), ("fleet", ["b", "c", "d"], at(4))]
 
 
 def test_what_hosts_do_one_after_the_other_is_not_of_the_fleet() -> None:
-    story = [said(f"gauge/{host}//load", 10 * k, evidence=STRONG) for k, host in enumerate("abcd", start=1)]
-    assert {i.scope for i in told(story, until=45, watched=WATCHED)} == {"host"}
+    story = [episode_event(f"gauge/{host}//load", 10 * k, evidence=STRONG) for k, host in enumerate("abcd", start=1)]
+    assert {i.scope for i in incidents_of(story, until=45, watched=WATCHED)} == {"host"}
 
 
 def test_a_fleet_does_not_go_into_what_one_of_its_hosts_was_in_before() -> None:
-    story = [said("gauge/b//disk", 1, evidence=STRONG)]
-    story += [said(f"gauge/{host}//load", 20, evidence=STRONG) for host in "abc"]
-    incidents = told(story, until=21, watched=WATCHED)
+    story = [episode_event("gauge/b//disk", 1, evidence=STRONG)]
+    story += [episode_event(f"gauge/{host}//load", 20, evidence=STRONG) for host in "abc"]
+    incidents = incidents_of(story, until=21, watched=WATCHED)
     assert brief(incidents) == [(1, "open", "anomaly"), (20, "open", "anomaly")]
     assert incidents[1].hosts == ["a", "b", "c"]
 
 
 def test_many_series_of_one_host_are_no_fleet() -> None:
-    story = [said(f"gauge/a//disk{{mount={n}}}", 1, evidence=STRONG) for n in range(9)]
-    (incident,) = told(story, until=1, watched=WATCHED)
+    story = [episode_event(f"gauge/a//disk{{mount={n}}}", 1, evidence=STRONG) for n in range(9)]
+    (incident,) = incidents_of(story, until=1, watched=WATCHED)
     assert (incident.scope, incident.affected) == ("host", 1)
 
 
 def test_the_ends_of_what_was_forgotten_open_nothing() -> None:
-    assert told([said("gauge/a//load", 5, "close", start=1, evidence=STRONG)], watched=WATCHED) == []
+    assert incidents_of([episode_event("gauge/a//load", 5, "close", start=1, evidence=STRONG)], watched=WATCHED) == []
 
 
 def test_clusters_are_cut_where_an_episode_begins_too_late() -> None:
-    begun = [said(f"gauge/{host}//load", w) for host, w in zip("abcdef", (0, 6, 12, 19, 25, 31), strict=True)]
+    begun = [episode_event(f"gauge/{host}//load", w) for host, w in zip("abcdef", (0, 6, 12, 19, 25, 31), strict=True)]
     found = clusters(begun, 60_000, 3)
     assert [(sorted(c.hosts), c.start) for c in found] == [(["a", "b", "c"], at(0)), (["d", "e", "f"], at(19))]
 
@@ -148,11 +158,11 @@ def test_what_shards_watch_adds_up() -> None:
 
 def test_an_incident_that_the_fleet_has_emptied_takes_in_nothing_more() -> None:
     """Else what another group of the window says would belong to an incident that is open for ever."""
-    story = [said("gauge/h05//cpu", 1, evidence=16.0, score=16.0)]
-    story += [said(f"gauge/h{n:02}//cpu", 3, evidence=STRONG, score=STRONG) for n in range(1, 13) if n != 5]
-    story += [said("gauge/h05//disk", 3, evidence=STRONG, score=STRONG)]
-    story += [said(s.series, 8, "close", start=1 if s is story[0] else 3) for s in list(story)]
-    incidents = told(story, until=60, watched=WATCHED)
+    story = [episode_event("gauge/h05//cpu", 1, evidence=16.0, score=16.0)]
+    story += [episode_event(f"gauge/h{n:02}//cpu", 3, evidence=STRONG, score=STRONG) for n in range(1, 13) if n != 5]
+    story += [episode_event("gauge/h05//disk", 3, evidence=STRONG, score=STRONG)]
+    story += [episode_event(s.series, 8, "close", start=1 if s is story[0] else 3) for s in list(story)]
+    incidents = incidents_of(story, until=60, watched=WATCHED)
     closed = [i for i in incidents if i.status == "close"]
     assert {i.id for i in incidents} == {i.id for i in closed}
     assert sum(i.novelties for i in closed) == len(story) / 2

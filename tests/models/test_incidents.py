@@ -1,11 +1,11 @@
-"""Incidents: stories of a fleet, statements on the left, what is said of incidents on the right."""
+"""Incidents: stories of a fleet, events on the left, what is published about incidents on the right."""
 
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.incident_stories import CPU, DISK, at, brief, said, tell, told
+from support.incident_stories import CPU, DISK, at, brief, episode_event, incidents_of, play
 
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -13,23 +13,33 @@ from models.records.records import EpisodeEvent
 
 
 def test_one_episode_is_one_incident_that_closes_when_it_has_been_quiet() -> None:
-    incidents = told([said(CPU, 1), said(CPU, 4, "close", start=1)])
+    incidents = incidents_of([episode_event(CPU, 1), episode_event(CPU, 4, "close", start=1)])
     assert brief(incidents) == [(1, "open", "anomaly"), (10, "close", "anomaly")]
     assert [i.end for i in incidents] == [None, at(4)]
     assert {i.id for i in incidents} == {incidents[0].id}
 
 
 def test_novelties_of_one_host_that_touch_in_time_are_one_incident() -> None:
-    story = [said(CPU, 1), said(DISK, 3), said(CPU, 4, "close", start=1), said(DISK, 5, "close", start=3)]
-    incidents = told(story)
+    story = [
+        episode_event(CPU, 1),
+        episode_event(DISK, 3),
+        episode_event(CPU, 4, "close", start=1),
+        episode_event(DISK, 5, "close", start=3),
+    ]
+    incidents = incidents_of(story)
     assert brief(incidents) == [(1, "open", "anomaly"), (3, "update", "anomaly"), (11, "close", "anomaly")]
     assert incidents[-1].novelties == 2
     assert incidents[-1].hosts == ["vm-003"]
 
 
 def test_novelties_of_one_host_that_do_not_touch_in_time_are_two() -> None:
-    story = [said(CPU, 1), said(CPU, 2, "close", start=1), said(DISK, 20), said(DISK, 21, "close", start=20)]
-    assert brief(told(story)) == [
+    story = [
+        episode_event(CPU, 1),
+        episode_event(CPU, 2, "close", start=1),
+        episode_event(DISK, 20),
+        episode_event(DISK, 21, "close", start=20),
+    ]
+    assert brief(incidents_of(story)) == [
         (1, "open", "anomaly"),
         (8, "close", "anomaly"),
         (20, "open", "anomaly"),
@@ -38,137 +48,155 @@ def test_novelties_of_one_host_that_do_not_touch_in_time_are_two() -> None:
 
 
 def test_the_same_metric_of_one_service_on_another_host_joins() -> None:
-    story = [said("gauge/a/web/latency{code=200}", 1), said("gauge/b/web/latency{code=500}", 3)]
-    incidents = told(story, until=5)
+    story = [episode_event("gauge/a/web/latency{code=200}", 1), episode_event("gauge/b/web/latency{code=500}", 3)]
+    incidents = incidents_of(story, until=5)
     assert brief(incidents) == [(1, "open", "anomaly"), (3, "update", "anomaly")]
     assert incidents[-1].hosts == ["a", "b"]
 
 
 def test_another_metric_or_another_service_on_another_host_stays_apart() -> None:
     story = [
-        said("gauge/a/web/latency", 1),
-        said("gauge/b/web/queue", 2),
-        said("gauge/c/db/latency", 3),
-        said("gauge/d//latency", 4),
+        episode_event("gauge/a/web/latency", 1),
+        episode_event("gauge/b/web/queue", 2),
+        episode_event("gauge/c/db/latency", 3),
+        episode_event("gauge/d//latency", 4),
     ]
-    assert [i.status for i in told(story, until=5)] == ["open"] * 4
+    assert [i.status for i in incidents_of(story, until=5)] == ["open"] * 4
 
 
 def test_the_same_level_of_one_service_on_another_host_joins() -> None:
-    story = [said("logs/a/web/ERROR", 1), said("template/b/web/ERROR/4f", 2), said("logs/c/web/INFO", 3)]
-    incidents = told(story, until=5)
+    story = [
+        episode_event("logs/a/web/ERROR", 1),
+        episode_event("template/b/web/ERROR/4f", 2),
+        episode_event("logs/c/web/INFO", 3),
+    ]
+    incidents = incidents_of(story, until=5)
     assert [(i.status, i.hosts) for i in incidents] == [("open", ["a"]), ("update", ["a", "b"]), ("open", ["c"])]
 
 
 def test_the_same_template_anywhere_joins() -> None:
     story = [
-        said("template/a/web/ERROR/4f", 1, template="lost <*>"),
-        said("template/b/db/WARN/4f", 2, template="lost <*>"),
+        episode_event("template/a/web/ERROR/4f", 1, template="lost <*>"),
+        episode_event("template/b/db/WARN/4f", 2, template="lost <*>"),
     ]
-    incidents = told(story, until=5)
+    incidents = incidents_of(story, until=5)
     assert [i.status for i in incidents] == ["open", "update"]
     assert incidents[-1].templates == ["lost <*>"]
 
 
 def test_novelties_of_one_window_that_are_linked_through_a_third_join_at_once() -> None:
     story = [
-        said("gauge/a/web/latency", 1),
-        said("gauge/b/db/queue", 1),
-        said("template/a/web/ERROR/4f", 1),
-        said("template/b/db/ERROR/4f", 1),
+        episode_event("gauge/a/web/latency", 1),
+        episode_event("gauge/b/db/queue", 1),
+        episode_event("template/a/web/ERROR/4f", 1),
+        episode_event("template/b/db/ERROR/4f", 1),
     ]
-    incidents = told(story, until=2)
+    incidents = incidents_of(story, until=2)
     assert [(i.status, i.hosts, i.novelties) for i in incidents] == [("open", ["a", "b"], 4)]
 
 
 def test_a_novelty_between_two_incidents_joins_the_one_that_was_opened_first() -> None:
-    story = [said("gauge/b/db/queue", 1), said("gauge/a/web/latency", 2), said("gauge/a/db/queue", 3)]
-    incidents = told(story, until=4)
+    story = [
+        episode_event("gauge/b/db/queue", 1),
+        episode_event("gauge/a/web/latency", 2),
+        episode_event("gauge/a/db/queue", 3),
+    ]
+    incidents = incidents_of(story, until=4)
     assert [(i.status, i.hosts) for i in incidents] == [("open", ["b"]), ("open", ["a"]), ("update", ["a", "b"])]
     assert incidents[2].id == incidents[0].id
 
 
 def test_novelties_without_a_host_are_not_held_together_by_its_absence() -> None:
-    story = [said("gauge//web/latency", 1), said("gauge//db/queue", 1)]
-    assert [i.status for i in told(story, until=2)] == ["open", "open"]
+    story = [episode_event("gauge//web/latency", 1), episode_event("gauge//db/queue", 1)]
+    assert [i.status for i in incidents_of(story, until=2)] == ["open", "open"]
 
 
 def test_an_incident_stays_open_while_an_episode_is() -> None:
-    assert brief(told([said(CPU, 1), said(CPU, 30, "close", start=1)])) == [
+    assert brief(incidents_of([episode_event(CPU, 1), episode_event(CPU, 30, "close", start=1)])) == [
         (1, "open", "anomaly"),
         (36, "close", "anomaly"),
     ]
 
 
 def test_an_episode_without_a_word_counts_as_ended_when_it_is_stale() -> None:
-    incidents = told([said(CPU, 1)], stale_seconds=100)
+    incidents = incidents_of([episode_event(CPU, 1)], stale_seconds=100)
     assert brief(incidents) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
     assert incidents[-1].end == at(1)
 
 
 def test_the_end_of_an_episode_that_went_stale_opens_nothing() -> None:
-    story = [said(CPU, 1), said(CPU, 30, "close", start=1)]
-    assert brief(told(story, stale_seconds=100)) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
+    story = [episode_event(CPU, 1), episode_event(CPU, 30, "close", start=1)]
+    assert brief(incidents_of(story, stale_seconds=100)) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
 
 
 def test_what_is_new_or_a_change_does_not_hold_an_incident_open() -> None:
-    new = said("template/a/web/INFO/4f", 1, kind="new")
-    change = said("host/b", 1, kind="change")
-    assert brief(told([new])) == [(1, "open", "new"), (7, "close", "new")]
-    assert brief(told([change])) == [(1, "open", "change"), (7, "close", "change")]
+    new = episode_event("template/a/web/INFO/4f", 1, kind="new")
+    change = episode_event("host/b", 1, kind="change")
+    assert brief(incidents_of([new])) == [(1, "open", "new"), (7, "close", "new")]
+    assert brief(incidents_of([change])) == [(1, "open", "change"), (7, "close", "change")]
 
 
 @pytest.mark.parametrize("statuses", [("open", "close"), ("close",)])
 def test_an_episode_of_one_window_is_an_incident(statuses: tuple[str, ...]) -> None:
-    incidents = told([said("service/a/web", 1, status, kind="change") for status in statuses])
+    incidents = incidents_of([episode_event("service/a/web", 1, status, kind="change") for status in statuses])
     assert brief(incidents) == [(1, "open", "change"), (7, "close", "change")]
     assert incidents[0].novelties == 1
 
 
 def test_an_update_comes_for_half_as_much_score_again_and_not_for_less() -> None:
     story = [
-        said(CPU, 1, score=20.0, evidence=20.0),
-        said(CPU, 2, "update", start=1, score=29.9, evidence=29.9),
-        said(CPU, 3, "update", start=1, score=30.0, evidence=30.0),
-        said(CPU, 4, "update", start=1, score=31.0, evidence=31.0),
+        episode_event(CPU, 1, score=20.0, evidence=20.0),
+        episode_event(CPU, 2, "update", start=1, score=29.9, evidence=29.9),
+        episode_event(CPU, 3, "update", start=1, score=30.0, evidence=30.0),
+        episode_event(CPU, 4, "update", start=1, score=31.0, evidence=31.0),
     ]
-    assert [(i.status, i.score) for i in told(story, until=5)] == [("open", 20.0), ("update", 30.0)]
+    assert [(i.status, i.score) for i in incidents_of(story, until=5)] == [("open", 20.0), ("update", 30.0)]
 
 
 def test_the_same_series_again_is_no_news() -> None:
-    story = [said(CPU, 1), said(CPU, 2, "close", start=1), said(CPU, 4)]
-    assert [(i.status, i.novelties) for i in told(story, until=5)] == [("open", 1)]
+    story = [episode_event(CPU, 1), episode_event(CPU, 2, "close", start=1), episode_event(CPU, 4)]
+    assert [(i.status, i.novelties) for i in incidents_of(story, until=5)] == [("open", 1)]
 
 
 def test_a_fault_that_is_adopted_becomes_a_change() -> None:
     story = [
-        said(CPU, 1),
-        said(CPU, 5, "update", start=1, kind="change", reason="cpu is 90 now"),
-        said(CPU, 5, "close", start=1, kind="change"),
+        episode_event(CPU, 1),
+        episode_event(CPU, 5, "update", start=1, kind="change", reason="cpu is 90 now"),
+        episode_event(CPU, 5, "close", start=1, kind="change"),
     ]
-    incidents = told(story)
+    incidents = incidents_of(story)
     assert brief(incidents) == [(1, "open", "anomaly"), (5, "update", "change"), (11, "close", "change")]
     assert incidents[-1].reason == "vm-003: cpu is 90 now"
 
 
 def test_a_deployment_is_a_change() -> None:
     story = [
-        said("template/a/web/INFO/4f", 1, kind="new", evidence=15.0),
-        said("gauge/a/web/latency", 2, evidence=40.0),
-        said("gauge/a/web/errors", 2, evidence=12.0),
-        said("gauge/a/web/latency", 9, "update", start=2, kind="change", evidence=90.0),
+        episode_event("template/a/web/INFO/4f", 1, kind="new", evidence=15.0),
+        episode_event("gauge/a/web/latency", 2, evidence=40.0),
+        episode_event("gauge/a/web/errors", 2, evidence=12.0),
+        episode_event("gauge/a/web/latency", 9, "update", start=2, kind="change", evidence=90.0),
     ]
-    assert brief(told(story, until=9)) == [(1, "open", "new"), (2, "update", "anomaly"), (9, "update", "change")]
+    assert brief(incidents_of(story, until=9)) == [
+        (1, "open", "new"),
+        (2, "update", "anomaly"),
+        (9, "update", "change"),
+    ]
 
 
 def test_a_small_change_does_not_explain_a_large_fault() -> None:
-    story = [said("gauge/a/web/latency", 1, evidence=200.0), said("service/a/cache", 2, kind="change", evidence=20.0)]
-    assert [i.kind for i in told(story, until=3)] == ["anomaly", "anomaly"]
+    story = [
+        episode_event("gauge/a/web/latency", 1, evidence=200.0),
+        episode_event("service/a/cache", 2, kind="change", evidence=20.0),
+    ]
+    assert [i.kind for i in incidents_of(story, until=3)] == ["anomaly", "anomaly"]
 
 
 def test_a_host_that_is_silent_is_a_silence_whatever_else_it_did() -> None:
-    story = [said("gauge/a/web/latency", 1, evidence=500.0), said("host/a", 4, kind="silence", reason="a is silent")]
-    incidents = told(story, until=5)
+    story = [
+        episode_event("gauge/a/web/latency", 1, evidence=500.0),
+        episode_event("host/a", 4, kind="silence", reason="a is silent"),
+    ]
+    incidents = incidents_of(story, until=5)
     assert [(i.kind, i.reason) for i in incidents] == [
         ("anomaly", "a: latency is strange"),
         ("silence", "a is silent (+1 series)"),
@@ -176,21 +204,25 @@ def test_a_host_that_is_silent_is_a_silence_whatever_else_it_did() -> None:
 
 
 def test_shares_of_evidence_rank_the_series_and_sum_to_one() -> None:
-    story = [said(CPU, 1, evidence=30.0), said(DISK, 1, evidence=60.0), said("logs/vm-003/web/ERROR", 1, evidence=10.0)]
-    (incident,) = told(story, until=1)
+    story = [
+        episode_event(CPU, 1, evidence=30.0),
+        episode_event(DISK, 1, evidence=60.0),
+        episode_event("logs/vm-003/web/ERROR", 1, evidence=10.0),
+    ]
+    (incident,) = incidents_of(story, until=1)
     assert [(c.series, c.share) for c in incident.series] == [(DISK, 0.6), (CPU, 0.3), ("logs/vm-003/web/ERROR", 0.1)]
     assert incident.reason == "vm-003: system.disk.io is strange (+2 series)"
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_a_score_that_is_no_number_counts_as_none(value: float | None) -> None:
-    raw = {**said(CPU, 1).to_record("live"), "score": value, "evidence": value}
-    (incident,) = told([EpisodeEvent.from_record(raw)], until=1)
+    raw = {**episode_event(CPU, 1).to_record("live"), "score": value, "evidence": value}
+    (incident,) = incidents_of([EpisodeEvent.from_record(raw)], until=1)
     assert (incident.score, incident.series[0].share) == (0.0, 1.0)
 
 
 def test_a_record_that_lacks_a_field_or_has_an_unknown_status_is_refused() -> None:
-    raw = said(CPU, 1).to_record("live")
+    raw = episode_event(CPU, 1).to_record("live")
     with pytest.raises(ValueError, match="series"):
         EpisodeEvent.from_record({k: v for k, v in raw.items() if k != "series"})
     with pytest.raises(ValueError, match="perhaps"):
@@ -217,9 +249,9 @@ def test_a_parameter_out_of_range_is_refused(name: str) -> None:
 
 
 def test_a_storm_is_counted_in_full_and_remembered_in_part() -> None:
-    storm = [said(f"gauge/h{n:04}/web/latency", 1, evidence=float(n)) for n in range(2_000)]
+    storm = [episode_event(f"gauge/h{n:04}/web/latency", 1, evidence=float(n)) for n in range(2_000)]
     correlator = Correlator(CorrelationParameters(max_members=50))
-    (incident,) = tell(correlator, storm, 1)
+    (incident,) = play(correlator, storm, 1)
     assert (incident.novelties, len(incident.hosts), len(incident.series)) == (2_000, 50, 20)
     assert (incident.scope, incident.affected) == ("fleet", 2_000)
     assert incident.series[0].series == "gauge/h1999/web/latency"
@@ -227,9 +259,9 @@ def test_a_storm_is_counted_in_full_and_remembered_in_part() -> None:
 
 
 def test_a_forgotten_episode_comes_back_uncounted() -> None:
-    story = [said(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(3)]
-    story += [said("gauge/h0/web/latency", 2, "update", start=1, evidence=99.0)]
-    incidents = told(story, until=2, max_members=2)
+    story = [episode_event(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(3)]
+    story += [episode_event("gauge/h0/web/latency", 2, "update", start=1, evidence=99.0)]
+    incidents = incidents_of(story, until=2, max_members=2)
     assert [(i.novelties, i.series[0].series) for i in incidents] == [
         (3, "gauge/h2/web/latency"),
         (3, "gauge/h0/web/latency"),
@@ -237,10 +269,10 @@ def test_a_forgotten_episode_comes_back_uncounted() -> None:
 
 
 def test_an_incident_lists_the_ids_of_its_episodes_strongest_first_and_counts_the_rest() -> None:
-    story = [said(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(5)]
-    story += [said("gauge/other/db/reads", 1)]
-    story += [said(f"gauge/h{n}/web/latency", 4, "close", start=1, evidence=n + 1.0) for n in range(5)]
-    incidents = [i for i in told(story, until=20, max_episodes=3) if i.hosts != ["other"]]
+    story = [episode_event(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(5)]
+    story += [episode_event("gauge/other/db/reads", 1)]
+    story += [episode_event(f"gauge/h{n}/web/latency", 4, "close", start=1, evidence=n + 1.0) for n in range(5)]
+    incidents = [i for i in incidents_of(story, until=20, max_episodes=3) if i.hosts != ["other"]]
     assert [i.status for i in incidents] == ["open", "close"]
     for incident in incidents:
         assert incident.episodes == [f"gauge/h{n}/web/latency@1" for n in (4, 3, 2)]
@@ -265,11 +297,13 @@ def stories(draw: st.DrawFn) -> list[EpisodeEvent]:
     for series, start in draw(st.sets(st.tuples(st.sampled_from(SERIES), st.integers(0, 30)), max_size=12)):
         kind = draw(st.sampled_from(("anomaly", "change", "new", "silence")))
         end = start + draw(st.integers(0, 12))
-        found.append(said(series, start, kind=kind, score=draw(st.floats(0, 50)), evidence=draw(st.floats(0, 300))))
+        found.append(
+            episode_event(series, start, kind=kind, score=draw(st.floats(0, 50)), evidence=draw(st.floats(0, 300)))
+        )
         for window in sorted(draw(st.sets(st.integers(start, end), max_size=2))):
-            found.append(said(series, window, "update", start=start, kind=kind, score=draw(st.floats(0, 90))))
+            found.append(episode_event(series, window, "update", start=start, kind=kind, score=draw(st.floats(0, 90))))
         if draw(st.booleans()):
-            found.append(said(series, end, "close", start=start, kind=draw(st.sampled_from((kind, "change")))))
+            found.append(episode_event(series, end, "close", start=start, kind=draw(st.sampled_from((kind, "change")))))
     return list({(s.id, s.window_end, s.status): s for s in found}.values())
 
 
@@ -277,15 +311,15 @@ def stories(draw: st.DrawFn) -> list[EpisodeEvent]:
 def test_order_within_a_window_changes_nothing(story: list[EpisodeEvent], chance: random.Random) -> None:
     shuffled = list(story)
     chance.shuffle(shuffled)
-    assert told(shuffled) == told(story)
+    assert incidents_of(shuffled) == incidents_of(story)
 
 
 @given(stories(), st.integers(0, 40))
 def test_saving_and_resuming_equals_one_pass(story: list[EpisodeEvent], pause: int) -> None:
     parameters = CorrelationParameters()
     whole, first = Correlator(parameters), Correlator(parameters)
-    wanted = tell(whole, story, 40)
-    found = tell(first, story, pause)
+    wanted = play(whole, story, 40)
+    found = play(first, story, pause)
     second = Correlator.load(first.dump(), parameters)
     assert second.dump() == first.dump()
     for window in range(pause + 1, 41):
@@ -299,13 +333,13 @@ def test_steps_of_windows_without_statements_change_nothing(story: list[EpisodeE
     sparse = Correlator(CorrelationParameters(stale_seconds=100))
     windows = sorted({s.window_end for s in story} | {at(50)})
     found = [i for w in windows for i in sparse.step(w, [s for s in story if s.window_end == w])]
-    assert found == told(story, until=50, stale_seconds=100)
+    assert found == incidents_of(story, until=50, stale_seconds=100)
 
 
 @given(stories())
 def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[EpisodeEvent]) -> None:
     by_id: dict[str, list[str]] = {}
-    for incident in told(story, until=100, stale_seconds=200, close_seconds=200):
+    for incident in incidents_of(story, until=100, stale_seconds=200, close_seconds=200):
         by_id.setdefault(incident.id, []).append(incident.status)
     for statuses in by_id.values():
         assert statuses[0] == "open"
@@ -315,13 +349,13 @@ def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[Ep
 
 @given(stories())
 def test_every_novelty_is_counted_in_one_incident(story: list[EpisodeEvent]) -> None:
-    # No statement of an episode comes after its incident is closed: that would open another.
-    incidents = told(story, until=100, stale_seconds=200, close_seconds=200)
+    # No event of an episode comes after its incident is closed: that would open another.
+    incidents = incidents_of(story, until=100, stale_seconds=200, close_seconds=200)
     closed = [i for i in incidents if i.status == "close"]
     assert sum(i.novelties for i in closed) == len({s.id for s in story})
 
 
 @given(stories())
 def test_an_incident_gets_at_most_one_statement_a_window(story: list[EpisodeEvent]) -> None:
-    found = [(i.id, i.window_end) for i in told(story, until=80)]
+    found = [(i.id, i.window_end) for i in incidents_of(story, until=80)]
     assert len(found) == len(set(found))

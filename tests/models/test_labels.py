@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from support.control_stories import CPU, LEVEL, LINES, QUICK, STORY, column, of, sayings, story, turns, when
-from support.fleet_story import START, WINDOW, Teller, windows, words
+from support.control_stories import CPU, LEVEL, LINES, QUICK, STORY, column, of, story, texts_of, turns, when
+from support.fleet_story import START, WINDOW, DetectorRun, windows, words
 
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
@@ -39,21 +39,21 @@ def with_labels(rows: Windows, labels: list[tuple[str, str]]) -> Windows:
     return Windows(**{name: values[order] for name, values in both.items()})
 
 
-def tell(rows: STORY, labels: Labels, teller: Teller | None = None) -> Teller:
+def play(rows: STORY, labels: Labels, run: DetectorRun | None = None) -> DetectorRun:
     """Windows with labels by the number of their window."""
-    one = teller or Teller(ShardDetector(QUICK))
+    one = run or DetectorRun(ShardDetector(QUICK))
     for window in rows:
         number = (one.now - START) // WINDOW
         one.now += WINDOW
-        scores, said = one.detector.step(one.now, with_labels(windows(window), labels.get(number, [])))
+        scores, events = one.detector.step(one.now, with_labels(windows(window), labels.get(number, [])))
         one.scores.append(scores)
-        one.said += said
+        one.events += events
     return one
 
 
-def opened(one: Teller, series: str) -> list[int]:
+def opened(one: DetectorRun, series: str) -> list[int]:
     """The windows in which episodes of a series were opened."""
-    return [(n.window_end - START) // WINDOW - 1 for n in one.said if n.series == series and n.status == "open"]
+    return [(n.window_end - START) // WINDOW - 1 for n in one.events if n.series == series and n.status == "open"]
 
 
 def near(windows_: list[int], wanted: list[int]) -> bool:
@@ -64,83 +64,83 @@ ROWS = spikes(60, 150)
 
 
 def test_without_labels_it_is_said_each_time() -> None:
-    assert near(opened(tell(ROWS, {}), CPU), [50, 95])
+    assert near(opened(play(ROWS, {}), CPU), [50, 95])
 
 
 def test_a_false_alarm_is_not_said_again_and_true_takes_that_back() -> None:
     wrong = {70: [(FALSE_ALARM, CPU)] * 3}
-    assert near(opened(tell(ROWS, wrong), CPU), [50])
-    assert near(opened(tell(ROWS, wrong | {80: [(TRUE, CPU)]}), CPU), [50, 95])
+    assert near(opened(play(ROWS, wrong), CPU), [50])
+    assert near(opened(play(ROWS, wrong | {80: [(TRUE, CPU)]}), CPU), [50, 95])
 
 
 def test_a_label_changes_no_score_and_is_answered_with_none() -> None:
-    labelled, plain = tell(ROWS, {70: [(FALSE_ALARM, CPU)] * 3}), tell(ROWS, {})
+    labelled, plain = play(ROWS, {70: [(FALSE_ALARM, CPU)] * 3}), play(ROWS, {})
     np.testing.assert_array_equal(column(labelled, CPU, "score")[:97], column(plain, CPU, "score")[:97])
     assert not any(name.startswith("label/") for scores in labelled.scores for name in scores.series)
 
 
 def test_a_false_alarm_says_nothing_of_the_other_direction_and_of_other_series() -> None:
     rows, wrong = spikes(60, -90), {70: [(FALSE_ALARM, CPU)] * 3}
-    assert near(opened(tell(rows, {}), CPU), [50, 95])
-    assert opened(tell(rows, wrong), CPU) == opened(tell(rows, {}), CPU)
-    assert near(opened(tell(ROWS, {70: [(FALSE_ALARM, "gauge/h-1/db/size")] * 3}), CPU), [50, 95])
+    assert near(opened(play(rows, {}), CPU), [50, 95])
+    assert opened(play(rows, wrong), CPU) == opened(play(rows, {}), CPU)
+    assert near(opened(play(ROWS, {70: [(FALSE_ALARM, "gauge/h-1/db/size")] * 3}), CPU), [50, 95])
 
 
-def test_what_is_much_further_off_is_said_in_spite_of_labels() -> None:
-    assert near(opened(tell(spikes(60, 400), {70: [(FALSE_ALARM, CPU)] * 3}), CPU), [50, 95])
+def test_what_is_much_further_off_is_published_in_spite_of_labels() -> None:
+    assert near(opened(play(spikes(60, 400), {70: [(FALSE_ALARM, CPU)] * 3}), CPU), [50, 95])
 
 
 def test_too_many_lines_need_more_after_a_label_unless_they_are_many_more() -> None:
     labels = {75: [(FALSE_ALARM, LEVEL)] * 3}
     for by, later in ((6.0, True), (40.0, False)):
         rows = story(120, {range(50, 58): {LINES: 6.0}, range(90, 110): {LINES: by}})
-        plain, labelled = opened(tell(rows, {}), LEVEL), opened(tell(rows, labels), LEVEL)
+        plain, labelled = opened(play(rows, {}), LEVEL), opened(play(rows, labels), LEVEL)
         assert (labelled[1] > plain[1]) is later
 
 
 def test_false_alarms_add_up_to_a_bound_and_fade() -> None:
     each = DetectorParameters().label_nats
     once, often = ({70: [(FALSE_ALARM, CPU)] * n} for n in (1, 50))
-    nats = [tell(ROWS[:80], labels).detector._state.control.demands[CPU]["strange up"][0] for labels in (once, often)]
+    nats = [play(ROWS[:80], labels).detector._state.control.demands[CPU]["strange up"][0] for labels in (once, often)]
     assert nats == [pytest.approx(each), pytest.approx(3 * each)]
-    quick = Teller(ShardDetector(dataclasses.replace(QUICK, label_half_life_days=0.01)))
-    assert tell(ROWS[:80], once, quick).detector._state.control.demands
+    quick = DetectorRun(ShardDetector(dataclasses.replace(QUICK, label_half_life_days=0.01)))
+    assert play(ROWS[:80], once, quick).detector._state.control.demands
     quick.gap(1000)
-    tell(ROWS[:1], {}, quick)
+    play(ROWS[:1], {}, quick)
     assert quick.detector._state.control.demands == {}
 
 
 def test_an_expected_change_is_adopted_at_once() -> None:
     rows = story(100, {range(60, 100): {CPU: 40.0}})
-    at = opened(tell(rows, {}), CPU)[0] + 3
-    found = tell(rows, {at: [(EXPECTED, CPU)]})
+    at = opened(play(rows, {}), CPU)[0] + 3
+    found = play(rows, {at: [(EXPECTED, CPU)]})
     assert turns(CPU, found) == [("open", "anomaly"), ("close", "change")]
     assert ("update", "change") in of(CPU, found)
-    assert found.said[-1].window_end == START + (at + 2) * WINDOW
+    assert found.events[-1].window_end == START + (at + 2) * WINDOW
     assert found.detector.describe_state(CPU)["typical"] > 55
 
 
 def test_an_expected_rate_is_adopted_at_once() -> None:
     rows = story(100, {range(60, 100): {LINES: 20.0}})
-    at = opened(tell(rows, {}), LEVEL)[0] + 3
-    found = tell(rows, {at: [(EXPECTED, LEVEL)]})
+    at = opened(play(rows, {}), LEVEL)[0] + 3
+    found = play(rows, {at: [(EXPECTED, LEVEL)]})
     assert [status for status, _ in of(LEVEL, found)][-2:] == ["update", "close"]
     assert of(LEVEL, found)[-1] == ("close", "change")
 
 
 def test_an_expected_silence_is_given_up() -> None:
     rows = [{n: r for n, r in w.items() if k < 60 or "/h-1/" not in n} for k, w in enumerate(story(160))]
-    assert turns("host/h-1", tell(rows, {})) == [("open", "silence")]
-    at = opened(tell(rows, {}), "host/h-1")[0] + 5
-    found = tell(rows, {at: [(EXPECTED, "host/h-1")]})
+    assert turns("host/h-1", play(rows, {})) == [("open", "silence")]
+    at = opened(play(rows, {}), "host/h-1")[0] + 5
+    found = play(rows, {at: [(EXPECTED, "host/h-1")]})
     assert turns("host/h-1", found) == [("open", "silence"), ("close", "change")]
-    assert "expected" in found.said[-1].reason
+    assert "expected" in found.events[-1].reason
 
 
 def test_a_label_about_what_nobody_knows_changes_nothing() -> None:
     strange = [(FALSE_ALARM, "gauge/h-9//x"), (TRUE, "host/h-9"), (EXPECTED, "logs/h-9//error")]
-    found, plain = tell(ROWS, {80: strange}), tell(ROWS, {})
-    assert words(found.said) == words(plain.said)
+    found, plain = play(ROWS, {80: strange}), play(ROWS, {})
+    assert words(found.events) == words(plain.events)
 
 
 @pytest.mark.parametrize("cut", [90, 100])
@@ -149,11 +149,11 @@ def test_a_reset_takes_labels_back_in_a_detector_that_is_loaded_and_in_one_that_
     labels = {70: [(FALSE_ALARM, CPU)] * 3 + [(FALSE_ALARM, "gauge/h-2//cpu")]}
     p = dataclasses.replace(QUICK, rules=(Rule(host="h-1", metric="cpu", reset=when(89)),))
     rows = story(150, {range(50, 57): {CPU: 60.0}, range(135, 142): {CPU: 150.0}})
-    whole = tell(rows, labels, Teller(ShardDetector(p)))
-    first = tell(rows[:cut], labels, Teller(ShardDetector(p)))
-    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
-    tell(rows[cut:], labels, second)
-    assert sayings(whole) == sayings(first, second)
+    whole = play(rows, labels, DetectorRun(ShardDetector(p)))
+    first = play(rows[:cut], labels, DetectorRun(ShardDetector(p)))
+    second = DetectorRun(ShardDetector.load(first.detector.dump(), p), first.now)
+    play(rows[cut:], labels, second)
+    assert texts_of(whole) == texts_of(first, second)
     assert near(opened(whole, CPU), [50, 135])
 
 
@@ -161,9 +161,9 @@ def test_a_reset_takes_labels_back_in_a_detector_that_is_loaded_and_in_one_that_
 def test_a_detector_that_is_loaded_remembers_labels_to_the_bit(cut: int) -> None:
     labels = {70: [(FALSE_ALARM, CPU)], 96: [(FALSE_ALARM, CPU), (TRUE, LEVEL)], 98: [(EXPECTED, CPU)]}
     p = dataclasses.replace(QUICK, rules=(Rule(host="h-2", mute=True),))
-    whole = tell(ROWS, labels, Teller(ShardDetector(p)))
-    first = tell(ROWS[:cut], labels, Teller(ShardDetector(p)))
-    second = Teller(ShardDetector.load(first.detector.dump(), p), first.now)
-    tell(ROWS[cut:], labels, second)
-    assert sayings(whole) == sayings(first, second)
+    whole = play(ROWS, labels, DetectorRun(ShardDetector(p)))
+    first = play(ROWS[:cut], labels, DetectorRun(ShardDetector(p)))
+    second = DetectorRun(ShardDetector.load(first.detector.dump(), p), first.now)
+    play(ROWS[cut:], labels, second)
+    assert texts_of(whole) == texts_of(first, second)
     assert whole.detector.dump() == second.detector.dump()

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import special, stats
-from support.fleet_story import Row, Teller, words
+from support.fleet_story import DetectorRun, Row, words
 
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
@@ -121,8 +121,8 @@ def test_what_was_told_is_left_out_and_the_rest_is_as_it_was() -> None:
     s = np.zeros((len(template_mixture.COLUMNS), 3))
     s[template_mixture.SUM], s[template_mixture.LINES] = [800.0, 150.0, 50.0], 1000.0
     now = [np.array([100.0, 19.0, 400.0])]
-    told, settled = np.array([False, False, True]), np.ones(3, dtype=bool)
-    blocks = template_mixture.Blocks(1, np.zeros(3, dtype=np.int64), now[0], told, settled, np.array([10.0]))
+    published, settled = np.array([False, False, True]), np.ones(3, dtype=bool)
+    blocks = template_mixture.Blocks(1, np.zeros(3, dtype=np.int64), now[0], published, settled, np.array([10.0]))
     belief = template_mixture.predict(s, blocks, P)
     assert belief.counted.tolist() == [True, True, False]
     assert belief.share[:2] == pytest.approx([800 / 950, 150 / 950], rel=1e-2)
@@ -162,16 +162,16 @@ class Service:
             }
 
 
-def of_mix(said: Iterable[EpisodeEvent]) -> list[EpisodeEvent]:
-    return [n for n in said if n.part == "mix"]
+def of_mix(events: Iterable[EpisodeEvent]) -> list[EpisodeEvent]:
+    return [n for n in events if n.part == "mix"]
 
 
 @pytest.fixture(scope="module")
 def known() -> tuple[dict[str, bytes], int, Service]:
     """A detector that has known a service for two hours without a word, when that was, and the service."""
-    service, teller = Service(), Teller(ShardDetector(P))
-    assert of_mix(teller.tell(service.windows(720))) == []
-    return teller.detector.dump(), teller.now, service
+    service, run = Service(), DetectorRun(ShardDetector(P))
+    assert of_mix(run.play(service.windows(720))) == []
+    return run.detector.dump(), run.now, service
 
 
 @pytest.fixture
@@ -180,17 +180,17 @@ def service(known: tuple[dict[str, bytes], int, Service]) -> Service:
 
 
 @pytest.fixture
-def teller(known: tuple[dict[str, bytes], int, Service]) -> Teller:
-    return Teller(ShardDetector.load(known[0], P), known[1])
+def run(known: tuple[dict[str, bytes], int, Service]) -> DetectorRun:
+    return DetectorRun(ShardDetector.load(known[0], P), known[1])
 
 
-def test_a_load_with_a_rhythm_does_not_move_the_mix(teller: Teller, service: Service) -> None:
-    assert of_mix(teller.tell(service.windows(720, load=60), service.windows(180, load=8))) == []
+def test_a_load_with_a_rhythm_does_not_move_the_mix(run: DetectorRun, service: Service) -> None:
+    assert of_mix(run.play(service.windows(720, load=60), service.windows(180, load=8))) == []
 
 
-def test_errors_are_a_greater_share_of_fewer_lines(teller: Teller, service: Service) -> None:
-    said = teller.tell(service.windows(12, FAILING, load=15), service.windows(60))
-    mixed = of_mix(said)
+def test_errors_are_a_greater_share_of_fewer_lines(run: DetectorRun, service: Service) -> None:
+    events = run.play(service.windows(12, FAILING, load=15), service.windows(60))
+    mixed = of_mix(events)
     assert words(n for n in mixed if n.status != "update") == [
         (SERVICE, "open", "anomaly"),
         (SERVICE, "close", "anomaly"),
@@ -205,102 +205,102 @@ def test_errors_are_a_greater_share_of_fewer_lines(teller: Teller, service: Serv
     assert first.start < first.window_end
 
 
-def test_one_strange_window_is_no_shift(teller: Teller, service: Service) -> None:
-    assert of_mix(teller.tell(service.windows(1, FAILING, load=300), service.windows(60))) == []
+def test_one_strange_window_is_no_shift(run: DetectorRun, service: Service) -> None:
+    assert of_mix(run.play(service.windows(1, FAILING, load=300), service.windows(60))) == []
 
 
-def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(teller: Teller, service: Service) -> None:
-    said = of_mix(teller.tell(service.windows(400, OTHERS)))
-    assert words(n for n in said if n.status != "update" or n.kind == "change") == [
+def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(run: DetectorRun, service: Service) -> None:
+    events = of_mix(run.play(service.windows(400, OTHERS)))
+    assert words(n for n in events if n.status != "update" or n.kind == "change") == [
         (SERVICE, "open", "anomaly"),
         (SERVICE, "update", "change"),
         (SERVICE, "close", "change"),
     ]
-    change = next(n for n in said if n.kind == "change")
+    change = next(n for n in events if n.kind == "change")
     assert change.window_end - change.start == pytest.approx(60_000 * P.persistence_minutes, abs=120_000)
     assert (change.before, change.after) == pytest.approx((30, 50), abs=4)
     assert change.reason.startswith("new mix of nginx's lines since ")
-    assert of_mix(teller.tell(service.windows(360, OTHERS))) == []
+    assert of_mix(run.play(service.windows(360, OTHERS))) == []
 
 
-def test_an_anomalous_mix_is_not_learnt(teller: Teller, service: Service) -> None:
-    teller.tell(service.windows(20, FAILING, load=20), service.windows(60))
-    row = teller.detector.describe_state(next(n for n in teller.scores[-1].series if "error" in n))
+def test_an_anomalous_mix_is_not_learnt(run: DetectorRun, service: Service) -> None:
+    run.play(service.windows(20, FAILING, load=20), service.windows(60))
+    row = run.detector.describe_state(next(n for n in run.scores[-1].series if "error" in n))
     assert row["mix_sum"] / row["mix_lines"] == pytest.approx(0.01, abs=0.005)
 
 
-def test_a_burst_that_its_rate_tells_is_one_incident(teller: Teller, service: Service) -> None:
-    said = teller.tell(service.windows(20, (*USUAL[:4], 1.0)), service.windows(90))
+def test_a_burst_that_its_rate_tells_is_one_incident(run: DetectorRun, service: Service) -> None:
+    events = run.play(service.windows(20, (*USUAL[:4], 1.0)), service.windows(90))
     correlator, found = Correlator(CorrelationParameters()), set()
-    for end in sorted({novelty.window_end for novelty in said}):
-        events = [event for event in said if event.window_end == end]
-        found |= {incident.id for incident in correlator.step(end, events)}
-    assert {n.part for n in said} >= {"rate"}
+    for end in sorted({novelty.window_end for novelty in events}):
+        of_window = [event for event in events if event.window_end == end]
+        found |= {incident.id for incident in correlator.step(end, of_window)}
+    assert {n.part for n in events} >= {"rate"}
     assert len(found) == 1
 
 
-def test_what_a_rate_has_told_the_mix_does_not_tell_again(teller: Teller, service: Service) -> None:
-    """A rate that is the new normal has a new share, which is learnt and not told."""
-    said = teller.tell(service.windows(500, (*USUAL[:4], 0.6)))
-    rate = [n for n in said if n.part == "rate" and n.kind == "change"]
+def test_what_a_rate_has_told_the_mix_does_not_tell_again(run: DetectorRun, service: Service) -> None:
+    """A rate that is the new normal has a new share, which is learnt and not published."""
+    events = run.play(service.windows(500, (*USUAL[:4], 0.6)))
+    rate = [n for n in events if n.part == "rate" and n.kind == "change"]
     assert rate
-    assert [n for n in of_mix(said) if n.status == "open" and n.window_end > rate[0].window_end] == []
+    assert [n for n in of_mix(events) if n.status == "open" and n.window_end > rate[0].window_end] == []
 
 
-def test_a_burst_that_its_rate_tells_at_once_is_left_out(teller: Teller, service: Service) -> None:
-    said = teller.tell(service.windows(20, (*USUAL[:4], 30.0)), service.windows(60))
-    assert {n.part for n in said} == {"rate"}
+def test_a_burst_that_its_rate_tells_at_once_is_left_out(run: DetectorRun, service: Service) -> None:
+    events = run.play(service.windows(20, (*USUAL[:4], 30.0)), service.windows(60))
+    assert {n.part for n in events} == {"rate"}
 
 
 def test_a_template_alone_has_no_mix_and_one_that_joins_it_is_learnt_first() -> None:
-    teller, service = Teller(ShardDetector(replace(P, warm_up_minutes=5))), Service()
+    run, service = DetectorRun(ShardDetector(replace(P, warm_up_minutes=5))), Service()
     for rows in service.windows(120):
-        teller.tell([{name: row for name, row in rows.items() if "200" in str(row)}])
-    assert of_mix(teller.tell(service.windows(120))) == []
+        run.play([{name: row for name, row in rows.items() if "200" in str(row)}])
+    assert of_mix(run.play(service.windows(120))) == []
 
 
 def test_hosts_of_a_service_that_share_a_shard_are_judged_apart() -> None:
-    teller, one, other = Teller(ShardDetector(replace(P, warm_up_minutes=5))), Service(), Service(1, "vm-2")
-    teller.tell(a | b for a, b in zip(one.windows(150), other.windows(150), strict=True))
-    said = teller.tell(a | b for a, b in zip(one.windows(20, OTHERS), other.windows(20), strict=True))
-    assert {n.series for n in of_mix(said)} == {SERVICE}
+    run, one, other = DetectorRun(ShardDetector(replace(P, warm_up_minutes=5))), Service(), Service(1, "vm-2")
+    run.play(a | b for a, b in zip(one.windows(150), other.windows(150), strict=True))
+    events = run.play(a | b for a, b in zip(one.windows(20, OTHERS), other.windows(20), strict=True))
+    assert {n.series for n in of_mix(events)} == {SERVICE}
 
 
 def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], int, Service]) -> None:
     rule = Rule(kind="service", service="nginx", mute=True)
-    teller = Teller(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
-    assert of_mix(teller.tell(deepcopy(known[2]).windows(30, OTHERS))) == []
-    assert "mix" in teller.detector.dump()["episodes"].decode(errors="ignore")
+    run = DetectorRun(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
+    assert of_mix(run.play(deepcopy(known[2]).windows(30, OTHERS))) == []
+    assert "mix" in run.detector.dump()["episodes"].decode(errors="ignore")
 
 
-def muted(known: tuple[dict[str, bytes], int, Service], template: str) -> Teller:
+def muted(known: tuple[dict[str, bytes], int, Service], template: str) -> DetectorRun:
     """The detector that has known a service, with one of its templates muted from then on."""
     rule = Rule(kind="template", template=template, mute=True)
-    return Teller(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
+    return DetectorRun(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
 
 
 def test_a_muted_template_is_not_named_by_the_mix_of_its_service(known: tuple[dict[str, bytes], int, Service]) -> None:
-    said = muted(known, "timeout after *").tell(deepcopy(known[2]).windows(12, FAILING, load=15))
-    assert [n.reason for n in said if "timeout" in n.reason] == []
-    assert of_mix(said) == []
+    events = muted(known, "timeout after *").play(deepcopy(known[2]).windows(12, FAILING, load=15))
+    assert [n.reason for n in events if "timeout" in n.reason] == []
+    assert of_mix(events) == []
 
 
 def test_the_mix_of_the_others_is_told_although_most_lines_are_muted(
     known: tuple[dict[str, bytes], int, Service],
 ) -> None:
     flooded = (*OTHERS[:4], 20.0)
-    said = of_mix(muted(known, "timeout after *").tell(deepcopy(known[2]).windows(40, flooded, load=15)))
-    assert [n.status for n in said if n.status == "open"] == ["open"]
-    assert all("GET <*>" in n.reason and "timeout" not in n.reason for n in said)
+    events = of_mix(muted(known, "timeout after *").play(deepcopy(known[2]).windows(40, flooded, load=15)))
+    assert [n.status for n in events if n.status == "open"] == ["open"]
+    assert all("GET <*>" in n.reason and "timeout" not in n.reason for n in events)
 
 
 def test_a_dump_in_the_middle_of_a_block_goes_on_bit_for_bit(known: tuple[dict[str, bytes], int, Service]) -> None:
-    whole, first = (Teller(ShardDetector.load(known[0], P), known[1]) for _ in range(2))
+    whole, first = (DetectorRun(ShardDetector.load(known[0], P), known[1]) for _ in range(2))
     story = [*deepcopy(known[2]).windows(150, OTHERS, load=9)]
-    whole.tell(story)
-    first.tell(story[:77])
-    second = Teller(ShardDetector.load(first.detector.dump(), P), first.now)
-    second.tell(story[77:])
-    assert list(map(repr, whole.said)) == list(map(repr, first.said + second.said))
-    assert of_mix(whole.said)
+    whole.play(story)
+    first.play(story[:77])
+    second = DetectorRun(ShardDetector.load(first.detector.dump(), P), first.now)
+    second.play(story[77:])
+    assert list(map(repr, whole.events)) == list(map(repr, first.events + second.events))
+    assert of_mix(whole.events)
     assert whole.detector.dump() == second.detector.dump()

@@ -12,24 +12,24 @@ from models.stats import per_series_calibration
 LEAST = 1e-3
 
 
-def tell(answers: Floats, *, an_hour: int = 12) -> tuple[Floats, Floats]:
+def play(answers: Floats, *, an_hour: int = 12) -> tuple[Floats, Floats]:
     """Nats of each row `(rows, n)`, before it is learnt, and the tails at the end; hours have so many rows."""
     n = answers.shape[1]
     (quantiles, tail), counted, least = per_series_calibration.begin(n), np.zeros(n, np.uint8), np.full(n, LEAST)
-    said = []
+    events = []
     for row, base in enumerate(answers):
         if row % an_hour == 0:
             counted //= 2
-        said.append(per_series_calibration.surprisal(base, quantiles.astype(float), tail.astype(float)))
+        events.append(per_series_calibration.surprisal(base, quantiles.astype(float), tail.astype(float)))
         quantiles, tail, counted = per_series_calibration.learn(
             quantiles, tail, counted, base, np.full(n, float(row)), least
         )
-    return np.array(said), tail.astype(float)
+    return np.array(events), tail.astype(float)
 
 
 def test_scores_are_uniform_whatever_the_scale_of_a_series() -> None:
     answers = np.random.default_rng(0).exponential(1.0, (20_000, 90)) ** 1.1
-    nats = tell(answers * np.repeat([0.7, 1.0, 1.5], 30))[0][10_000:]
+    nats = play(answers * np.repeat([0.7, 1.0, 1.5], 30))[0][10_000:]
     for of_scale in np.split(nats, 3, axis=1):
         assert stats.kstest(np.exp(-of_scale.ravel()), "uniform").statistic < 0.04
         for chance, least in ((1e-2, 0.5), (1e-3, 0.5), (1e-4, 0.25)):  # a fitted tail is careful far out
@@ -39,7 +39,7 @@ def test_scores_are_uniform_whatever_the_scale_of_a_series() -> None:
 def test_scores_of_dependent_rows_are_uniform_as_well() -> None:
     rng, rows, n = np.random.default_rng(1), 12_000, 60
     z = signal.lfilter([math.sqrt(1 - 0.81)], [1.0, -0.9], rng.normal(size=(rows, n)), axis=0)
-    nats = tell(-stats.norm.logsf(z))[0][5_000:]
+    nats = play(-stats.norm.logsf(z))[0][5_000:]
     assert np.median([stats.kstest(np.exp(-column), "uniform").statistic for column in nats.T]) < 0.05
     assert 0.5 < np.mean(nats > -math.log(1e-3)) / 1e-3 < 2
 
@@ -81,16 +81,16 @@ def test_an_outage_does_not_teach_what_is_normal() -> None:
     answers = rng.exponential(1.0, (3_000, 10))
     outage = answers.copy()
     outage[2_000:2_144] = 25.0
-    (after, _), (usual, _) = tell(outage), tell(answers)
+    (after, _), (usual, _) = play(outage), play(answers)
     assert np.abs(after - usual)[2_300:].mean() < 0.1
     far = np.full((1, 10), 15.0)
-    assert (tell(np.concatenate([outage, far]))[0][-1] > 7).all()
+    assert (play(np.concatenate([outage, far]))[0][-1] > 7).all()
 
 
 def test_a_series_with_many_high_scores_has_its_tail_fitted() -> None:
     rng = np.random.default_rng(3)
     usual, higher = rng.exponential(1.0, (5_000, 1)), rng.exponential(2.0, (5_000, 1))
-    both = tell(np.concatenate([np.concatenate([usual, higher], axis=1), np.full((1, 2), 15.0)]))[0][-1]
+    both = play(np.concatenate([np.concatenate([usual, higher], axis=1), np.full((1, 2), 15.0)]))[0][-1]
     assert both[1] < both[0] - 3
 
 

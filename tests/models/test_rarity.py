@@ -53,10 +53,10 @@ def test_only_the_last_days_count() -> None:
 
 
 def test_a_repeat_is_less_news_even_if_it_is_a_little_greater() -> None:
-    quiet = [1.0] * 200
-    first = rare(quiet, [], 20.0, p=Weighing(1.87, 1.5))
-    again = rare([*quiet, 20.0], [], 25.0, p=Weighing(1.87, 1.5))
-    greater = rare([*quiet, 20.0], [], 60.0, p=Weighing(1.87, 1.5))
+    rest = [1.0] * 200
+    first = rare(rest, [], 20.0, p=Weighing(1.87, 1.5))
+    again = rare([*rest, 20.0], [], 25.0, p=Weighing(1.87, 1.5))
+    greater = rare([*rest, 20.0], [], 60.0, p=Weighing(1.87, 1.5))
     assert again < greater
     assert again < first - 0.5
 

@@ -41,19 +41,19 @@ def test_a_few_blocks_of_many_rows_are_precedent_enough() -> None:
 
 
 def fleet(values: Floats, p: DetectorParameters, budget: float) -> tuple[int, int]:
-    """Episodes opened, and incidents told, of normal series `(rows, n)`."""
+    """Episodes opened, and incidents published, of normal series `(rows, n)`."""
     n = values.shape[1]
     names = np.array([f"gauge/h{i % 20:02}//m{i // 20:02}" for i in range(n)], dtype=object)
     order, none, one = np.argsort(names), np.full(n, None, dtype=object), np.ones(n, int)
     detector, correlator = ShardDetector(p), Correlator(CorrelationParameters(false_alarms_per_day=budget))
-    opened = told = 0
+    opened = published = 0
     for row, x in enumerate(values[:, order], 1):
         now = BEGIN + 1000 * ROW_SECONDS * row
-        _, said = detector.step(now, Windows(names[order], one, x, np.zeros(n), x, x, x, none, none))
-        opened += sum(k.status == "open" and k.kind != "change" for k in said)
-        found = correlator.step(now, said, detector.watched)
-        told += sum(incident.status == "open" for incident in found)
-    return opened, told
+        _, events = detector.step(now, Windows(names[order], one, x, np.zeros(n), x, x, x, none, none))
+        opened += sum(k.status == "open" and k.kind != "change" for k in events)
+        found = correlator.step(now, events, detector.watched)
+        published += sum(incident.status == "open" for incident in found)
+    return opened, published
 
 
 def test_a_young_fleet_of_noise_has_the_promised_number_of_false_alarms() -> None:
@@ -76,7 +76,9 @@ def waves(seed: int, rows: int, n: int) -> Floats:
 
 def test_incidents_of_a_normal_fleet_keep_to_the_budget_however_many_episodes_open() -> None:
     rows, budget = 432, 12.0
-    opened, told = fleet(waves(6, rows, 200), DetectorParameters(window_seconds=ROW_SECONDS, alarm_chance=0.5), budget)
+    opened, published = fleet(
+        waves(6, rows, 200), DetectorParameters(window_seconds=ROW_SECONDS, alarm_chance=0.5), budget
+    )
     assert opened > 150
-    # half of the budget is kept for what is said of whole hosts
-    assert told < 2 * budget / 2 * rows * ROW_SECONDS / 86_400
+    # half of the budget is kept for what is published about whole hosts
+    assert published < 2 * budget / 2 * rows * ROW_SECONDS / 86_400

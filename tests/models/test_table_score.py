@@ -13,15 +13,15 @@ from models.detection.table_score import RowAnswer, TableScorer, rising
 BEGIN, STEP = 1_700_006_400_000, 300_000
 
 
-def told(scorer: TableScorer, values: np.ndarray) -> list[RowAnswer]:
+def answers_of(scorer: TableScorer, values: np.ndarray) -> list[RowAnswer]:
     return [scorer.step(BEGIN + STEP * (k + 1), row) for k, row in enumerate(values)]
 
 
 def test_the_order_of_columns_has_no_effect() -> None:
     values = np.random.default_rng(1).normal(5, 1, (80, 3))
     p = DetectorParameters(window_seconds=300)
-    one = told(TableScorer(["a", "b", "c"], p, host=True), values)
-    two = told(TableScorer(["c", "a", "b"], p, host=True), values[:, [2, 0, 1]])
+    one = answers_of(TableScorer(["a", "b", "c"], p, host=True), values)
+    two = answers_of(TableScorer(["c", "a", "b"], p, host=True), values[:, [2, 0, 1]])
     for first, second in zip(one, two, strict=True):
         assert np.array_equal(first.anomaly_score, second.anomaly_score, equal_nan=True)
         assert first.top == second.top
@@ -31,7 +31,7 @@ def test_an_episode_that_lasts_raises_one_alarm() -> None:
     values = np.random.default_rng(2).normal(20, 1, 150)
     values[120:140] += 60
     p = DetectorParameters(window_seconds=300)
-    found = told(TableScorer(["v"], p, host=False), values[:, None])
+    found = answers_of(TableScorer(["v"], p, host=False), values[:, None])
     alarms = [k for k, row in enumerate(found) if row.anomaly_score >= p.alert_nats]
     assert alarms == [120]
     assert found[125].kind == "anomaly"
@@ -54,12 +54,12 @@ def test_a_row_above_the_threshold_that_opens_no_episode_has_an_anomaly_score_be
 def test_a_host_without_any_value_says_nothing_and_learns_nothing() -> None:
     values = np.random.default_rng(4).normal(5, 1, (60, 2))
     p = DetectorParameters(window_seconds=300)
-    scorer, twin = (TableScorer(["a", "b"], p, host=True) for _ in range(2))
-    told(scorer, values)
-    told(twin, values)
+    scorer, other = (TableScorer(["a", "b"], p, host=True) for _ in range(2))
+    answers_of(scorer, values)
+    answers_of(other, values)
     assert scorer.step(BEGIN + STEP * 61, np.full(2, np.nan)).kind == "missing"
     later = BEGIN + STEP * 62
-    assert scorer.step(later, values[0]) == twin.step(later, values[0])
+    assert scorer.step(later, values[0]) == other.step(later, values[0])
 
 
 def test_anomalies_of_metrics_one_after_the_other_add_up() -> None:
@@ -69,7 +69,7 @@ def test_anomalies_of_metrics_one_after_the_other_add_up() -> None:
     for metric, row in enumerate((390, 392, 394)):
         apart[row, metric] += 12
     alone[394, 2] += 12
-    found, one = (told(TableScorer(["a", "b", "c"], p, host=True), rows) for rows in (apart, alone))
+    found, one = (answers_of(TableScorer(["a", "b", "c"], p, host=True), rows) for rows in (apart, alone))
     assert found[394].anomaly_score > one[394].anomaly_score + 0.5
     assert set(found[394].top) == {"a", "b", "c"}
     assert sum(found[394].share) == pytest.approx(1)
@@ -78,7 +78,7 @@ def test_anomalies_of_metrics_one_after_the_other_add_up() -> None:
 def test_a_host_s_values_are_those_of_its_top_metric_in_the_row_whose_score_is_held() -> None:
     values = np.random.default_rng(8).normal(20, 1, (400, 2))
     values[390, 1] += 30
-    later = told(TableScorer(["a", "b"], DetectorParameters(window_seconds=300), host=True), values)[392]
+    later = answers_of(TableScorer(["a", "b"], DetectorParameters(window_seconds=300), host=True), values)[392]
     assert later.top[0] == "b"
     assert later.value == pytest.approx(values[390, 1], abs=1e-3)
     assert later.lower < later.typical < later.upper < later.value
@@ -104,15 +104,15 @@ def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics
         rng.exponential(size=(20_000, metrics))
     )  # nats of normal series are exponential
     joined = np.sum(scores**p.norm, axis=1) ** (1 / p.norm)
-    said = host_score.surprisal(joined, np.full(len(joined), metrics), p)
+    surprisals = host_score.surprisal(joined, np.full(len(joined), metrics), p)
     for level in (3.0, 6.0):
-        assert np.exp(-level) / 2 < np.mean(said >= level) < np.exp(-level) * 2
+        assert np.exp(-level) / 2 < np.mean(surprisals >= level) < np.exp(-level) * 2
     order = np.argsort(joined)
-    assert (np.diff(said[order]) >= 0).all()
+    assert (np.diff(surprisals[order]) >= 0).all()
 
 
 def test_noise_in_a_young_series_of_long_windows_rarely_opens_an_episode() -> None:
     """Thirty rows of five minutes are blocks of history already: counted as usual rows, they made noise improbable."""
     values, p = np.random.default_rng(5).normal(20, 1, (90, 24)), DetectorParameters(window_seconds=300)
-    alarms = sum(row.novelty for one in values.T for row in told(TableScorer(["v"], p, host=False), one[:, None]))
+    alarms = sum(row.novelty for one in values.T for row in answers_of(TableScorer(["v"], p, host=False), one[:, None]))
     assert alarms <= 5

@@ -28,21 +28,21 @@ def model(series: int) -> Univariate:
     return u
 
 
-def tell(
+def score_rows(
     u: Univariate, x: Floats, *, first: int = 0, minutes: float = MINUTES, times: Floats | None = None
 ) -> list[UnivariateScores]:
     """Rows of all series, `(rows, series)`; NaN: the series is left out."""
-    said = []
+    answers = []
     for k, row in enumerate(x, first):
         index = np.flatnonzero(np.isfinite(row))
         now = START + 60_000 * minutes * k if times is None else times[k]
         one, none = np.ones(len(index), np.int64), np.zeros(len(index))
-        said.append(u.step(int(now), index, one, row[index], none))
-    return said
+        answers.append(u.step(int(now), index, one, row[index], none))
+    return answers
 
 
-def column(said: list[UnivariateScores], name: str) -> Floats:
-    return np.array([getattr(a, name) for a in said])
+def column(answers: list[UnivariateScores], name: str) -> Floats:
+    return np.array([getattr(a, name) for a in answers])
 
 
 def same(a: UnivariateScores, b: UnivariateScores) -> bool:
@@ -66,19 +66,19 @@ def stories(seed: int, days: float = 6) -> dict[str, Floats]:
 
 
 @pytest.fixture(scope="module")
-def told_stories() -> tuple[dict[str, Floats], list[UnivariateScores]]:
+def scored_stories() -> tuple[dict[str, Floats], list[UnivariateScores]]:
     """Stories, and what one model with a series for each says of them."""
     chosen = stories(1, days=6)
-    return chosen, tell(model(len(chosen)), np.stack(list(chosen.values()), axis=1))
+    return chosen, score_rows(model(len(chosen)), np.stack(list(chosen.values()), axis=1))
 
 
 @pytest.mark.parametrize("name", list(stories(0, days=0.1)))
 def test_it_agrees_with_the_reference_model(
-    name: str, told_stories: tuple[dict[str, Floats], list[UnivariateScores]]
+    name: str, scored_stories: tuple[dict[str, Floats], list[UnivariateScores]]
 ) -> None:
-    chosen, said = told_stories
+    chosen, answers = scored_stories
     x, j, reference = chosen[name], list(chosen).index(name), ReferenceModel(P)
-    for k, a in enumerate(said):
+    for k, a in enumerate(answers):
         surprise, rare, joined = reference.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
         assert a.surprise[:6, j] == pytest.approx(surprise, abs=0.1, rel=0.01), (k, FEATURES)
         assert a.rarity[:6, j] == pytest.approx(rare, abs=0.12), (k, surprise)
@@ -91,11 +91,11 @@ def test_it_agrees_with_the_reference_model(
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     x = np.stack(list(stories(seed, days=120 / ROWS_A_DAY).values()), axis=1)
     whole, part = model(x.shape[1]), model(x.shape[1])
-    all_said = tell(whole, x)
-    said = tell(part, x[:cut])
+    all_answers = score_rows(whole, x)
+    answers = score_rows(part, x[:cut])
     part = Univariate.load(part.state.dump(), P)
-    said += tell(part, x[cut:], first=cut)
-    assert all(map(same, all_said, said))
+    answers += score_rows(part, x[cut:], first=cut)
+    assert all(map(same, all_answers, answers))
     assert whole.state.dump() == part.state.dump()
 
 
@@ -106,9 +106,9 @@ def test_scores_of_a_series_depend_on_its_own_rows_alone(seed: int) -> None:
     x = np.stack(list(stories(seed, days=1.2).values()), axis=1)
     x[rng.random(x.shape) < 0.1] = np.nan
     x[0] = 1.0
-    together = tell(model(x.shape[1]), x)
+    together = score_rows(model(x.shape[1]), x)
     for j in (0, 3):
-        alone = tell(model(1), x[:, j : j + 1])
+        alone = score_rows(model(1), x[:, j : j + 1])
         rows = np.flatnonzero(np.isfinite(x[:, j]))
         for k in rows.tolist():
             at = int(np.isfinite(x[k, :j]).sum())
@@ -120,14 +120,14 @@ def test_the_unit_is_not_seen() -> None:
     x = np.stack([stories(3, days=4)[name] for name in ("noise", "rhythm", "heavy")], axis=1)
     scales = (1.0, 1e-9, 1e3, 1e12)
     here, *there = np.split(
-        column(tell(model(12), np.concatenate([s * x for s in scales], axis=1)), "joined"), 4, axis=1
+        column(score_rows(model(12), np.concatenate([s * x for s in scales], axis=1)), "joined"), 4, axis=1
     )
     for joined in there:
         assert here == pytest.approx(joined, abs=0.05)
 
 
 def test_scores_are_not_known_while_warming_up_and_known_after_it() -> None:
-    score = column(tell(model(1), stories(4)["noise"][:, None]), "base")[:, 0]
+    score = column(score_rows(model(1), stories(4)["noise"][:, None]), "base")[:, 0]
     known = np.isfinite(score)
     assert not known[: P.warm_up_rows].any()
     assert known[ROWS_A_DAY:].all()
@@ -137,7 +137,7 @@ def test_scores_are_not_known_while_warming_up_and_known_after_it() -> None:
 def test_a_spike_is_rare_in_series_of_every_kind() -> None:
     x = np.stack([x for name, x in stories(5).items() if name != "constant"], axis=1)
     x[-1] = x.max(axis=0) + 30 * np.ptp(x, axis=0)
-    base = column(tell(model(x.shape[1]), x), "base")
+    base = column(score_rows(model(x.shape[1]), x), "base")
     assert base[-1].min() > 9
     assert (base[-1] >= np.nanmax(base[ROWS_A_DAY:-1], axis=0)).all()
 
@@ -147,9 +147,9 @@ def test_what_lasts_is_found_by_the_feature_that_measures_it() -> None:
     x[-36:, 0] += 1.5  # shifted
     x[-36:, 1] = 50 + 0.02 * (x[-36:, 1] - 50)  # less noise
     x[-36:, 2] = 50 + 4 * (x[-36:, 2] - 50)  # more noise
-    said = tell(model(3), x)[-36:]
-    rarity = np.stack([a.rarity for a in said]).max(axis=0)
-    assert column(said, "base").max(axis=0).min() > 6
+    answers = score_rows(model(3), x)[-36:]
+    rarity = np.stack([a.rarity for a in answers]).max(axis=0)
+    assert column(answers, "base").max(axis=0).min() > 6
     for j, feature in enumerate(("fast mean", "roughness", "roughness")):
         assert rarity[FEATURES.index(feature), j] > 2.5, feature
 
@@ -158,8 +158,8 @@ def test_a_value_that_is_usual_at_another_hour_is_rare_at_this_one() -> None:
     x = stories(7, days=8)["rhythm"]
     quarter = ROWS_A_DAY // 4
     x[-quarter:] = np.random.default_rng(0).normal(120, 1, quarter)  # the evening's trough did not come
-    said = tell(model(1), x[:, None])
-    rare = np.stack([a.rarity[:, 0] for a in said])
+    answers = score_rows(model(1), x[:, None])
+    rare = np.stack([a.rarity[:, 0] for a in answers])
     at = FEATURES.index("rhythm")
     assert rare[-quarter:, at].max() > 3
     assert np.quantile(rare[-4 * ROWS_A_DAY : -ROWS_A_DAY, at], 0.99) < 3
@@ -180,18 +180,18 @@ def test_a_repeat_is_less_news_ever_but_not_healthy() -> None:
     x = stories(9, days=14)["noise"]
     for day in (5, 8, 11):
         x[day * ROWS_A_DAY : day * ROWS_A_DAY + 24] += 30
-    said = tell(model(1), x[:, None])
-    ever, robust = column(said, "joined")[:, 0], column(said, "robust_joined")[:, 0]
+    answers = score_rows(model(1), x[:, None])
+    ever, robust = column(answers, "joined")[:, 0], column(answers, "robust_joined")[:, 0]
     peaks = [ever[day * ROWS_A_DAY : day * ROWS_A_DAY + 24].max() for day in (5, 11)]
     assert peaks[1] < peaks[0] - 1
-    assert column(said, "typical")[-1, 0] == pytest.approx(50, abs=0.5)
+    assert column(answers, "typical")[-1, 0] == pytest.approx(50, abs=0.5)
     assert robust[11 * ROWS_A_DAY] > 1
 
 
 def test_an_outage_is_not_learnt_as_normal() -> None:
     x = stories(10)["noise"]
     x[-ROWS_A_DAY // 4 :] = 0.0
-    a = tell(model(1), x[:, None])[-1]
+    a = score_rows(model(1), x[:, None])[-1]
     assert a.typical[0] == pytest.approx(50, abs=1)
     assert a.lower[0] > 25
     assert not a.lower[0] <= x[-1] <= a.upper[0]
@@ -201,7 +201,7 @@ def test_an_outage_is_unhealthy_for_as_long_as_it_lasts_and_no_precedent_for_its
     x = stories(10, days=8)["noise"]
     began = len(x) - 3 * ROWS_A_DAY // 4
     x[began:] = 0.0
-    robust = column(tell(model(1), x[:, None]), "robust_joined")[:, 0]
+    robust = column(score_rows(model(1), x[:, None]), "robust_joined")[:, 0]
     assert robust[began + 1] > 5
     assert robust[-12:].min() > 0.8 * robust[began + 1]
     assert np.quantile(robust[ROWS_A_DAY:began], 0.999) < robust[-12:].min()
@@ -212,7 +212,7 @@ def test_gaps_and_irregular_rows_are_no_news() -> None:
     x = stories(11)["noise"][:, None]
     times = START + np.cumsum(rng.exponential(300_000, len(x)))
     times[len(x) // 2 :] += 3 * 86_400_000
-    base = column(tell(model(1), x, times=times), "base")[:, 0]
+    base = column(score_rows(model(1), x, times=times), "base")[:, 0]
     assert np.isfinite(base[-1])
     assert base[len(x) // 2 : len(x) // 2 + 12].max() < 9
 
@@ -221,7 +221,7 @@ def test_a_constant_series_stays_below_the_threshold_and_its_first_change_does_n
     values = np.array([0.0, 7.0, -3.0, 1e9])
     x = np.tile(values, (4 * ROWS_A_DAY, 1))
     x[-1] += 1 + np.abs(values)
-    base = column(tell(model(4), x), "base")
+    base = column(score_rows(model(4), x), "base")
     assert base[ROWS_A_DAY:-1].max() < 2
     assert base[-1].min() > 8
 
@@ -232,7 +232,7 @@ def test_no_value_makes_the_model_blind(strange: list[float]) -> None:
     offsets, noise = np.array([0.0, 1.0, 1e9]), np.random.default_rng(0).normal(5, 1, (80, 1))
     x = np.concatenate([noise[:40] + offsets, np.repeat(strange, 3).reshape(-1, 3), noise[40:] + offsets])
     with np.errstate(all="ignore"):
-        last = tell(model(3), x)[-1]
+        last = score_rows(model(3), x)[-1]
     assert np.isfinite(last.base).all()
     assert np.isfinite(last.health).all()
 
@@ -252,12 +252,12 @@ def test_state_is_small_and_does_not_grow() -> None:
 def test_growing_and_forgetting_series_leaves_the_others_alone() -> None:
     x = np.stack(list(stories(13, days=2).values()), axis=1)
     u, one = model(x.shape[1]), model(1)
-    tell(u, x[:100])
-    tell(one, x[:100, 2:3])
+    score_rows(u, x[:100])
+    score_rows(one, x[:100, 2:3])
     u.state.keep(np.array([2, 5]))
     u.state.grow(4)
     row = np.array([[x[100, 2], x[100, 5], 1.0, 2.0]])
-    assert tell(u, row, first=100)[0].joined[0] == tell(one, x[100:101, 2:3], first=100)[0].joined[0]
+    assert score_rows(u, row, first=100)[0].joined[0] == score_rows(one, x[100:101, 2:3], first=100)[0].joined[0]
 
 
 def test_other_columns_are_refused() -> None:
@@ -284,8 +284,8 @@ def normal_series(rng: np.random.Generator, n: int) -> Floats:
 
 def test_on_normal_data_scores_are_probabilities() -> None:
     x = normal_series(np.random.default_rng(14), 11 * 288)
-    said = tell(model(x.shape[1]), x, minutes=5)[4 * 288 :]
-    nats = column(said, "base").ravel()
+    answers = score_rows(model(x.shape[1]), x, minutes=5)[4 * 288 :]
+    nats = column(answers, "base").ravel()
     for chance in (0.1, 0.01, 1e-3, 1e-4):
         assert 0.3 < np.mean(nats > -np.log(chance)) / chance < 3, chance
 
@@ -295,9 +295,9 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     rng, u = np.random.default_rng(15), model(2)
     x = before * rng.normal(1, 0.02, (2 * ROWS_A_DAY, 2))
     y = after * rng.normal(1, 0.02, (ROWS_A_DAY // 2, 2))
-    tell(u, x)
+    score_rows(u, x)
     u.adopt(0, after)
-    adopted, held = column(tell(u, y, first=len(x)), "base").T
+    adopted, held = column(score_rows(u, y, first=len(x)), "base").T
     assert adopted[:12].max() < held[:12].max() - 4
     assert u.expects(0)["typical"] == pytest.approx(after, rel=0.02)
     assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
@@ -306,11 +306,11 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
 def test_a_level_that_nobody_has_called_healthy_is_usual_at_once_and_healthy_after_days() -> None:
     rng, u = np.random.default_rng(15), model(2)
     x, y = (np.repeat(rng.normal(at, 1, (days * ROWS_A_DAY, 1)), 2, axis=1) for at, days in ((50, 8), (80, 5)))
-    tell(u, x)
+    score_rows(u, x)
     u.adopt(0, 80.0, healthy=False)
     u.adopt(1, 80.0, healthy=True)
-    said = tell(u, y, first=len(x))
-    base, robust = column(said, "base"), column(said, "robust_joined")
+    answers = score_rows(u, y, first=len(x))
+    base, robust = column(answers, "base"), column(answers, "robust_joined")
     assert base[:12, 0] == pytest.approx(base[:12, 1], abs=0.5)
     assert u.expects(0)["typical"] == pytest.approx(80, abs=1)
     assert robust[: ROWS_A_DAY // 4, 0].min() > 4 > robust[: ROWS_A_DAY // 4, 1].mean()
@@ -322,7 +322,7 @@ def test_an_old_series_keeps_how_it_spreads_when_a_level_is_adopted() -> None:
     rng = np.random.default_rng(21)
     for days, level, kept in ((10, 24.0, True), (10, 600.0, False), (0.7, 24.0, False)):
         u = model(1)
-        tell(u, rng.normal(6, 0.2, (int(days * ROWS_A_DAY), 1)))
+        score_rows(u, rng.normal(6, 0.2, (int(days * ROWS_A_DAY), 1)))
         weight, spread = u.state.hot["weight"][0, 0], u.state.describe_state(0)["ever"]["step"]["spread"]
         u.adopt(0, level)
         assert (u.state.hot["weight"][0, 0] == weight) == kept
@@ -333,7 +333,7 @@ def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None
     rng = np.random.default_rng(22)
     for days, moves in ((0.7, 0.0), (2.0, 60.0)):
         u = model(1)
-        tell(u, rng.normal(20, 1, (int(days * ROWS_A_DAY), 1)))
+        score_rows(u, rng.normal(20, 1, (int(days * ROWS_A_DAY), 1)))
 
         def level_at(hour: int, u: Univariate = u) -> float:
             return float(u.state.cold["first_value"][0, 0] + u.state.cold["rhythm"][hour, 0])
@@ -346,25 +346,25 @@ def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None
 def test_means_that_remember_an_outlier_are_settled() -> None:
     u, x = model(2), stories(16)["noise"][:, None].repeat(2, axis=1)
     x[-3] += 300
-    tell(u, x[:-2])
+    score_rows(u, x[:-2])
     u.settle(0)
-    settled, left = tell(u, x[-2:-1], first=len(x) - 2)[0].rarity[2]
+    settled, left = score_rows(u, x[-2:-1], first=len(x) - 2)[0].rarity[2]
     assert settled < left - 1
 
 
 def test_one_quantum_is_no_news_for_the_means() -> None:
     x = np.zeros(600)
     x[-20] = 0.1
-    said = tell(model(1), x[:, None], minutes=1 / 6)
-    assert column(said, "base")[-18:].max() < 4
+    answers = score_rows(model(1), x[:, None], minutes=1 / 6)
+    assert column(answers, "base")[-18:].max() < 4
 
 
 def test_whole_numbers_that_hardly_move_any_more_are_strange() -> None:
     rng, rows = np.random.default_rng(22), 6 * 288
     x = np.round(rng.normal(50, 1, rows))
     x[-24:] = 50.0
-    said = tell(model(1), x[:, None], minutes=5)
-    rare = np.stack([a.rarity[FEATURES.index("roughness"), 0] for a in said])
+    answers = score_rows(model(1), x[:, None], minutes=5)
+    rare = np.stack([a.rarity[FEATURES.index("roughness"), 0] for a in answers])
     assert rare[-1] > 5
     assert rare[288:-24].max() < rare[-1]
 
@@ -389,7 +389,7 @@ def test_what_wanders_in_a_short_history_is_no_news() -> None:
         for shift in (0, 1)
     ]
     x = np.stack([*slow, *rise, *saw], axis=1)
-    base = column(tell(model(x.shape[1]), x, minutes=1 / 6), "base")[180:]
+    base = column(score_rows(model(x.shape[1]), x, minutes=1 / 6), "base")[180:]
     above = base > 11.2
     lasting = above[3:] & above[2:-1] & above[1:-2] & above[:-3]
     assert lasting.any(axis=0).sum() <= 1
@@ -399,8 +399,8 @@ def test_a_mean_of_values_that_jump_to_and_fro_is_known_early() -> None:
     rng = np.random.default_rng(19)
     x = np.stack([*rng.normal(50, 5, (8, 720)), *(50 + 5 * red(rng, 720, 0.995) for _ in range(8))], axis=1)
     x[540:] += 7.5
-    said = tell(model(16), x, minutes=1 / 6)[600:660]
-    surprise = np.stack([a.surprise[FEATURES.index("fast mean")] for a in said]).mean(axis=0)
+    answers = score_rows(model(16), x, minutes=1 / 6)[600:660]
+    surprise = np.stack([a.surprise[FEATURES.index("fast mean")] for a in answers]).mean(axis=0)
     assert np.median(surprise[:8]) > 2 * np.median(surprise[8:])
 
 
@@ -408,8 +408,8 @@ def test_an_event_over_the_turn_of_an_hour_is_no_precedent_for_itself() -> None:
     rng, u = np.random.default_rng(20), model(1)
     x = rng.normal(50, 1, 900)
     x[715:] += 15  # fifty seconds before the hour
-    said = tell(u, x[:, None], minutes=1 / 6)
-    assert column(said, "base")[722:760].min() > 9
+    answers = score_rows(u, x[:, None], minutes=1 / 6)
+    assert column(answers, "base")[722:760].min() > 9
 
 
 def test_what_the_first_rows_were_surprised_by_is_no_precedent() -> None:
@@ -417,14 +417,14 @@ def test_what_the_first_rows_were_surprised_by_is_no_precedent() -> None:
     x = rng.normal(50, 1, (720, 2))
     x[5, 1] += 40
     x[600:] += 15
-    assert column(tell(model(2), x, minutes=1 / 6), "rarity")[600, 0].min() > 4
+    assert column(score_rows(model(2), x, minutes=1 / 6), "rarity")[600, 0].min() > 4
 
 
 def test_a_fault_in_a_short_history_stays_strange() -> None:
     rng, u = np.random.default_rng(17), model(1)
     x = rng.normal(30, 1.5, 480)
     x[360:] += 0.4 * np.arange(120)
-    base = column(tell(u, x[:, None], minutes=1 / 6), "base")[:, 0]
+    base = column(score_rows(u, x[:, None], minutes=1 / 6), "base")[:, 0]
     assert base[180:360].max() < 11
     assert np.median(base[-30:]) > 11.2
 

@@ -34,7 +34,7 @@ def day_of(x: Floats, which: int, day: int) -> slice:
     return slice(first, first + A_DAY)
 
 
-def tell(model: Univariate, x: Floats, first: int = 0) -> Floats:
+def score_rows(model: Univariate, x: Floats, first: int = 0) -> Floats:
     """`base` of every row, `(rows, n)`."""
     n = x.shape[1]
     index, one, none = np.arange(n), np.ones(n, np.int64), np.zeros(n)
@@ -55,7 +55,7 @@ def test_a_weekday_like_a_sunday_is_news_and_a_weekend_is_none() -> None:
     holiday = day_of(x, 6, 2)
     x[holiday] = x[day_of(x, 5, 6)]
     model = new(n)
-    base = tell(model, x)
+    base = score_rows(model, x)
     assert np.median(weekly.share(model.state.cold["week_fit"])) > 0.5
     assert np.median(base[holiday].max(axis=0)) > THRESHOLD
     weekends = np.concatenate([base[day_of(x, w, d)] for w in (3, 4, 5) for d in (0, 5, 6)])
@@ -64,7 +64,7 @@ def test_a_weekday_like_a_sunday_is_news_and_a_weekend_is_none() -> None:
 
 def test_without_a_weekly_rhythm_none_is_believed() -> None:
     model = new(12)
-    tell(model, fleet(2, 5, 12, weekend=1.0))
+    score_rows(model, fleet(2, 5, 12, weekend=1.0))
     assert np.median(weekly.share(model.state.cold["week_fit"])) == 0.0
     assert weekly.share(model.state.cold["week_fit"]).max() < 0.3
 
@@ -73,7 +73,7 @@ def test_nothing_is_believed_before_a_whole_week_was_foretold() -> None:
     x, model = fleet(3, 3, 4, weekend=0.3), new(4)
     shares = []
     for day in range(21):
-        tell(model, x[day * A_DAY : (day + 1) * A_DAY], first=day * A_DAY)
+        score_rows(model, x[day * A_DAY : (day + 1) * A_DAY], first=day * A_DAY)
         shares.append(float(weekly.share(model.state.cold["week_fit"]).max()))
     assert max(shares[:14]) == 0.0
     assert shares[-1] > 0.3
@@ -100,7 +100,7 @@ def test_one_outage_is_no_rhythm() -> None:
     outage = day_of(x, 4, 2)
     x[outage] *= 50
     model = new(n)
-    tell(model, x[: outage.stop + 7 * A_DAY])
+    score_rows(model, x[: outage.stop + 7 * A_DAY])
     hour = BEGIN // 3_600_000 + (7 * 4 + 2) * 24 + 12
     offset = weekly.offsets(model.state.cold, np.arange(n), np.full(n, hour))
     assert np.abs(offset).max() < 0.3 * x[outage.start - A_DAY : outage.start].max()
@@ -118,7 +118,7 @@ def test_numbers_are_kept_to_eight_bits() -> None:
 def test_a_state_that_was_loaded_goes_on_to_the_bit() -> None:
     x, model = fleet(6, 5, 3, weekend=0.4), new(3)
     cut = 4 * 7 * A_DAY + 17
-    tell(model, x[:cut])
+    score_rows(model, x[:cut])
     assert weekly.share(model.state.cold["week_fit"]).max() > 0
     loaded = Univariate.load(model.state.dump(), UnivariateParameters())
-    np.testing.assert_array_equal(tell(model, x[cut:], first=cut), tell(loaded, x[cut:], first=cut))
+    np.testing.assert_array_equal(score_rows(model, x[cut:], first=cut), score_rows(loaded, x[cut:], first=cut))

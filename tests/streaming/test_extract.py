@@ -390,8 +390,8 @@ def test_windows_close_by_append_time_and_no_admitted_record_is_dropped(spark: S
         [raw(b"{broken", 4, at(26)), raw(point(5, at(20)), 5, at(35))],
         [raw(point(6, at(90)), 6, at(100))],
     ]
-    quiet = [[raw(b'{"record":"heartbeat"}', i, rows[-1].timestamp, "logs")] for i, rows in enumerate(batches)]
-    for index, (telemetry, logs) in enumerate(zip(batches, quiet, strict=True)):
+    beats = [[raw(b'{"record":"heartbeat"}', i, rows[-1].timestamp, "logs")] for i, rows in enumerate(batches)]
+    for index, (telemetry, logs) in enumerate(zip(batches, beats, strict=True)):
         parquet_of(tmp_path / "telemetry", index, telemetry, ARROW)
         parquet_of(tmp_path / "logs", index, logs, ARROW)
     written: dict[tuple[str, int], tuple[int, float]] = {}

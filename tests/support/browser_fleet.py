@@ -62,13 +62,13 @@ class BrowserFleet:
 def running_fleet(spark: SparkSession, home: Path) -> Iterator[BrowserFleet]:
     """Everything, while it is looked at."""
     health = Health(stale_seconds=3600.0)
-    with running_stack(Stack(home, jars=JARS)) as servers, HealthServer(health, "127.0.0.1", 0) as told:
+    with running_stack(Stack(home, jars=JARS)) as servers, HealthServer(health, "127.0.0.1", 0) as server:
         own = Settings(
             home=home,
             jar_folder=JARS,
             index=IndexSettings(scores=True),
             kafka=KafkaSettings(bootstrap_servers=servers.kafka),
-            dashboard=DashboardSettings(jobs=(told.address,)),
+            dashboard=DashboardSettings(jobs=(server.address,)),
         )
         own = own.model_copy(
             update={

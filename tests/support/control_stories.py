@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from support.fleet_story import START, WINDOW, Row, Teller, words
+from support.fleet_story import START, WINDOW, DetectorRun, Row, words
 
 from models.detection.control import ControlledParameters
 
@@ -49,24 +49,24 @@ def story(count: int, changed: Mapping[range, Mapping[str, float]] = {}, seed: i
     return out
 
 
-def of(series: str, said: Teller) -> list[tuple[str, str]]:
-    return [(status, kind) for name, status, kind in words(said.said) if name == series]
+def of(series: str, events: DetectorRun) -> list[tuple[str, str]]:
+    return [(status, kind) for name, status, kind in words(events.events) if name == series]
 
 
-def turns(series: str, said: Teller) -> list[tuple[str, str]]:
+def turns(series: str, events: DetectorRun) -> list[tuple[str, str]]:
     """As `of`, without updates."""
-    return [one for one in of(series, said) if one[0] != "update"]
+    return [one for one in of(series, events) if one[0] != "update"]
 
 
-def sayings(*said: Teller) -> list[str]:
-    """All statements to the last bit; a number that is none is equal to itself."""
-    return [repr(novelty) for one in said for novelty in one.said]
+def texts_of(*events: DetectorRun) -> list[str]:
+    """All events to the last bit; a number that is none is equal to itself."""
+    return [repr(novelty) for one in events for novelty in one.events]
 
 
-def column(said: Teller, series: str, name: str) -> list[Any]:
+def column(events: DetectorRun, series: str, name: str) -> list[Any]:
     """A column of the scores of a series, window by window."""
     found = []
-    for scores in said.scores:
+    for scores in events.scores:
         at = np.flatnonzero(scores.series == series)
         found += [getattr(scores, name)[i] for i in at]
     return found

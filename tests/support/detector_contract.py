@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.fleet_story import START, WINDOW, Row, Teller, windows
+from support.fleet_story import START, WINDOW, DetectorRun, Row, windows
 
 from models.core.parameters import DetectorParameters
 from models.core.store import FORMAT
@@ -69,31 +69,31 @@ def answers(scores: list[Scores]) -> list[dict[str, tuple[bytes, str]]]:
     ]
 
 
-def sayings(teller: Teller) -> list[str]:
-    return [repr(dataclasses.asdict(n)) for n in teller.said]
+def texts_of(run: DetectorRun) -> list[str]:
+    return [repr(dataclasses.asdict(n)) for n in run.events]
 
 
 @cache
-def told(challenger: str) -> tuple[Fleet, Teller]:
+def played(challenger: str) -> tuple[Fleet, DetectorRun]:
     """A story, and a detector's answers to it; kept for the tests that only read them. `challenger` is that of `QUICK`."""
     assert challenger == QUICK.challenger
-    story, teller = fleet(1), Teller(ShardDetector(QUICK))
-    teller.tell(story)
-    return story, teller
+    story, run = fleet(1), DetectorRun(ShardDetector(QUICK))
+    run.play(story)
+    return story, run
 
 
 @settings(max_examples=5)
 @given(st.integers(0, 1000), st.integers(1, 124))
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     story = fleet(seed, 125, 2)
-    whole = Teller(ShardDetector(QUICK))
-    whole.tell(story)
-    first = Teller(ShardDetector(QUICK))
-    first.tell(story[:cut])
-    second = Teller(ShardDetector.load(first.detector.dump(), QUICK), first.now)
-    second.tell(story[cut:])
+    whole = DetectorRun(ShardDetector(QUICK))
+    whole.play(story)
+    first = DetectorRun(ShardDetector(QUICK))
+    first.play(story[:cut])
+    second = DetectorRun(ShardDetector.load(first.detector.dump(), QUICK), first.now)
+    second.play(story[cut:])
     assert answers(whole.scores) == answers(first.scores + second.scores)
-    assert sayings(whole) == sayings(first) + sayings(second)
+    assert texts_of(whole) == texts_of(first) + texts_of(second)
     assert whole.detector.dump() == second.detector.dump()
 
 
@@ -101,25 +101,25 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
 @given(st.integers(0, 1000), st.permutations(HOSTS), st.integers(1, 2), st.integers(1, 9))
 def test_splitting_a_shard_by_hosts_changes_no_bit(seed: int, hosts: tuple[str, ...], cut: int, per_host: int) -> None:
     story = fleet(seed, 110, per_host)
-    whole = Teller(ShardDetector(QUICK))
-    whole.tell(story)
-    parts = [Teller(ShardDetector(QUICK)) for _ in range(2)]
-    for teller, share in zip(parts, (hosts[:cut], hosts[cut:]), strict=True):
-        teller.tell(of_host(rows, tuple(share)) for rows in story)
-    joined = [a | b for a, b in zip(*(answers(teller.scores) for teller in parts), strict=True)]
+    whole = DetectorRun(ShardDetector(QUICK))
+    whole.play(story)
+    parts = [DetectorRun(ShardDetector(QUICK)) for _ in range(2)]
+    for run, share in zip(parts, (hosts[:cut], hosts[cut:]), strict=True):
+        run.play(of_host(rows, tuple(share)) for rows in story)
+    joined = [a | b for a, b in zip(*(answers(run.scores) for run in parts), strict=True)]
     assert answers(whole.scores) == joined
-    assert sorted(sayings(whole)) == sorted(sayings(parts[0]) + sayings(parts[1]))
+    assert sorted(texts_of(whole)) == sorted(texts_of(parts[0]) + texts_of(parts[1]))
 
 
 def test_a_dump_of_what_was_changed_completes_an_older_one() -> None:
     p = dataclasses.replace(QUICK, alarm_chance=1e-9)  # a level that is adopted changes what seldom changes
-    story, teller = fleet(1), Teller(ShardDetector(p))
-    teller.tell(story[:120])
-    parts = teller.detector.dump()
-    teller.tell(story[120:])
-    changed = teller.detector.dump(only_changed=True)
+    story, run = fleet(1), DetectorRun(ShardDetector(p))
+    run.play(story[:120])
+    parts = run.detector.dump()
+    run.play(story[120:])
+    changed = run.detector.dump(only_changed=True)
     assert not {"names", "texts", "cold"} & changed.keys()
-    assert parts | changed == teller.detector.dump()
+    assert parts | changed == run.detector.dump()
 
 
 def test_another_format_is_refused() -> None:
@@ -143,8 +143,8 @@ def test_a_missing_part_is_refused_by_name() -> None:
 
 
 def test_the_story_has_episodes_of_every_detector() -> None:
-    _, teller = told(QUICK.challenger)
-    assert {n.part for n in teller.said} >= {"level", "mix", "silence", "new template"}
+    _, run = played(QUICK.challenger)
+    assert {n.part for n in run.events} >= {"level", "mix", "silence", "new template"}
 
 
 def test_windows_must_come_in_order() -> None:
@@ -155,22 +155,22 @@ def test_windows_must_come_in_order() -> None:
 
 
 def test_every_row_is_answered_in_its_place() -> None:
-    story, teller = told(QUICK.challenger)
-    for rows, scores in zip(story, teller.scores, strict=True):
+    story, run = played(QUICK.challenger)
+    for rows, scores in zip(story, run.scores, strict=True):
         assert scores.series[: len(rows)].tolist() == sorted(rows)
 
 
 def test_scores_are_not_known_while_warming_up() -> None:
-    teller = Teller(ShardDetector(QUICK))
-    teller.tell(fleet(3)[:29])
-    assert all(np.isnan(s.score).all() and set(s.kind) <= {"warming"} for s in teller.scores)
-    assert teller.said == []
+    run = DetectorRun(ShardDetector(QUICK))
+    run.play(fleet(3)[:29])
+    assert all(np.isnan(s.score).all() and set(s.kind) <= {"warming"} for s in run.scores)
+    assert run.events == []
 
 
 def test_scores_are_surprises_once_warm() -> None:
-    teller = Teller(ShardDetector(QUICK))
-    teller.tell(fleet(3)[:70])
-    last = teller.scores[-1]
+    run = DetectorRun(ShardDetector(QUICK))
+    run.play(fleet(3)[:70])
+    last = run.scores[-1]
     known = np.isfinite(last.score)
     assert known.sum() >= 12
     assert (last.score[known] >= 0).all()
@@ -179,33 +179,33 @@ def test_scores_are_surprises_once_warm() -> None:
 
 
 def test_a_score_of_a_template_has_its_text_also_where_no_line_came() -> None:
-    teller = Teller(ShardDetector(QUICK))
+    run = DetectorRun(ShardDetector(QUICK))
     story = fleet(3)[:70]
-    teller.tell(story)
+    run.play(story)
     gone = "template/h-1/app/info/x"
-    teller.tell([{name: row for name, row in story[-1].items() if name != gone}] * 3)
-    texts = [dict(zip(s.series.tolist(), s.template.tolist(), strict=True)) for s in teller.scores]
+    run.play([{name: row for name, row in story[-1].items() if name != gone}] * 3)
+    texts = [dict(zip(s.series.tolist(), s.template.tolist(), strict=True)) for s in run.scores]
     assert all((text is not None) == name.startswith("template/") for one in texts for name, text in one.items())
     assert texts[60][gone] == texts[-1][gone] == "text x <num>"
 
 
 @pytest.mark.parametrize("strange", ["gauge/h-1/web/load.1", "counter/h-2//bytes", "logs/h-3/web/info"])
 def test_an_injected_anomaly_ranks_first(strange: str) -> None:
-    teller = Teller(ShardDetector(QUICK))
+    run = DetectorRun(ShardDetector(QUICK))
     story = fleet(4)[:70]
-    teller.tell(story)
+    run.play(story)
     rows = {name: row for name, row in story[-1].items() if "/size" not in name}
     rows |= {name: float(row) + 1000 for name, row in rows.items() if name.startswith("counter/")}  # type: ignore[arg-type]
     rows[strange] = 400 if strange.startswith("logs") else float(rows[strange]) * 5  # type: ignore[arg-type]
-    teller.tell([rows])
-    last = teller.scores[-1]
+    run.play([rows])
+    last = run.scores[-1]
     assert last.series[np.nanargmax(last.score)] == strange
 
 
 def test_every_episode_is_opened_once_and_closed_once_at_most() -> None:
-    _, teller = told(QUICK.challenger)
+    _, run = played(QUICK.challenger)
     seen: dict[tuple[str, int], str] = {}
-    for n in teller.said:
+    for n in run.events:
         before = seen.get((n.series, n.start), "nothing")
         assert before == "nothing" if n.status == "open" else before in ("open", "update")
         seen[n.series, n.start] = n.status
@@ -213,23 +213,23 @@ def test_every_episode_is_opened_once_and_closed_once_at_most() -> None:
 
 
 def test_no_window_says_the_same_status_of_a_series_twice() -> None:
-    _, teller = told(QUICK.challenger)
-    said = [(n.series, n.window_end, n.status) for n in teller.said]
-    assert len(said) == len(set(said)) > 5
+    _, run = played(QUICK.challenger)
+    events = [(n.series, n.window_end, n.status) for n in run.events]
+    assert len(events) == len(set(events)) > 5
 
 
 def test_memory_is_bounded_series_that_do_not_come_back_are_forgotten() -> None:
     p = dataclasses.replace(QUICK, forget_days=0.5)
-    teller = Teller(ShardDetector(p))
-    teller.tell(fleet(7)[:40])
-    size = sum(map(len, teller.detector.dump().values()))
+    run = DetectorRun(ShardDetector(p))
+    run.play(fleet(7)[:40])
+    size = sum(map(len, run.detector.dump().values()))
     for day in range(12):
-        teller.gap(3600)
+        run.gap(3600)
         names = {f"gauge/h-{day}/web/m{i}": 1.0 for i in range(5)}
-        teller.tell([names | {f"template/h-{day}/web/info/{day}": (1, f"text {day}")}] * 3)
-    assert sum(map(len, teller.detector.dump().values())) < 2 * size
+        run.play([names | {f"template/h-{day}/web/info/{day}": (1, f"text {day}")}] * 3)
+    assert sum(map(len, run.detector.dump().values())) < 2 * size
     with pytest.raises(KeyError):
-        teller.detector.describe_state("gauge/h-1/web/load.1")
+        run.detector.describe_state("gauge/h-1/web/load.1")
 
 
 def test_an_ordinary_window_rewrites_less_than_a_third_of_a_gauge() -> None:
@@ -243,18 +243,18 @@ def test_an_ordinary_window_rewrites_less_than_a_third_of_a_gauge() -> None:
 
 
 def test_the_cold_part_is_dumped_when_an_hour_has_ended_and_not_again() -> None:
-    teller = Teller(ShardDetector(QUICK), START + 3_600_000 - 3 * WINDOW)
+    run = DetectorRun(ShardDetector(QUICK), START + 3_600_000 - 3 * WINDOW)
     kept = []
     for k in range(5):
-        teller.tell([{"gauge/h-1/web/load": 20.0 + k % 2}])
-        kept.append("cold" in teller.detector.dump(only_changed=True))
+        run.play([{"gauge/h-1/web/load": 20.0 + k % 2}])
+        kept.append("cold" in run.detector.dump(only_changed=True))
     assert kept == [True, False, True, False, False]
 
 
 def test_the_state_is_described_by_name() -> None:
-    teller = Teller(ShardDetector(QUICK))
-    teller.tell(fleet(8)[:60])
-    found = teller.detector.describe_state("gauge/h-2/web/load.1")
+    run = DetectorRun(ShardDetector(QUICK))
+    run.play(fleet(8)[:60])
+    found = run.detector.describe_state("gauge/h-2/web/load.1")
     assert found["typical"] == pytest.approx(21, abs=1)
     assert found["ever"]["fast mean"]["mean"] == pytest.approx(21, abs=1)
     assert found["healthy"]["value"]["spread"] == pytest.approx(1, rel=0.3)
@@ -262,14 +262,14 @@ def test_the_state_is_described_by_name() -> None:
 
 
 def test_a_step_without_rows_is_answered_with_nothing() -> None:
-    scores, said = ShardDetector(QUICK).step(START, windows({}))
+    scores, events = ShardDetector(QUICK).step(START, windows({}))
     assert len(scores.series) == 0
-    assert said == []
+    assert events == []
 
 
 def test_episode_events_are_sorted_by_window_and_series() -> None:
-    _, teller = told(QUICK.challenger)
-    order = [(n.window_end, n.series) for n in teller.said]
+    _, run = played(QUICK.challenger)
+    order = [(n.window_end, n.series) for n in run.events]
     assert len(order) > 10
     assert order == sorted(order)
 
@@ -280,18 +280,18 @@ def test_episode_events_are_sorted_by_window_and_series() -> None:
 def test_no_value_stops_a_series_from_being_scored(strange: list[float], base: float) -> None:
     """Whatever comes, once: afterwards the series is scored again, and no arithmetic fails."""
     name, rng = "gauge/h-1//x", np.random.default_rng(0)
-    teller = Teller(ShardDetector(QUICK))
-    teller.tell({name: value} for value in (base * rng.normal(5, 1, 35)).tolist())
-    teller.tell({name: value} for value in strange)
-    teller.tell({name: value} for value in rng.normal(5, 1, 35).tolist())
-    assert np.isfinite(teller.score_of(name))
+    run = DetectorRun(ShardDetector(QUICK))
+    run.play({name: value} for value in (base * rng.normal(5, 1, 35)).tolist())
+    run.play({name: value} for value in strange)
+    run.play({name: value} for value in rng.normal(5, 1, 35).tolist())
+    assert np.isfinite(run.score_of(name))
 
 
 def test_episodes_of_what_is_forgotten_are_closed() -> None:
     p = dataclasses.replace(QUICK, forget_days=0.03, silence_patience_hours=1e6)
-    teller = Teller(ShardDetector(p))
+    run = DetectorRun(ShardDetector(p))
     story = fleet(10, 60, 1)
-    teller.tell(story)
-    teller.tell([of_host(story[-1], ("h-1",))] * 700)
-    silent = [n for n in teller.said if n.series == "host/h-2"]
+    run.play(story)
+    run.play([of_host(story[-1], ("h-1",))] * 700)
+    silent = [n for n in run.events if n.series == "host/h-2"]
     assert [n.status for n in silent if n.status != "update"] == ["open", "close"]

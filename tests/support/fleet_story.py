@@ -1,4 +1,4 @@
-"""Windows for tests, and what a detector said of them."""
+"""Windows for tests, and the events of a detector for them."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def windows(rows: Mapping[str, Row]) -> Windows:
     return Windows(series, n, values, np.zeros(size), values, values, values, template, template)
 
 
-class Teller:
+class DetectorRun:
     """Feeds a detector window by window and keeps what it says."""
 
     def __init__(self, detector: ShardDetector, begin: int = START) -> None:
         self.detector, self.now = detector, begin
-        self.said: list[EpisodeEvent] = []
+        self.events: list[EpisodeEvent] = []
         self.scores: list[Scores] = []
 
-    def tell(self, *stories: Iterable[Mapping[str, Row]]) -> list[EpisodeEvent]:
-        """What is said of these windows."""
-        before = len(self.said)
+    def play(self, *stories: Iterable[Mapping[str, Row]]) -> list[EpisodeEvent]:
+        """The events of these windows."""
+        before = len(self.events)
         for story in stories:
             for rows in story:
                 self.now += WINDOW
-                scores, said = self.detector.step(self.now, windows(rows))
+                scores, events = self.detector.step(self.now, windows(rows))
                 self.scores.append(scores)
-                self.said += said
-        return self.said[before:]
+                self.events += events
+        return self.events[before:]
 
     def gap(self, count: int) -> None:
         """Windows in which nothing was recorded at all."""
@@ -62,6 +62,6 @@ class Teller:
         return float(last.score[last.series.tolist().index(series)])
 
 
-def words(said: Iterable[EpisodeEvent]) -> list[tuple[str, str, str]]:
-    """Series, status and kind of statements."""
-    return [(n.series, n.status, n.kind) for n in said]
+def words(events: Iterable[EpisodeEvent]) -> list[tuple[str, str, str]]:
+    """Series, status and kind of events."""
+    return [(n.series, n.status, n.kind) for n in events]

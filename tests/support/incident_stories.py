@@ -21,8 +21,8 @@ def at(window: int) -> int:
     return T + window * WINDOW
 
 
-def said(series: str, window: int, status: str = "open", **more: Any) -> EpisodeEvent:
-    """A statement; an episode is named for its series and its first window."""
+def episode_event(series: str, window: int, status: str = "open", **more: Any) -> EpisodeEvent:
+    """An event; an episode is named for its series and its first window."""
     start = more.pop("start", window)
     parts = parse(series)
     return EpisodeEvent(
@@ -43,20 +43,20 @@ def said(series: str, window: int, status: str = "open", **more: Any) -> Episode
     )
 
 
-def tell(
+def play(
     correlator: Correlator, story: Iterable[EpisodeEvent], until: int, watched: Watched = NOTHING
 ) -> list[IncidentEvent]:
     """Step through all windows of a story."""
     by_window: dict[int, list[EpisodeEvent]] = {}
-    for statement in story:
-        by_window.setdefault(statement.window_end, []).append(statement)
+    for event in story:
+        by_window.setdefault(event.window_end, []).append(event)
     return [i for w in range(until + 1) for i in correlator.step(at(w), by_window.get(at(w), []), watched)]
 
 
-def told(
+def incidents_of(
     story: Iterable[EpisodeEvent], until: int = 40, watched: Watched = NOTHING, **parameters: Any
 ) -> list[IncidentEvent]:
-    return tell(Correlator(CorrelationParameters(**parameters)), story, until, watched)
+    return play(Correlator(CorrelationParameters(**parameters)), story, until, watched)
 
 
 def brief(incidents: Iterable[IncidentEvent]) -> list[tuple[int, str, str]]:

@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import cache
 
 import numpy as np
-from support.fleet_story import Row, Teller
+from support.fleet_story import DetectorRun, Row
 
 from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
@@ -47,14 +47,14 @@ class Machine:
             yield rows
 
 
-def after_an_hour() -> tuple[Machine, Teller]:
+def after_an_hour() -> tuple[Machine, DetectorRun]:
     """A machine, and a detector that has known it for an hour and has reported nothing."""
     machine, parts, now = _hour()
-    return deepcopy(machine), Teller(ShardDetector.load(parts, DetectorParameters()), now)
+    return deepcopy(machine), DetectorRun(ShardDetector.load(parts, DetectorParameters()), now)
 
 
 @cache
 def _hour() -> tuple[Machine, dict[str, bytes], int]:
-    machine, found = Machine(), Teller(ShardDetector(DetectorParameters()))
-    assert found.tell(machine.windows(360)) == []
+    machine, found = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
+    assert found.play(machine.windows(360)) == []
     return machine, found.detector.dump(), found.now

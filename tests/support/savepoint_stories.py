@@ -21,7 +21,7 @@ WHOLE = 150
 
 def story(shard: int) -> list[Windows]:
     """Windows of a host with noise, a shift, a counter, lines, templates, one of them new, and rows that are missing."""
-    rng, total, told = np.random.default_rng(shard), 1e6, []
+    rng, total, made = np.random.default_rng(shard), 1e6, []
     host = f"h{shard}"
     for k in range(WHOLE):
         total += rng.uniform(900, 1100)
@@ -36,8 +36,8 @@ def story(shard: int) -> list[Windows]:
         lines = {f"logs/{host}/web/info": 3, f"template/{host}/web/info/aa": 3} if rng.random() < 0.9 else {}
         if k == CUT - 2:
             lines[f"template/{host}/web/info/bb"] = 1
-        told.append(windows(values, lines))
-    return told
+        made.append(windows(values, lines))
+    return made
 
 
 def windows(values: dict[str, float], lines: dict[str, int]) -> Windows:

@@ -109,7 +109,7 @@ def story_of(seed: int) -> Story:
     """A fleet with noise, a shift, a silence (of a host, or of a whole shard), a new template, rows that are missing, windows that are."""
     rng = np.random.default_rng(seed)
     sick, silent, chatty = rng.choice(len(HOSTS), 3)
-    quiet = {silent} if seed % 2 else {i for i, h in enumerate(HOSTS) if shard_of(h) == shard_of(HOSTS[silent])}
+    silenced = {silent} if seed % 2 else {i for i, h in enumerate(HOSTS) if shard_of(h) == shard_of(HOSTS[silent])}
     rows: dict[int, dict[str, list[Record]]] = {}
     for k in range(WINDOWS):
         if k not in (0, WINDOWS - 1) and rng.random() < 0.04:
@@ -117,7 +117,7 @@ def story_of(seed: int) -> Story:
         end = START + LENGTH * (k + 1)
         rows[end] = {}
         for i, host in enumerate(HOSTS):
-            if i in quiet and 36 <= k < 48:
+            if i in silenced and 36 <= k < 48:
                 continue
             level = 90.0 if i == sick and 33 <= k < 41 else 20.0
             found = [gauge(host, m, level + m + rng.normal(), end) for m in range(2) if rng.random() < 0.95]
