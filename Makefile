@@ -1,7 +1,7 @@
 # make setup    the environment .venv and every jar (the first time some minutes, then under a second)
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
-# make test-fast  models and everything else that needs no JVM: two processes, under two minutes
+# make test-fast  the tests of models and all others that need no JVM, in two processes
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
