@@ -225,7 +225,7 @@ def novelty(n: int, **more: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Deployment:
+class IndexedVersion:
     """A version with topics of its own, and the job that indexes it."""
 
     spark: SparkSession
@@ -268,10 +268,10 @@ class Deployment:
 
 
 @pytest.fixture
-def deployment(spark: SparkSession, stack: Addresses, url: str, version: str) -> Deployment:
+def deployment(spark: SparkSession, stack: Addresses, url: str, version: str) -> IndexedVersion:
     """A deployment whose topics are there and empty."""
     assert stack.kafka is not None
-    found = Deployment(spark, stack.kafka, url, version)
+    found = IndexedVersion(spark, stack.kafka, url, version)
     admin = KafkaAdminClient(bootstrap_servers=stack.kafka)
     admin.create_topics([NewTopic(name, 2, 1) for name in found.topics.values()])
     admin.close()
@@ -279,7 +279,7 @@ def deployment(spark: SparkSession, stack: Addresses, url: str, version: str) ->
 
 
 def test_the_job_indexes_the_log_and_a_refused_document_becomes_a_dead_letter(
-    deployment: Deployment, client: Elasticsearch, tmp_path: Path
+    deployment: IndexedVersion, client: Elasticsearch, tmp_path: Path
 ) -> None:
     year_10000 = 253_402_300_800_000  # no date that Elasticsearch reads
     watermark = {"record": "watermark", "watermark": NIGHT, "shard": 0, "shards": 8}
@@ -313,7 +313,7 @@ def test_the_job_indexes_the_log_and_a_refused_document_becomes_a_dead_letter(
 
 
 def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
-    deployment: Deployment, client: Elasticsearch, tmp_path: Path
+    deployment: IndexedVersion, client: Elasticsearch, tmp_path: Path
 ) -> None:
     ends = ((0, "open"), (10_000, "close"))
     events = [novelty(n, status=status, window_end=NIGHT + later) for n in range(5) for later, status in ends]
@@ -326,7 +326,7 @@ def test_the_job_run_again_from_the_beginning_gives_the_same_documents(
 
 
 def test_a_label_that_is_indexed_twice_is_one_document_and_one_that_is_refused_becomes_a_dead_letter(
-    deployment: Deployment, client: Elasticsearch, tmp_path: Path
+    deployment: IndexedVersion, client: Elasticsearch, tmp_path: Path
 ) -> None:
     label = {"label": "true", "series": ["host/vm-1"], "incident": deployment.version, "host": ["vm-1"]}
     values = [label, {"record": "heartbeat"}, label | {"start": "yesterday"}]

@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 # --- a deployment
 
 
-class Deployment:
+class ExtractAndDetect:
     """`kappa run extract detect` with windows of a second, and what was sent to it."""
 
     series = "gauge/web-1/web/load"
@@ -143,7 +143,7 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
-def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExtractAndDetect]:
     """Topics, settings and a producer. The environment goes over what the file says."""
     folder = tmp_path_factory.mktemp("operations")
     file = settings_file(folder, stack, folder.name, "live", 10_000)
@@ -163,13 +163,13 @@ def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> It
     assert (status, err) == (0, "")
     wanted = {settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
     assert json.loads(out) == dict.fromkeys(wanted, "created")
-    made = Deployment(file, environment, settings)
+    made = ExtractAndDetect(file, environment, settings)
     yield made
     made.producer.close()
 
 
 @pytest.mark.spark
-def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_there(deployment: Deployment) -> None:
+def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_there(deployment: ExtractAndDetect) -> None:
     with deployment.run() as first:
         address = first.address()
 
@@ -235,7 +235,7 @@ def variants(rows: list[tuple[int, str]]) -> dict[int, set[str]]:
     return found
 
 
-def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts(deployment: Deployment) -> None:
+def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts(deployment: ExtractAndDetect) -> None:
     kept = deployment.settings.checkpoint("extract").parent
     before = sorted(kept.rglob("*"))
     again = deployment.command("topics", "create", "--json")

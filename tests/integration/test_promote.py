@@ -91,13 +91,13 @@ port = 0
 
 
 @dataclass
-class Fleet:
+class EventSender:
     """Events of now until it is stopped, of them some that are news: a service that was never there, late records, no records."""
 
     settings: Settings
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> EventSender:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         return self
@@ -138,7 +138,7 @@ def point(host: str, at: int, value: float, service: str = "web") -> bytes:
     ).encode()
 
 
-class Deployment:
+class PromotionHome:
     """One home in which versions run, and what is seen of them from outside."""
 
     def __init__(self, folder: Path, servers: Addresses) -> None:
@@ -171,16 +171,16 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
-def deployment(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    made = Deployment(tmp_path_factory.mktemp("promote"), servers)
+def deployment(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PromotionHome]:
+    made = PromotionHome(tmp_path_factory.mktemp("promote"), servers)
     topics.create(made.settings)
     yield made
     made.consumer.close()
 
 
-def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(deployment: Deployment) -> None:
+def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(deployment: PromotionHome) -> None:
     moments = random.Random(20261121)
-    with Fleet(deployment.settings), Running(deployment.command("run", "all")) as process:
+    with EventSender(deployment.settings), Running(deployment.command("run", "all")) as process:
         address = process.address()
         process.wait(lambda: deployment.indexed("live") > 0, 240, "the first watermark to be indexed")
         first = deployment.indexed("live")
@@ -242,7 +242,7 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
 
 
 def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_left_alone(tmp_path: Path) -> None:
-    with alone(tmp_path) as deployment, Fleet(deployment.settings):
+    with alone(tmp_path) as deployment, EventSender(deployment.settings):
         with Running(deployment.command("run", "extract", "detect", "correlate")) as live:
             live.wait(lambda: len(records_of(deployment.settings, "scores")) > 10 * len(HOSTS), 240, "scores of live")
             live.stop()
@@ -275,10 +275,10 @@ class KilledHereError(Exception):
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[Deployment]:
+def alone(folder: Path) -> Iterator[PromotionHome]:
     """A deployment on a stack of its own."""
     with running_stack(Stack(folder / "stack", jars=JARS)) as servers:
-        made = Deployment(folder, servers)
+        made = PromotionHome(folder, servers)
         topics.create(made.settings)
         try:
             yield made
@@ -286,23 +286,23 @@ def alone(folder: Path) -> Iterator[Deployment]:
             made.consumer.close()
 
 
-def filled(deployment: Deployment) -> None:
+def filled(deployment: PromotionHome) -> None:
     """Half a minute of events in the log."""
     until = time.monotonic() + 120
     partition = TopicPartition(deployment.settings.topic("telemetry"), 0)
-    with Fleet(deployment.settings):
+    with EventSender(deployment.settings):
         while deployment.consumer.end_offsets([partition])[partition] < 150 * len(HOSTS):
             assert time.monotonic() < until
             threading.Event().wait(0.2)
 
 
-def replayed(deployment: Deployment) -> None:
+def replayed(deployment: PromotionHome) -> None:
     made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--partitions", "1", "--json")
     status, _, err = answer(made, 300)
     assert status == 0, err
 
 
-def refused_ones(deployment: Deployment) -> None:
+def refused_ones(deployment: PromotionHome) -> None:
     """What cannot be promoted is refused in one line, and a plan alone changes nothing."""
     unknown = deployment.command("replay", "promote", "gone")
     nowhere = deployment.command("replay", "rollback")
@@ -314,7 +314,7 @@ def refused_ones(deployment: Deployment) -> None:
     assert not serving.file_of(deployment.settings.home).exists()
 
 
-def each_moment_is_shown_once(deployment: Deployment, first: int) -> None:
+def each_moment_is_shown_once(deployment: PromotionHome, first: int) -> None:
     """The aliases show of each version what it decided in the intervals in which it served: what the topics say, nothing else, and all of it."""
     served = serving.read(deployment.settings.home)
     assert served.aliased
@@ -385,7 +385,7 @@ def counted(found: list[dict[str, Any]], until: int) -> Counter[tuple[str, int, 
     )
 
 
-def decided(deployment: Deployment, served: Serving, kind: str, until: int) -> Counter[tuple[str, int, int]]:
+def decided(deployment: PromotionHome, served: Serving, kind: str, until: int) -> Counter[tuple[str, int, int]]:
     """The same from the topics of all versions, by the intervals in which they served."""
     closed = {
         (r["id"], version, r["start"], r["window_end"])

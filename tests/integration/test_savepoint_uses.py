@@ -83,7 +83,7 @@ def run_chain(spark: SparkSession, settings: Settings) -> None:
         runner.stop()
 
 
-class Deployment:
+class PausedVersion:
     """A log, what an unbroken run makes of it, and a version that was paused half-way, with a savepoint of then."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
@@ -107,9 +107,9 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
-def deployment(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def deployment(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> PausedVersion:
     folder = tmp_path_factory.mktemp("uses")
-    made = Deployment(spark, load(settings_file(folder, stack, folder.name, "live", 20_000)))
+    made = PausedVersion(spark, load(settings_file(folder, stack, folder.name, "live", 20_000)))
     assert values(made.unbroken, "novelties", made.watermark)
     assert values(made.unbroken, "incidents", made.watermark)
     return made
@@ -122,7 +122,7 @@ def tuned(settings: Settings) -> Settings:
     )
 
 
-def test_pause_and_resume(spark: SparkSession, deployment: Deployment) -> None:
+def test_pause_and_resume(spark: SparkSession, deployment: PausedVersion) -> None:
     assert not same(deployment.settings, deployment.unbroken)
     run_chain(spark, deployment.settings)  # from its checkpoints
     assert same(deployment.settings, deployment.unbroken)
@@ -135,7 +135,7 @@ def test_pause_and_resume(spark: SparkSession, deployment: Deployment) -> None:
 
 
 def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
-    spark: SparkSession, deployment: Deployment
+    spark: SparkSession, deployment: PausedVersion
 ) -> None:
     older = savepoint_folder.home_of(deployment.settings.home) / "older"
     provenance = dataclasses.replace(
@@ -154,7 +154,7 @@ def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
     assert same(upgraded, deployment.unbroken, deployment.watermark)
 
 
-def test_change_of_spark_partitions(spark: SparkSession, deployment: Deployment) -> None:
+def test_change_of_spark_partitions(spark: SparkSession, deployment: PausedVersion) -> None:
     wider = deployment.version("wider")
     wider = wider.model_copy(update={"spark": wider.spark.model_copy(update={"shuffle_partitions": 3})})
     start_position.start_from(wider, deployment.savepoint)
@@ -173,7 +173,7 @@ def shuffled(spark: SparkSession, partitions: int) -> Iterator[None]:
     spark.conf.set("spark.sql.shuffle.partitions", before or "2")
 
 
-def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: Deployment) -> None:
+def test_bootstrap_from_history_then_live(spark: SparkSession, deployment: PausedVersion) -> None:
     learnt = deployment.version("learnt")
     made = run.replay(spark, run.plan(learnt, RequestedRange(to_offsets=deployment.history.ends), None))
     assert made["whole"]["until"] < values_until(deployment.unbroken)
@@ -186,7 +186,9 @@ def values_until(settings: Settings) -> int:
     return int(max(json.loads(value)["window_end"] for value in values(settings, "scores")))
 
 
-def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSession, deployment: Deployment) -> None:
+def test_time_travel_comes_to_the_state_and_the_findings_of_then(
+    spark: SparkSession, deployment: PausedVersion
+) -> None:
     then = deployment.version("then")
     run.replay(spark, run.plan(then, RequestedRange(to_ms=deployment.watermark), None))
     assert savepoint_format.read_manifest(replay_manifest.last_savepoint(then))["hash"] == deployment.taken["hash"]
@@ -195,7 +197,9 @@ def test_time_travel_comes_to_the_state_and_the_findings_of_then(spark: SparkSes
         assert values(then, kind) == values(deployment.unbroken, kind) - late
 
 
-def test_what_if_another_configuration_goes_on_from_the_same_point(spark: SparkSession, deployment: Deployment) -> None:
+def test_what_if_another_configuration_goes_on_from_the_same_point(
+    spark: SparkSession, deployment: PausedVersion
+) -> None:
     as_it_was, what_if = deployment.version("as-it-was"), tuned(deployment.version("what-if"))
     for settings in (as_it_was, what_if):
         run.replay(spark, run.plan(settings, RequestedRange(), deployment.savepoint))
@@ -206,7 +210,7 @@ def test_what_if_another_configuration_goes_on_from_the_same_point(spark: SparkS
 
 
 def test_two_versions_side_by_side_on_the_same_events_are_what_each_is_alone(
-    spark: SparkSession, deployment: Deployment, stack: Addresses, tmp_path: Path
+    spark: SparkSession, deployment: PausedVersion, stack: Addresses, tmp_path: Path
 ) -> None:
     a = deployment.version("a")
     b = tuned(deployment.version("b"))

@@ -22,7 +22,7 @@ P = ChangeParameters()
 ASKED = 11.0
 
 
-class Watch:
+class CandidateSeries:
     """Series with a level of 10 and a spread of 1, whose changes are adopted."""
 
     def __init__(self, series: int = 1, level: float = 10.0, spread: float = 1.0, *, episode: bool = False) -> None:
@@ -108,18 +108,18 @@ def test_the_level_predicts_as_normal_gamma_does() -> None:
 
 @pytest.mark.parametrize("size", [3.0, 6.0, 1e3, 1e8])
 def test_a_new_level_is_announced_once_with_where_it_began(size: float) -> None:
-    found = Watch().observe(noise(1, (10, 1, 150), (10 + size, 1, 250)))
+    found = CandidateSeries().observe(noise(1, (10, 1, 150), (10 + size, 1, 250)))
     assert [what for _, what in found] == ["level"]
     assert abs(found[0][0] - 150) <= 3
 
 
 def test_a_level_must_last() -> None:
-    assert Watch().observe(noise(2, (10, 1, 50), (20, 1, 50), (10, 1, 200))) == []
-    assert Watch(episode=True).observe(noise(2, (20, 1, 50))) == []
+    assert CandidateSeries().observe(noise(2, (10, 1, 50), (20, 1, 50), (10, 1, 200))) == []
+    assert CandidateSeries(episode=True).observe(noise(2, (20, 1, 50))) == []
 
 
 def test_a_level_with_an_open_episode_is_a_change_when_it_has_lasted() -> None:
-    watch = Watch(episode=True)
+    watch = CandidateSeries(episode=True)
     found = watch.observe(noise(2, (20, 1, 59)))
     assert found == []
     assert watch.observe(noise(3, (20, 1, 3))) == [(0, "level")]
@@ -129,13 +129,13 @@ def test_a_level_with_an_open_episode_is_a_change_when_it_has_lasted() -> None:
 def test_passing_outliers_are_no_change(size: float) -> None:
     x = noise(4, (10, 1, 400))
     x[[100, 180, 181, 260]] += size
-    assert Watch().observe(x) == []
+    assert CandidateSeries().observe(x) == []
 
 
 @pytest.mark.parametrize("episode", [True, False])
 def test_a_ramp_is_no_new_level(episode: bool) -> None:
     x = noise(5, (10, 1, 50), (10, 1, 200)) + 0.3 * np.maximum(np.arange(250) - 50, 0)
-    watch = Watch(episode=episode)
+    watch = CandidateSeries(episode=episode)
     assert watch.observe(x) == []
     assert EXPLANATIONS[watch.step(np.array([x[-1]])).what[0]] in ("trend", "level")
 
@@ -143,19 +143,19 @@ def test_a_ramp_is_no_new_level(episode: bool) -> None:
 def test_a_ramp_that_stands_still_in_the_end_is_a_level_from_there_on() -> None:
     x = noise(6, (10, 1, 20), (10, 1, 60), (28, 1, 120))
     x[20:80] += 0.3 * np.arange(60)
-    row, what = Watch(episode=True).observe(x)[0]
+    row, what = CandidateSeries(episode=True).observe(x)[0]
     assert what == "level"
     assert 55 <= row <= 110
 
 
 def test_a_new_spread_is_a_change_where_an_episode_is_open() -> None:
     x = noise(7, (10, 1, 20), (10, 8, 200))
-    assert [what for _, what in Watch(episode=True).observe(x)] == ["spread"]
-    assert Watch().observe(x) == []
+    assert [what for _, what in CandidateSeries(episode=True).observe(x)] == ["spread"]
+    assert CandidateSeries().observe(x) == []
 
 
 def test_a_return_to_the_state_before_takes_no_time() -> None:
-    watch = Watch()
+    watch = CandidateSeries()
     assert [what for _, what in watch.observe(noise(8, (10, 1, 50), (20, 1, 100)))] == ["level"]
     found = watch.observe(noise(9, (10, 1, 12)))
     assert [what for _, what in found] == ["back"]
@@ -164,12 +164,12 @@ def test_a_return_to_the_state_before_takes_no_time() -> None:
 
 
 def test_no_change_is_announced_in_normal_data() -> None:
-    rng, watch = np.random.default_rng(10), Watch(400)
+    rng, watch = np.random.default_rng(10), CandidateSeries(400)
     assert sum(watch.step(rng.normal(10, 1, 400)).announced.sum() for _ in range(1000)) == 0
 
 
 def test_few_normal_series_are_candidates() -> None:
-    rng, watch, candidates = np.random.default_rng(11), Watch(400), 0
+    rng, watch, candidates = np.random.default_rng(11), CandidateSeries(400), 0
     for _ in range(200):
         candidates += int((~watch.step(rng.normal(10, 1, 400)).over).sum())
     assert candidates / (200 * 400) < 0.08
@@ -178,7 +178,7 @@ def test_few_normal_series_are_candidates() -> None:
 def test_dependent_neighbours_are_less_evidence() -> None:
     leads = []
     for share in (1.0, 0.1):
-        watch = Watch()
+        watch = CandidateSeries()
         verdicts = []
         for x in noise(12, (12, 1, 100)):
             watch.row += 1
@@ -216,7 +216,9 @@ def test_a_row_is_worth_what_the_means_of_the_series_allow() -> None:
 @given(st.integers(0, 1000), st.sampled_from([1e-6, 1e3, 1e9]), st.floats(-5, 5))
 def test_unit_and_offset_have_no_effect(seed: int, scale: float, offset: float) -> None:
     x = noise(seed, (0, 1, 60), (5, 1, 80))
-    assert Watch(level=0).observe(x) == Watch(level=scale * offset, spread=scale).observe(scale * (x + offset))
+    assert CandidateSeries(level=0).observe(x) == CandidateSeries(level=scale * offset, spread=scale).observe(
+        scale * (x + offset)
+    )
 
 
 @settings(max_examples=5)
@@ -224,7 +226,7 @@ def test_unit_and_offset_have_no_effect(seed: int, scale: float, offset: float) 
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     rng = np.random.default_rng(seed)
     x = np.concatenate([rng.normal(10, 1, (60, 3)), rng.normal(14, 1, (80, 3))])
-    whole, parts, watch = ChangeCandidates(), ChangeCandidates(), Watch(3)
+    whole, parts, watch = ChangeCandidates(), ChangeCandidates(), CandidateSeries(3)
     for candidates in (whole, parts):
         candidates.open(np.array([7, 2, 5]))
     for k, row in enumerate(x):
@@ -241,7 +243,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
 
 def test_a_series_is_judged_by_its_own_rows_alone() -> None:
     rng = np.random.default_rng(15)
-    whole, alone = Watch(4), Watch(1)
+    whole, alone = CandidateSeries(4), CandidateSeries(1)
     for k in range(160):
         row = rng.normal(10 if k < 80 else 14, 1, 4)
         a, b = whole.step(row), alone.step(row[2:3])

@@ -144,7 +144,7 @@ FAILING = (0.4, 0.25, 0.1, 0.04, 0.21)
 OTHERS = (0.3, 0.5, 0.15, 0.04, 0.01)
 
 
-class Service:
+class ServiceLines:
     """Lines of a service, whose load has a rhythm and bursts."""
 
     def __init__(self, seed: int = 0, host: str = "vm-1") -> None:
@@ -167,28 +167,28 @@ def of_mix(events: Iterable[EpisodeEvent]) -> list[EpisodeEvent]:
 
 
 @pytest.fixture(scope="module")
-def known() -> tuple[dict[str, bytes], int, Service]:
+def known() -> tuple[dict[str, bytes], int, ServiceLines]:
     """A detector that has known a service for two hours without a word, when that was, and the service."""
-    service, run = Service(), DetectorRun(ShardDetector(P))
+    service, run = ServiceLines(), DetectorRun(ShardDetector(P))
     assert of_mix(run.play(service.windows(720))) == []
     return run.detector.dump(), run.now, service
 
 
 @pytest.fixture
-def service(known: tuple[dict[str, bytes], int, Service]) -> Service:
+def service(known: tuple[dict[str, bytes], int, ServiceLines]) -> ServiceLines:
     return deepcopy(known[2])
 
 
 @pytest.fixture
-def run(known: tuple[dict[str, bytes], int, Service]) -> DetectorRun:
+def run(known: tuple[dict[str, bytes], int, ServiceLines]) -> DetectorRun:
     return DetectorRun(ShardDetector.load(known[0], P), known[1])
 
 
-def test_a_load_with_a_rhythm_does_not_move_the_mix(run: DetectorRun, service: Service) -> None:
+def test_a_load_with_a_rhythm_does_not_move_the_mix(run: DetectorRun, service: ServiceLines) -> None:
     assert of_mix(run.play(service.windows(720, load=60), service.windows(180, load=8))) == []
 
 
-def test_errors_are_a_greater_share_of_fewer_lines(run: DetectorRun, service: Service) -> None:
+def test_errors_are_a_greater_share_of_fewer_lines(run: DetectorRun, service: ServiceLines) -> None:
     events = run.play(service.windows(12, FAILING, load=15), service.windows(60))
     mixed = of_mix(events)
     assert words(n for n in mixed if n.status != "update") == [
@@ -205,11 +205,11 @@ def test_errors_are_a_greater_share_of_fewer_lines(run: DetectorRun, service: Se
     assert first.start < first.window_end
 
 
-def test_one_strange_window_is_no_shift(run: DetectorRun, service: Service) -> None:
+def test_one_strange_window_is_no_shift(run: DetectorRun, service: ServiceLines) -> None:
     assert of_mix(run.play(service.windows(1, FAILING, load=300), service.windows(60))) == []
 
 
-def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(run: DetectorRun, service: Service) -> None:
+def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(run: DetectorRun, service: ServiceLines) -> None:
     events = of_mix(run.play(service.windows(400, OTHERS)))
     assert words(n for n in events if n.status != "update" or n.kind == "change") == [
         (SERVICE, "open", "anomaly"),
@@ -223,13 +223,13 @@ def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(run: Detec
     assert of_mix(run.play(service.windows(360, OTHERS))) == []
 
 
-def test_an_anomalous_mix_is_not_learnt(run: DetectorRun, service: Service) -> None:
+def test_an_anomalous_mix_is_not_learnt(run: DetectorRun, service: ServiceLines) -> None:
     run.play(service.windows(20, FAILING, load=20), service.windows(60))
     row = run.detector.describe_state(next(n for n in run.scores[-1].series if "error" in n))
     assert row["mix_sum"] / row["mix_lines"] == pytest.approx(0.01, abs=0.005)
 
 
-def test_a_burst_that_its_rate_tells_is_one_incident(run: DetectorRun, service: Service) -> None:
+def test_a_burst_that_its_rate_tells_is_one_incident(run: DetectorRun, service: ServiceLines) -> None:
     events = run.play(service.windows(20, (*USUAL[:4], 1.0)), service.windows(90))
     correlator, found = Correlator(CorrelationParameters()), set()
     for end in sorted({novelty.window_end for novelty in events}):
@@ -239,7 +239,7 @@ def test_a_burst_that_its_rate_tells_is_one_incident(run: DetectorRun, service: 
     assert len(found) == 1
 
 
-def test_what_a_rate_has_told_the_mix_does_not_tell_again(run: DetectorRun, service: Service) -> None:
+def test_what_a_rate_has_told_the_mix_does_not_tell_again(run: DetectorRun, service: ServiceLines) -> None:
     """A rate that is the new normal has a new share, which is learnt and not published."""
     events = run.play(service.windows(500, (*USUAL[:4], 0.6)))
     rate = [n for n in events if n.part == "rate" and n.kind == "change"]
@@ -247,46 +247,48 @@ def test_what_a_rate_has_told_the_mix_does_not_tell_again(run: DetectorRun, serv
     assert [n for n in of_mix(events) if n.status == "open" and n.window_end > rate[0].window_end] == []
 
 
-def test_a_burst_that_its_rate_tells_at_once_is_left_out(run: DetectorRun, service: Service) -> None:
+def test_a_burst_that_its_rate_tells_at_once_is_left_out(run: DetectorRun, service: ServiceLines) -> None:
     events = run.play(service.windows(20, (*USUAL[:4], 30.0)), service.windows(60))
     assert {n.part for n in events} == {"rate"}
 
 
 def test_a_template_alone_has_no_mix_and_one_that_joins_it_is_learnt_first() -> None:
-    run, service = DetectorRun(ShardDetector(replace(P, warm_up_minutes=5))), Service()
+    run, service = DetectorRun(ShardDetector(replace(P, warm_up_minutes=5))), ServiceLines()
     for rows in service.windows(120):
         run.play([{name: row for name, row in rows.items() if "200" in str(row)}])
     assert of_mix(run.play(service.windows(120))) == []
 
 
 def test_hosts_of_a_service_that_share_a_shard_are_judged_apart() -> None:
-    run, one, other = DetectorRun(ShardDetector(replace(P, warm_up_minutes=5))), Service(), Service(1, "vm-2")
+    run, one, other = DetectorRun(ShardDetector(replace(P, warm_up_minutes=5))), ServiceLines(), ServiceLines(1, "vm-2")
     run.play(a | b for a, b in zip(one.windows(150), other.windows(150), strict=True))
     events = run.play(a | b for a, b in zip(one.windows(20, OTHERS), other.windows(20), strict=True))
     assert {n.series for n in of_mix(events)} == {SERVICE}
 
 
-def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], int, Service]) -> None:
+def test_a_muted_service_has_no_word_of_its_mix(known: tuple[dict[str, bytes], int, ServiceLines]) -> None:
     rule = Rule(kind="service", service="nginx", mute=True)
     run = DetectorRun(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
     assert of_mix(run.play(deepcopy(known[2]).windows(30, OTHERS))) == []
     assert "mix" in run.detector.dump()["episodes"].decode(errors="ignore")
 
 
-def muted(known: tuple[dict[str, bytes], int, Service], template: str) -> DetectorRun:
+def muted(known: tuple[dict[str, bytes], int, ServiceLines], template: str) -> DetectorRun:
     """The detector that has known a service, with one of its templates muted from then on."""
     rule = Rule(kind="template", template=template, mute=True)
     return DetectorRun(ShardDetector.load(known[0], ControlledParameters(rules=(rule,))), known[1])
 
 
-def test_a_muted_template_is_not_named_by_the_mix_of_its_service(known: tuple[dict[str, bytes], int, Service]) -> None:
+def test_a_muted_template_is_not_named_by_the_mix_of_its_service(
+    known: tuple[dict[str, bytes], int, ServiceLines],
+) -> None:
     events = muted(known, "timeout after *").play(deepcopy(known[2]).windows(12, FAILING, load=15))
     assert [n.reason for n in events if "timeout" in n.reason] == []
     assert of_mix(events) == []
 
 
 def test_the_mix_of_the_others_is_told_although_most_lines_are_muted(
-    known: tuple[dict[str, bytes], int, Service],
+    known: tuple[dict[str, bytes], int, ServiceLines],
 ) -> None:
     flooded = (*OTHERS[:4], 20.0)
     events = of_mix(muted(known, "timeout after *").play(deepcopy(known[2]).windows(40, flooded, load=15)))
@@ -294,7 +296,7 @@ def test_the_mix_of_the_others_is_told_although_most_lines_are_muted(
     assert all("GET <*>" in n.reason and "timeout" not in n.reason for n in events)
 
 
-def test_a_dump_in_the_middle_of_a_block_goes_on_bit_for_bit(known: tuple[dict[str, bytes], int, Service]) -> None:
+def test_a_dump_in_the_middle_of_a_block_goes_on_bit_for_bit(known: tuple[dict[str, bytes], int, ServiceLines]) -> None:
     whole, first = (DetectorRun(ShardDetector.load(known[0], P), known[1]) for _ in range(2))
     story = [*deepcopy(known[2]).windows(150, OTHERS, load=9)]
     whole.play(story)

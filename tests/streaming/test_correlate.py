@@ -69,7 +69,7 @@ def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["everything", "record", "watermark", "shard", "shards", "window_end", "value"])
 
 
-class Job:
+class CorrelateTester:
     """The processor on batches of records."""
 
     def __init__(self) -> None:
@@ -97,45 +97,45 @@ def brief(incidents: Iterable[dict[str, Any]]) -> list[tuple[str, list[str], int
 
 
 def test_a_window_waits_until_every_shard_has_ticked_it() -> None:
-    job = Job()
+    job = CorrelateTester()
     assert job.batch([event("a", 1), watermark(1, 0), watermark(1, 1)]) == []
     assert brief(job.batch([watermark(1, 2)])) == [("open", ["a"], 1)]
 
 
 def test_batches_of_any_size_give_the_same_incidents() -> None:
     story = whole_story()
-    wanted = Job().batch(story)
+    wanted = CorrelateTester().batch(story)
     assert brief(wanted) == [("open", ["a"], 1), ("open", ["b"], 2), ("close", ["a"], 10), ("close", ["b"], 11)]
     for size in (1, 2, 7, 20):
-        job = Job()
+        job = CorrelateTester()
         assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
 
 
 def test_ticks_of_each_window_or_of_the_last_only_give_the_same_incidents() -> None:
     sparse = [r for r in whole_story() if r["record"] != "watermark" or r["watermark"] == at(13)]
-    assert Job().batch(sparse) == Job().batch(whole_story())
+    assert CorrelateTester().batch(sparse) == CorrelateTester().batch(whole_story())
 
 
 def test_repeats_are_ignored() -> None:
     story = whole_story()
-    job = Job()
+    job = CorrelateTester()
     first = job.batch(story[:30] + story[:30])
-    assert first + job.batch(story[20:]) + job.batch(story) == Job().batch(story)
+    assert first + job.batch(story[20:]) + job.batch(story) == CorrelateTester().batch(story)
 
 
 def test_order_within_a_batch_changes_nothing() -> None:
     story = whole_story()
     shuffled = random.Random(1).sample(story, len(story))
-    assert Job().batch(shuffled) == Job().batch(story)
+    assert CorrelateTester().batch(shuffled) == CorrelateTester().batch(story)
 
 
 def test_a_record_that_is_neither_event_nor_tick_stops_the_job() -> None:
     with pytest.raises(DeterminismViolation, match="neither"):
-        Job().batch([{"id": "a"}])
+        CorrelateTester().batch([{"id": "a"}])
 
 
 def test_the_state_holds_the_last_complete_window_and_the_correlator_after_it() -> None:
-    job = Job()
+    job = CorrelateTester()
     job.batch([event("a", 1), *watermarks(1), event("b", 2)])
     done, model, waiting = job.tester.peekValueState("correlator", 0) or (None, b"", b"")
     assert done == at(1)
@@ -157,16 +157,16 @@ def watched_story() -> list[dict[str, Any]]:
 
 
 def test_what_is_watched_in_its_window_decides_whether_an_incident_is_told() -> None:
-    assert brief(Job().batch(watched_story())) == [("open", ["b"], 2), ("close", ["b"], 11)]
+    assert brief(CorrelateTester().batch(watched_story())) == [("open", ["b"], 2), ("close", ["b"], 11)]
 
 
 def test_what_is_watched_is_known_whatever_the_batches() -> None:
     story = watched_story()
-    wanted = Job().batch(story)
+    wanted = CorrelateTester().batch(story)
     for size in (1, 2, 7, 20):
-        job = Job()
+        job = CorrelateTester()
         assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
-    assert Job().batch(random.Random(1).sample(story, len(story))) == wanted
+    assert CorrelateTester().batch(random.Random(1).sample(story, len(story))) == wanted
 
 
 def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:

@@ -87,7 +87,7 @@ def shard_of(host: str) -> int:
 
 
 @dataclass(frozen=True)
-class Story:
+class StatisticsStory:
     """What happened: rows by window end and host, and how many extract jobs tell of it, each of its own hosts."""
 
     rows: dict[int, dict[str, list[Record]]]
@@ -105,7 +105,7 @@ class Story:
 
 
 @cache
-def story_of(seed: int) -> Story:
+def story_of(seed: int) -> StatisticsStory:
     """A fleet with noise, a shift, a silence (of a host, or of a whole shard), a new template, rows that are missing, windows that are."""
     rng = np.random.default_rng(seed)
     sick, silent, chatty = rng.choice(len(HOSTS), 3)
@@ -125,7 +125,7 @@ def story_of(seed: int) -> Story:
             found += lines(host, 3, "bb", end) if i == chatty and k > 38 and k % 2 else []
             found += labels(host, k, end)
             rows[end][host] = found
-    return Story(rows, instances=1 + seed % 3)
+    return StatisticsStory(rows, instances=1 + seed % 3)
 
 
 def gauge(host: str, metric: int, value: float, end: int) -> Record:
@@ -144,13 +144,13 @@ def lines(host: str, n: int, template: str, end: int) -> list[Record]:
     return [total, counted] if template == "aa" else [counted]
 
 
-def statistics_of(story: Story, chance: random.Random | None) -> Log:
+def statistics_of(story: StatisticsStory, chance: random.Random | None) -> Log:
     """The topic `statistics`: each origin in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
     by_origin = [written(story, instance, chance) for instance in range(story.instances)]
     return [interleaved([log[p] for log in by_origin], chance) for p in range(PARTITIONS)]
 
 
-def written(story: Story, instance: int, chance: random.Random | None) -> Log:
+def written(story: StatisticsStory, instance: int, chance: random.Random | None) -> Log:
     log: Log = [[] for _ in range(PARTITIONS)]
     for batch in cut(story.told_by(instance), chance, most=9):
         whole = [list(batch_of(story, batch, instance, p)) for p in range(PARTITIONS)]
@@ -163,7 +163,7 @@ def written(story: Story, instance: int, chance: random.Random | None) -> Log:
     return log
 
 
-def batch_of(story: Story, windows: Sequence[int], instance: int, partition: int) -> Iterator[Record]:
+def batch_of(story: StatisticsStory, windows: Sequence[int], instance: int, partition: int) -> Iterator[Record]:
     """What extract writes into a partition: the rows of a window, then its watermarks."""
     for end in windows:
         own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.instances == instance]
@@ -312,7 +312,7 @@ SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", 
 
 
 @dataclass
-class Outcome:
+class ChainResult:
     """Everything that was published, and the state at the end."""
 
     scores: Published
@@ -337,7 +337,7 @@ def add(into: Published, key: tuple[Any, ...], value: str) -> None:
 
 
 def detected(
-    story: Story, extract: random.Random | None, chance: random.Random | None, begin: Begin | None = None
+    story: StatisticsStory, extract: random.Random | None, chance: random.Random | None, begin: Begin | None = None
 ) -> tuple[Detecting, Log, Published]:
     """What detect makes of a story: itself, the topic `novelties`, and scores."""
     scores: Published = {}
@@ -382,7 +382,7 @@ def states_of(job: Detecting) -> Shards:
     return [(buffer.done, parts) for buffer, parts in zip(buffers, states, strict=True)]
 
 
-def run(story: Story, extract: int | None, detecting: int | None, correlating: int | None) -> Outcome:
+def run(story: StatisticsStory, extract: int | None, detecting: int | None, correlating: int | None) -> ChainResult:
     """All three jobs. A number is the seed of a job's batches, repeats and crashes; None for one batch, no crash."""
     chances = [None if seed is None else random.Random(seed) for seed in (extract, detecting, correlating)]
     job, topic, scores = detected(story, chances[0], chances[1])
@@ -391,7 +391,7 @@ def run(story: Story, extract: int | None, detecting: int | None, correlating: i
     for watermark in (r for part in topic for r in part if r["record"] == "watermark"):
         if watermark not in watermarks[watermark["shard"]]:
             watermarks[watermark["shard"]].append(watermark)
-    return Outcome(scores, episode_events_in(topic), incidents, states_of(job), last.state[:2], watermarks)
+    return ChainResult(scores, episode_events_in(topic), incidents, states_of(job), last.state[:2], watermarks)
 
 
 def incident_key(record: Record) -> tuple[Any, ...]:
@@ -399,7 +399,7 @@ def incident_key(record: Record) -> tuple[Any, ...]:
 
 
 @cache
-def straight(story_seed: int) -> Outcome:
+def straight(story_seed: int) -> ChainResult:
     """The models alone, handed one window after the other: no buffers, no batches, no watermarks."""
     story = story_of(story_seed)
     scores: Published = {}
@@ -427,10 +427,10 @@ def straight(story_seed: int) -> Outcome:
         for incident in correlator.step(end, sorted(events[end], key=lambda s: s.order), watched):
             value = value_of(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)
-    return Outcome(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), watermarks)
+    return ChainResult(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), watermarks)
 
 
-def rows_of(story: Story, shard: int, end: int) -> Windows:
+def rows_of(story: StatisticsStory, shard: int, end: int) -> Windows:
     """The rows of a shard in a window."""
     found = [row for host, rows in story.rows[end].items() if shard_of(host) == shard for row in rows]
     columns = no_rows()
@@ -440,7 +440,7 @@ def rows_of(story: Story, shard: int, end: int) -> Windows:
     return windows_of(columns, np.arange(len(found)))
 
 
-def compare(found: Outcome, wanted: Outcome) -> None:
+def compare(found: ChainResult, wanted: ChainResult) -> None:
     for kind in ("scores", "novelties", "incidents"):
         one, other = getattr(found, kind), getattr(wanted, kind)
         contradicted = {key: values for key, values in one.items() if len(values) > 1}
@@ -551,7 +551,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
     assert [state[shard] for shard in range(SHARDS)] == wanted.shards
 
 
-def sorted_rows(story: Story, windows: Sequence[int]) -> pd.DataFrame:
+def sorted_rows(story: StatisticsStory, windows: Sequence[int]) -> pd.DataFrame:
     """Rows of some windows as a bounded run has them: by shard, window and series, a marker first in each shard."""
     marker = {"window_end": detect_bounded.MARKER}
     rows = [{**marker, "shard": shard, "series": ""} for shard in range(SHARDS)]

@@ -469,7 +469,7 @@ def block_of(begin: int, end: int, arrivals: list[int]) -> Block:
     return Block(begin, end, {"telemetry": batch, "logs": batch})
 
 
-class Watch:
+class ManualClock:
     """A clock that moves only when somebody waits."""
 
     def __init__(self, now: int, stop_at: int = 10**9) -> None:
@@ -484,7 +484,7 @@ class Watch:
 
 
 def test_live_events_are_given_at_their_time_of_arrival_and_never_before() -> None:
-    watch = Watch(1000)
+    watch = ManualClock(1000)
     given_at = []
     for part in paced(
         [block_of(0, 2000, [100, 990, 1010, 1999]), block_of(2000, 4000, [2000, 3500])], 500, watch.read, watch.wait
@@ -495,14 +495,14 @@ def test_live_events_are_given_at_their_time_of_arrival_and_never_before() -> No
 
 
 def test_live_stops_when_told_and_catches_up_after_a_pause() -> None:
-    watch = Watch(0, stop_at=1550)
+    watch = ManualClock(0, stop_at=1550)
     arrivals = [
         a
         for part in paced([block_of(0, 4000, [10, 1400, 1600])], 0, watch.read, watch.wait)
         for a in part.topics["logs"].arrival
     ]
     assert arrivals == [10, 1400]
-    late = Watch(3950)
+    late = ManualClock(3950)
     slices = list(paced([block_of(0, 4000, [10, 1400, 1600])], 0, late.read, late.wait))
     assert slices[0].topics["logs"].arrival.tolist() == [10, 1400, 1600]
     assert late.now == 4000

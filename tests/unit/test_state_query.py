@@ -38,7 +38,7 @@ def windows(values: Mapping[str, float]) -> Windows:
     return Windows(np.array(names, dtype=object), n, numbers, zeros, numbers, numbers, numbers, nothing, nothing)
 
 
-class Story:
+class WatchedHost:
     """A detector that watches a gauge, a counter and log lines of one host."""
 
     def __init__(self) -> None:
@@ -64,15 +64,15 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    played = Story()
+def story() -> WatchedHost:
+    played = WatchedHost()
     for _ in range(60):
         played.step()
     return played
 
 
 @pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
-def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: Story, series: str) -> None:
+def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: WatchedHost, series: str) -> None:
     answer = story.answer(series)
     scores = story.step()
     row = scores.series.tolist().index(series)
@@ -84,7 +84,7 @@ def test_what_is_typical_is_what_the_detector_says_in_the_next_window(story: Sto
 
 
 @pytest.mark.parametrize("series", [GAUGE, COUNTER, LINES])
-def test_numbers_are_those_of_the_detector_and_the_time_is_that_of_the_shard(story: Story, series: str) -> None:
+def test_numbers_are_those_of_the_detector_and_the_time_is_that_of_the_shard(story: WatchedHost, series: str) -> None:
     answer, believed = story.answer(series), story.detector.describe_state(series)
     assert answer["numbers"] | {"episode": answer["episode"]} == state_query.known(believed)
     assert sum(value is None for value in answer["numbers"].values()) == (1 if series == GAUGE else 0)
@@ -97,7 +97,7 @@ def test_numbers_are_those_of_the_detector_and_the_time_is_that_of_the_shard(sto
 
 
 def test_a_series_that_is_warming_up_has_no_interval_yet() -> None:
-    story = Story()
+    story = WatchedHost()
     for _ in range(10):
         story.step()
     answer = story.answer(GAUGE)
@@ -106,7 +106,7 @@ def test_a_series_that_is_warming_up_has_no_interval_yet() -> None:
     assert ["interval", "not known to not known"] in state_server.rows(answer)
 
 
-def test_an_open_episode_is_told_with_its_reason(story: Story) -> None:
+def test_an_open_episode_is_told_with_its_reason(story: WatchedHost) -> None:
     assert story.answer(GAUGE)["episode"] is None
     for k in range(12):
         story.step(load=500.0 + k)
