@@ -3,7 +3,7 @@
     home/savepoints/NAME/
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
         hot.parquet cold.parquet                                        the univariate model of each metric
-        change_candidates.parquet                                       what may be changing, of the metrics in doubt
+        change_candidates.parquet                                       what may be changing, of the metrics undecided
         challengers.parquet                                             the challenger's memory of each metric, if there is one
         episodes.parquet trials.parquet texts.parquet                   open episodes, changes on trial, texts of templates
         remembered.parquet                                              what is muted, and what labels have changed

@@ -1,8 +1,7 @@
 """What golden runs come to: digests of their results, held against those that are kept in `digests.json`.
 
 A kind of result has its number of records and two SHA-256: `bytes` over the records as they were written, and `fields` over
-the same as JSON with members in alphabetical order, after the function that `MAPPED` has for the kind. A kind that is in
-`MAPPED` is held against `fields` alone, so that a field can be renamed on purpose: the function gives it its old name back.
+the same as JSON with members in alphabetical order: where only `bytes` differ, records say the same and are written otherwise.
 
     KAPPA_GOLDEN_UPDATE=1   keep what a run comes to, instead of comparing
     KAPPA_GOLDEN_OUT=DIR    write the sorted records to DIR/RUN.KIND.bytes.txt and DIR/RUN.KIND.fields.txt, for `diff`
@@ -13,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,28 +21,6 @@ Json = dict[str, Any]
 
 FILE = Path(__file__).with_name("digests.json")
 UPDATE, OUT = "KAPPA_GOLDEN_UPDATE", "KAPPA_GOLDEN_OUT"
-
-
-# By kind, as `digests.json` names it: from a record (of documents: the source) as it is now to what it was.
-def before(record: Json) -> Json:
-    """A record without the fields that say its kind and the ids of its episodes; a watermark message with its old name."""
-    found = {name: value for name, value in record.items() if name not in ("record", "episodes", "episodes_omitted")}
-    if record.get("record") == "watermark":
-        found = {"tick": found.pop("watermark"), **found}
-    return found
-
-
-def document_before(document: Json) -> Json:
-    """The same of a document."""
-    return {**document, "novelty": before(document["novelty"])}
-
-
-MAPPED: dict[str, Callable[[Json], Json]] = {
-    "scores": before,
-    "novelties": before,
-    "incidents": before,
-    "documents of incidents": document_before,
-}
 
 
 @dataclass(frozen=True)
@@ -60,12 +37,12 @@ class Record:
         shown = self.value if self.is_json else json.dumps(self.value.decode("latin-1")).encode()
         return head + b"\t" + shown + b"\n"
 
-    def by_fields(self, mapped: Callable[[Json], Json]) -> bytes:
+    def by_fields(self) -> bytes:
         """A line of what it says."""
         if not self.is_json:
             return self.as_written()
         head = json.dumps(self.beside, ensure_ascii=False)
-        return f"{head}\t{json.dumps(mapped(json.loads(self.value)), ensure_ascii=False, sort_keys=True)}\n".encode()
+        return f"{head}\t{json.dumps(json.loads(self.value), ensure_ascii=False, sort_keys=True)}\n".encode()
 
 
 def check(run: str, results: Mapping[str, Sequence[Record]]) -> None:
@@ -89,10 +66,9 @@ def check(run: str, results: Mapping[str, Sequence[Record]]) -> None:
 
 def digest(run: str, kind: str, records: Sequence[Record]) -> Json:
     """How many records, and their digests, whatever their order."""
-    mapped = MAPPED.get(kind, lambda record: record)
     lines = {
         "bytes": sorted(record.as_written() for record in records),
-        "fields": sorted(record.by_fields(mapped) for record in records),
+        "fields": sorted(record.by_fields() for record in records),
     }
     folder = os.environ.get(OUT)
     if folder:
@@ -118,5 +94,5 @@ def differences(kept: Mapping[str, Json], found: Mapping[str, Json]) -> Iterable
             yield f"{kind}: {'not kept' if old is None else 'no longer there'}"
         elif old["fields"] != new["fields"]:
             yield f"{kind}: {new['records']} records, kept are {old['records']}; what they say differs"
-        elif old["bytes"] != new["bytes"] and kind not in MAPPED:
+        elif old["bytes"] != new["bytes"]:
             yield f"{kind}: {new['records']} records say the same and are written otherwise"

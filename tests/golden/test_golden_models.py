@@ -37,7 +37,8 @@ from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import EpisodeEvent, IncidentEvent, total
+from models.records.records import EpisodeEvent, total
+from models.records.schema import plain
 from models.rules.rule import Rule
 from models.templates.extraction import template_id, template_of
 
@@ -206,11 +207,6 @@ def flat(column: pa.Array) -> list[Any]:
     return [shortened(value) if isinstance(value, float) else value for value in found.to_pylist()]
 
 
-def with_plain_id(novelty: EpisodeEvent) -> EpisodeEvent:
-    """A novelty as the correlator reads it."""
-    return dataclasses.replace(novelty, id=f"{novelty.series}|{novelty.start}")
-
-
 def results() -> dict[str, list[Record]]:
     """Everything that the models say of the fleet, and what they know at the end."""
     schedule = tuple(Planned(*episode) for episode in EPISODES)
@@ -225,25 +221,15 @@ def results() -> dict[str, list[Record]]:
             scores, novelties = detector.step(end, windows_from(rows, shard))
             found["scores"] += score_records(end, scores)
             events += novelties
-        found["novelties"] += [record(before(novelty)) for novelty in events]
+        found["novelties"] += [record(plain(event)) for event in events]
         watched = total(detector.watched for detector in detectors)
-        incidents = correlator.step(end, [with_plain_id(novelty) for novelty in events], watched)
-        found["incidents"] += [record(before(incident)) for incident in incidents]
+        incidents = correlator.step(end, events, watched)
+        found["incidents"] += [record(plain(incident)) for incident in incidents]
     for shard, detector in enumerate(detectors):
         parts = detector.dump(only_changed=False)
         found["states"] += [record(content(part), shard, name, len(part)) for name, part in sorted(parts.items())]
     found["states"].append(Record(("correlator",), correlator.dump()))
     return found
-
-
-NEW = ("record", "version", "episodes", "episodes_omitted")
-OF_EPISODES = ("id", "host", "service", "metric", "level")
-
-
-def before(event: EpisodeEvent | IncidentEvent) -> dict[str, Any]:
-    """The fields of an event that there were before each record had a class of its own."""
-    new = NEW + (OF_EPISODES if isinstance(event, EpisodeEvent) else ())
-    return {name: value for name, value in dataclasses.asdict(event).items() if name not in new}
 
 
 def values_of(found: dict[str, list[Record]], kind: str, field: str) -> set[Any]:

@@ -84,7 +84,6 @@ def results(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
         kind = kind_of[row["topic"]]
         key = row["key"] and row["key"].decode()
         headers = sorted((one["key"], one["value"].decode()) for one in row["headers"] or ())
-        headers = [header for header in headers if header[0] != "kappa.record"]
         found[kind].append(Record((key, *headers), row["value"], kind not in BYTES))
     return found
 

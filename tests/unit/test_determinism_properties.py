@@ -98,7 +98,7 @@ class StatisticsStory:
         return sorted(self.rows)
 
     def told_by(self, instance: int) -> list[int]:
-        """Windows in which an origin recorded something; a window that it knows nothing of it does not watermark."""
+        """Windows in which an instance recorded something; a window that it knows nothing of it gets no watermark message."""
         last = self.windows[-1]
         own = [h for h in HOSTS if HOSTS.index(h) % self.instances == instance]
         return [w for w in self.windows if w == last or instance == 0 or any(self.rows[w].get(h) for h in own)]
@@ -145,9 +145,9 @@ def lines(host: str, n: int, template: str, end: int) -> list[Record]:
 
 
 def statistics_of(story: StatisticsStory, chance: random.Random | None) -> Log:
-    """The topic `statistics`: each origin in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
-    by_origin = [written(story, instance, chance) for instance in range(story.instances)]
-    return [interleaved([log[p] for log in by_origin], chance) for p in range(PARTITIONS)]
+    """The topic `statistics`: each instance in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
+    by_instance = [written(story, instance, chance) for instance in range(story.instances)]
+    return [interleaved([log[p] for log in by_instance], chance) for p in range(PARTITIONS)]
 
 
 def written(story: StatisticsStory, instance: int, chance: random.Random | None) -> Log:
