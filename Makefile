@@ -1,7 +1,7 @@
 # make setup    the environment .venv and every jar (the first time some minutes, then under a second)
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
-# make test-fast  the tests of models and all others that need no JVM, in two processes
+# make test-fast  what needs no JVM and takes no seconds, with a tenth of the random examples: under two minutes
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
@@ -52,10 +52,10 @@ lint: setup
 test: lint
 	$(BIN)/pytest
 
-FAST := not spark and not stack and not long and not browser
+FAST := not spark and not stack and not slow and not long and not browser
 test-fast: setup
-	@$(BIN)/pytest -m "$(FAST)" -p no:cacheprovider tests/models & models=$$!; \
-	$(BIN)/pytest -m "$(FAST)" -p no:cacheprovider tests/unit; unit=$$?; \
+	@$(BIN)/pytest -m "$(FAST)" --hypothesis-profile=fast -p no:cacheprovider tests/models & models=$$!; \
+	$(BIN)/pytest -m "$(FAST)" --hypothesis-profile=fast -p no:cacheprovider tests/unit; unit=$$?; \
 	wait $$models && exit $$unit
 
 test-long: setup

@@ -20,6 +20,7 @@ pytest.register_assert_rewrite("support", "golden")
 
 # Times belong in `make bench`: a busy machine must not fail a property.
 settings.register_profile("kappa", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=10)  # `make test-fast`
 settings.load_profile("kappa")
 
 JARS = PROJECT / ".kappa" / "jars"

@@ -34,6 +34,7 @@ def test_more_evidence_never_lowers_the_score_and_none_is_none() -> None:
     assert joint({CPU: 5_000.0}, FLEET) == pytest.approx(5_000 - math.log(2_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.95])
 def test_the_joint_score_of_correlated_series_is_a_probability(correlation: float) -> None:
     rng, series, runs = np.random.default_rng(7), 20, 20_000
@@ -125,6 +126,7 @@ def chance(
         yield T + int(window) * WINDOW, list({(s.id, s.status): s for s in found}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anomaly", "change"])
 @pytest.mark.parametrize("correlated", [False, True])
 def test_chance_makes_no_more_incidents_than_the_budget(correlated: bool, kind: str) -> None:

@@ -51,6 +51,7 @@ def properties() -> Iterator[Any]:
             yield pytest.param(test, argument, id=name if argument is None else f"{name}[{argument}]", marks=long)
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize(("test", "argument"), list(properties()))
 def test_the_contract_holds(test: Any, argument: Any, p: DetectorParameters, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,7 @@ def test_the_contract_holds(test: Any, argument: Any, p: DetectorParameters, mon
     test() if argument is None else test(argument)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [RIVER, FOREST], ids=["river", "sklearn"])
 def test_dump_and_load_go_on_to_the_bit_and_hosts_do_not_touch(p: DetectorParameters) -> None:
     """One example of two properties of the contract that hypothesis checks in `make test-long`, with a detector that draws numbers."""
@@ -75,6 +77,7 @@ def test_dump_and_load_go_on_to_the_bit_and_hosts_do_not_touch(p: DetectorParame
         assert own.items() <= together.items()
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_spike_is_the_strangest_of_late(p: DetectorParameters) -> None:
     better = {"gamma": 0.1} if p is SKLEARN else {"window_size": 50}
@@ -104,6 +107,7 @@ def test_a_challenger_speaks_for_metrics_and_the_product_for_the_rest(p: Detecto
     np.testing.assert_array_equal(one.typical[metric], two.typical[metric])
 
 
+@pytest.mark.slow
 @BOTH
 def test_retraining_goes_by_event_time_and_memory_stays_bounded(p: DetectorParameters) -> None:
     p = dataclasses.replace(p, challenger_retrain_hours=0.25)
@@ -160,6 +164,7 @@ def test_what_cannot_challenge_is_refused_in_one_line(name: str, options: dict[s
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

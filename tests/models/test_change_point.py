@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support.examples import examples
 
 from models.core.store import read_part
 from models.detection import change_point
@@ -70,7 +71,7 @@ def noise(seed: int, *parts: tuple[float, float, int]) -> np.ndarray:
     return np.concatenate([rng.normal(level, spread, rows) for level, spread, rows in parts])
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.floats(-100, 100), min_size=5, max_size=30), st.floats(-5, 5))
 def test_a_line_is_the_regression_of_all_data(values: list[float], slope: float) -> None:
     t = np.arange(len(values), dtype=float)
@@ -198,6 +199,7 @@ def learnt(x: np.ndarray) -> Univariate:
     return model
 
 
+@pytest.mark.slow
 def test_a_row_is_worth_what_the_means_of_the_series_allow() -> None:
     rng = np.random.default_rng(13)
     white = rng.normal(10, 1, (1500, 20))
@@ -212,7 +214,7 @@ def test_a_row_is_worth_what_the_means_of_the_series_allow() -> None:
     assert np.median(found[2]) < 0.05
 
 
-@settings(max_examples=4)
+@examples(4)
 @given(st.integers(0, 1000), st.sampled_from([1e-6, 1e3, 1e9]), st.floats(-5, 5))
 def test_unit_and_offset_have_no_effect(seed: int, scale: float, offset: float) -> None:
     x = noise(seed, (0, 1, 60), (5, 1, 80))
@@ -221,7 +223,7 @@ def test_unit_and_offset_have_no_effect(seed: int, scale: float, offset: float) 
     )
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(st.integers(0, 1000), st.integers(1, 139))
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     rng = np.random.default_rng(seed)

@@ -163,6 +163,7 @@ def test_a_range_that_is_not_learnt_is_scored_and_said_and_forgotten() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
     rows = story(200, {range(60, 200): {CPU: 40.0}})
     assert ("update", "change") in of(CPU, played((), rows))
@@ -174,6 +175,7 @@ def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
 # --- what counts
 
 
+@pytest.mark.slow
 def test_deviations_the_other_way_open_nothing() -> None:
     assert of(CPU, played((Rule(metric="cpu", direction="down"),), story(100, FAULT))) == []
     assert of(CPU, played((Rule(metric="cpu", direction="up"),), story(100, FAULT)))[0] == ("open", "anomaly")
@@ -259,6 +261,7 @@ RULES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [41, 61, 76, 77, 78])
 def test_a_detector_that_is_loaded_follows_the_rules_to_the_bit(cut: int) -> None:
     rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0, BYTES: 4000.0}})

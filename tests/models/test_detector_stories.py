@@ -36,6 +36,7 @@ def run(story: tuple[Machine, DetectorRun]) -> DetectorRun:
     return story[1]
 
 
+@pytest.mark.slow
 def test_nothing_is_reported_of_hours_without_events(run: DetectorRun, machine: Machine) -> None:
     assert run.play(machine.windows(3 * 360)) == []
 
@@ -90,6 +91,7 @@ def test_a_ramp_is_an_anomaly_while_it_goes_on(run: DetectorRun, machine: Machin
     assert not [n for n in events if n.kind == "change"]
 
 
+@pytest.mark.slow
 def test_a_slow_rhythm_is_normal(run: DetectorRun, machine: Machine) -> None:
     rng = np.random.default_rng(2)
     quarter = 30 + 8 * np.sin(2 * np.pi * np.arange(1080) / 4320) + rng.normal(0, 1.5, 1080)
@@ -103,11 +105,13 @@ def test_a_stuck_metric_is_an_anomaly_until_it_moves(run: DetectorRun, machine: 
     assert "stuck at 30.1" in events[0].reason
 
 
+@pytest.mark.slow
 def test_a_constant_is_not_stuck() -> None:
     machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
     assert run.play(machine.windows(900, cpu=16.0)) == []
 
 
+@pytest.mark.slow
 def test_a_constant_that_changes_for_good_is_a_change() -> None:
     machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
     events = run.play(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
@@ -132,6 +136,7 @@ def test_many_lines_for_minutes_are_an_anomaly(run: DetectorRun, machine: Machin
     assert words(events)[-1] == (LEVEL, "close", "anomaly")
 
 
+@pytest.mark.slow
 def test_a_silent_host_is_one_episode_and_not_one_for_each_series() -> None:
     machine, other = Machine(), Machine(9, "vm-2")
     run = DetectorRun(ShardDetector(DetectorParameters()))
@@ -149,6 +154,7 @@ def test_a_metric_that_stops_alone_is_a_silence(run: DetectorRun, machine: Machi
     assert ends(events) == [(CPU, "open", "silence"), (CPU, "close", "silence")]
 
 
+@pytest.mark.slow
 def test_a_metric_that_reports_each_minute_is_not_silent_in_between() -> None:
     run = DetectorRun(ShardDetector(DetectorParameters()))
     story = enumerate(Machine().windows(900))
@@ -156,6 +162,7 @@ def test_a_metric_that_reports_each_minute_is_not_silent_in_between() -> None:
     assert events == []
 
 
+@pytest.mark.slow
 def test_a_silent_host_is_given_up_as_a_change_in_the_end() -> None:
     run = DetectorRun(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
     machine, other = Machine(), Machine(9, "vm-2")
@@ -223,6 +230,7 @@ def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_published(
     assert run.play(machine.windows(40)) == []
 
 
+@pytest.mark.slow
 def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news() -> None:
     machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters()))
     story = (
@@ -245,6 +253,7 @@ def test_a_metric_that_stops_in_an_anomaly_is_silent_then(run: DetectorRun, mach
     assert ends(events) == [(CPU, "open", "anomaly"), (CPU, "close", "anomaly"), (CPU, "open", "silence")]
 
 
+@pytest.mark.slow
 def test_a_line_of_errors_now_and_then_is_not_reported() -> None:
     hosts, hours, promised = 360, 4, DetectorParameters().alarm_chance
     rng, detector, opened = np.random.default_rng(3), ShardDetector(DetectorParameters()), 0

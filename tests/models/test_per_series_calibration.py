@@ -27,6 +27,7 @@ def play(answers: Floats, *, an_hour: int = 12) -> tuple[Floats, Floats]:
     return np.array(events), tail.astype(float)
 
 
+@pytest.mark.slow
 def test_scores_are_uniform_whatever_the_scale_of_a_series() -> None:
     answers = np.random.default_rng(0).exponential(1.0, (20_000, 90)) ** 1.1
     nats = play(answers * np.repeat([0.7, 1.0, 1.5], 30))[0][10_000:]

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from models.stats import rarity
 from models.stats.rarity import BINS, DAYS, EMPTY, HOURS, Weighing
@@ -106,7 +107,7 @@ def test_old_blocks_fade() -> None:
     assert counts[0, 0, 0] == pytest.approx(1 / (1 - 2 ** (-1 / half_life)), rel=0.25)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
 def test_packing_has_an_inverse(seed: int, tables: int, n: int) -> None:
     rng = np.random.default_rng(seed)

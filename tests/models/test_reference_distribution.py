@@ -56,6 +56,7 @@ def fleet(values: Floats, p: DetectorParameters, budget: float) -> tuple[int, in
     return opened, published
 
 
+@pytest.mark.slow
 def test_a_young_fleet_of_noise_has_the_promised_number_of_false_alarms() -> None:
     rows, n = 300, 400
     p = DetectorParameters(window_seconds=ROW_SECONDS)
@@ -74,6 +75,7 @@ def waves(seed: int, rows: int, n: int) -> Floats:
     return out
 
 
+@pytest.mark.slow
 def test_incidents_of_a_normal_fleet_keep_to_the_budget_however_many_episodes_open() -> None:
     rows, budget = 432, 12.0
     opened, published = fleet(

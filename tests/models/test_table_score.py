@@ -62,6 +62,7 @@ def test_a_host_without_any_value_says_nothing_and_learns_nothing() -> None:
     assert scorer.step(later, values[0]) == other.step(later, values[0])
 
 
+@pytest.mark.slow
 def test_anomalies_of_metrics_one_after_the_other_add_up() -> None:
     values = np.random.default_rng(7).normal(20, 1, (400, 3))
     p = DetectorParameters(window_seconds=300)
@@ -111,6 +112,7 @@ def test_a_host_of_normal_metrics_is_as_rarely_strange_as_its_score_says(metrics
     assert (np.diff(surprisals[order]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_noise_in_a_young_series_of_long_windows_rarely_opens_an_episode() -> None:
     """Thirty rows of five minutes are blocks of history already: counted as usual rows, they made noise improbable."""
     values, p = np.random.default_rng(5).normal(20, 1, (90, 24)), DetectorParameters(window_seconds=300)

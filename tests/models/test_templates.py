@@ -8,8 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
@@ -197,7 +198,7 @@ def test_a_header_alone_leaves_something() -> None:
 
 
 @given(LINES)
-@settings(max_examples=300, derandomize=True, database=None)
+@examples(300, derandomize=True, database=None)
 def test_a_template_is_short_holds_no_digits_or_breaks_and_is_its_own_template(message: str) -> None:
     template = template_of(message)
     assert len(template) <= MAX_TEMPLATE
@@ -232,7 +233,7 @@ def test_what_a_mask_needs_is_in_every_match() -> None:
 
 
 @given(LINES)
-@settings(max_examples=300, derandomize=True, database=None)
+@examples(300, derandomize=True, database=None)
 def test_what_a_mask_needs_is_in_every_match_of_any_line(message: str) -> None:
     matched(message)
 

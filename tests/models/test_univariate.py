@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reference_model import ReferenceModel
 
 from models.univariate.model import BODY, Univariate, UnivariateScores
@@ -86,7 +87,7 @@ def test_it_agrees_with_the_reference_model(
         assert a.joined[j] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.integers(0, 1000), st.integers(1, 119))
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     x = np.stack(list(stories(seed, days=120 / ROWS_A_DAY).values()), axis=1)
@@ -99,7 +100,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     assert whole.state.dump() == part.state.dump()
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(st.integers(0, 1000))
 def test_scores_of_a_series_depend_on_its_own_rows_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -226,7 +227,7 @@ def test_a_constant_series_stays_below_the_threshold_and_its_first_change_does_n
     assert base[-1].min() > 8
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=12))
 def test_no_value_makes_the_model_blind(strange: list[float]) -> None:
     offsets, noise = np.array([0.0, 1.0, 1e9]), np.random.default_rng(0).normal(5, 1, (80, 1))
@@ -282,6 +283,7 @@ def normal_series(rng: np.random.Generator, n: int) -> Floats:
     return np.stack(kinds, axis=1)
 
 
+@pytest.mark.slow
 def test_on_normal_data_scores_are_probabilities() -> None:
     x = normal_series(np.random.default_rng(14), 11 * 288)
     answers = score_rows(model(x.shape[1]), x, minutes=5)[4 * 288 :]
@@ -317,6 +319,7 @@ def test_a_level_that_nobody_has_called_healthy_is_usual_at_once_and_healthy_aft
     assert robust[-12:, 0].mean() < 1.5
 
 
+@pytest.mark.slow
 def test_an_old_series_keeps_how_it_spreads_when_a_level_is_adopted() -> None:
     """It widens as counts do; a young one, or one at another order of magnitude, begins nearly anew."""
     rng = np.random.default_rng(21)

@@ -49,6 +49,7 @@ def new(n: int) -> Univariate:
     return model
 
 
+@pytest.mark.slow
 def test_a_weekday_like_a_sunday_is_news_and_a_weekend_is_none() -> None:
     n, weeks = 12, 7
     x = fleet(1, weeks, n, weekend=0.4)

@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.fleet_story import START, WINDOW, DetectorRun, Row, windows
 
 from models.core.parameters import DetectorParameters
@@ -82,7 +83,7 @@ def played(challenger: str) -> tuple[Fleet, DetectorRun]:
     return story, run
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(st.integers(0, 1000), st.integers(1, 124))
 def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     story = fleet(seed, 125, 2)
@@ -97,7 +98,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     assert whole.detector.dump() == second.detector.dump()
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(st.integers(0, 1000), st.permutations(HOSTS), st.integers(1, 2), st.integers(1, 9))
 def test_splitting_a_shard_by_hosts_changes_no_bit(seed: int, hosts: tuple[str, ...], cut: int, per_host: int) -> None:
     story = fleet(seed, 110, per_host)
@@ -274,7 +275,7 @@ def test_episode_events_are_sorted_by_window_and_series() -> None:
     assert order == sorted(order)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=12), st.sampled_from([0, 1, 1e9]))
 @example([2.2250738585072014e-308], 0)
 def test_no_value_stops_a_series_from_being_scored(strange: list[float], base: float) -> None:
@@ -287,6 +288,7 @@ def test_no_value_stops_a_series_from_being_scored(strange: list[float], base: f
     assert np.isfinite(run.score_of(name))
 
 
+@pytest.mark.slow
 def test_episodes_of_what_is_forgotten_are_closed() -> None:
     p = dataclasses.replace(QUICK, forget_days=0.03, silence_patience_hours=1e6)
     run = DetectorRun(ShardDetector(p))

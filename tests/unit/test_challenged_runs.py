@@ -67,6 +67,7 @@ def bounded(p: DetectorParameters, cut: int) -> tuple[list[pd.DataFrame], Mappin
     return answers, state[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [RIVER, SKLEARN], ids=["river", "sklearn"])
 def test_live_and_bounded_come_to_the_same_scores_and_state(p: DetectorParameters) -> None:
     answers, state = live(p)

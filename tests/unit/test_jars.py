@@ -61,6 +61,7 @@ def test_second_look_reports_nothing(fetched: Jars) -> None:
     assert reports == []
 
 
+@pytest.mark.stack
 @pytest.mark.timeout(120)
 def test_damaged_and_missing_jars_are_fetched_again(fetched: Jars, tmp_path: Path) -> None:
     folder = copied(fetched, tmp_path)
@@ -82,6 +83,7 @@ def test_damage_that_keeps_size_and_time_is_found_by_a_full_check(fetched: Jars,
     assert wrong_jars(folder) == [f"netty/{jar.name}"]
 
 
+@pytest.mark.stack
 def test_unreachable_mirror_is_one_line_that_names_jar_and_folder(fetched: Jars, tmp_path: Path) -> None:
     folder = copied(fetched, tmp_path / "jars")
     Jars.of(folder).netty[0].unlink()
@@ -98,6 +100,7 @@ def test_unreachable_mirror_is_one_line_that_names_jar_and_folder(fetched: Jars,
     assert Jars.of(folder).netty[0].name in str(raised.value)
 
 
+@pytest.mark.stack
 def test_java_that_talks_nonsense_has_no_version(tmp_path: Path) -> None:
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\nprintf '\\377 version \"seventeen\"' >&2\n")
@@ -109,6 +112,7 @@ def test_java_that_talks_nonsense_has_no_version(tmp_path: Path) -> None:
     assert version >= 21
 
 
+@pytest.mark.stack
 def test_spark_gets_a_wrapped_java_where_the_users_own_is_too_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +128,7 @@ def test_spark_gets_a_wrapped_java_where_the_users_own_is_too_old(
     assert java_version(home / "bin" / "java") == java_version(server_java())
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize(
     "module",
     [["--add-modules=jdk.incubator.vector"], ["--add-modules", "jdk.incubator.vector"]],

@@ -36,6 +36,7 @@ def test_parts_that_are_not_ours_are_refused() -> None:
         parted({NOW: b"something else"})
 
 
+@pytest.mark.slow
 def test_an_ordinary_window_writes_at_most_300_bytes_of_a_gauge() -> None:
     """Series of all sizes, some whole and some constant, each with a history of its own, and windows that are missing."""
     rng, series = np.random.default_rng(1), 2_000
