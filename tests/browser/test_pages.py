@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -13,13 +14,16 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaConsumer
+from elasticsearch import Elasticsearch
+from kafka import KafkaConsumer, KafkaProducer
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 from pyspark.sql import SparkSession
 from support.browser_fleet import BrowserFleet
 
 from app.runtime.run import index_to_end
 from dashboards.navigation import PAGES
+from models.core.series import quote
+from models.records.records import EpisodeEvent
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -32,7 +36,7 @@ ZONE = "Europe/Berlin"
 LAST = {
     "overview": "Closed incidents",
     "incident": "Seen before?",
-    "series": "What its model describe_state now",
+    "series": "State of its model",
     "logs": "Messages by rate: most lines",
     "versions": "Who serves",
     "pipeline": "Savepoints",
@@ -190,6 +194,55 @@ def test_label_given_on_the_page_is_in_the_log_and_then_on_the_page(
     expect(page.get_by_text("says Ada")).to_be_visible()
     page.get_by_text("It is in the log").scroll_into_view_if_needed()
     visit.picture(pictures, "label")
+
+
+def members_of(fleet: BrowserFleet) -> tuple[str, dict[str, Any], list[str]]:
+    """The incident of one host with the most episodes: its id, its document, and the reasons of its episodes."""
+    with Elasticsearch(fleet.settings.elasticsearch.url or "", request_timeout=60) as client:
+        one_host = {"term": {"novelty.scope": "host"}}
+        order = [{"novelty.novelties": "desc"}, {"novelty.score": "desc"}]
+        (hit,) = client.search(index="incidents-live", query=one_host, sort=order, size=1)["hits"]["hits"]
+        ids = hit["_source"]["novelty"]["episodes"]
+        found = client.search(index="novelties-live", query={"ids": {"values": ids}}, size=len(ids))["hits"]["hits"]
+    assert len(found) == len(ids) >= 2
+    return hit["_id"], hit["_source"], [one["_source"]["event"]["reason"] for one in found]
+
+
+def test_incident_shows_exactly_its_episodes(visit: Visit, pictures: Path, spark: SparkSession) -> None:
+    settings = visit.fleet.settings
+    identity, document, reasons = members_of(visit.fleet)
+    start = int(datetime.fromisoformat(document["event"]["start"]).timestamp() * 1000)
+    other = EpisodeEvent(
+        series=f"template/{quote(document['host']['name'][0])}/web/error/00000000000000ff",
+        kind="new",
+        status="open",
+        start=start,
+        window_end=start + 10_000,
+        score=30.0,
+        evidence=30.0,
+        reason="a message of another story",
+        template="another story <*>",
+        sample="another story 17",
+    )
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
+    producer.send(settings.topic("novelties"), json.dumps(other.to_record("live")).encode(), partition=0).get(60)
+    producer.close()
+    index_to_end(spark, settings)
+    with Elasticsearch(settings.elasticsearch.url or "", request_timeout=60) as client:
+        client.indices.refresh(index="novelties-live")
+        assert client.exists(index=f"novelties-live-{datetime.fromtimestamp(start / 1000, UTC):%Y.%m.%d}", id=other.id)
+    page = visit.open(f"incident?incident={identity}")
+    visit.heading(LAST["incident"])
+    visit.settle()
+    grids = page.locator('[data-testid="stDataFrame"] table')
+    members = grids.first
+    expect(members).to_have_attribute("aria-rowcount", str(1 + len(reasons)))
+    cells = [text.strip() for text in members.locator("td").all_text_contents()]
+    assert {reason for reason in reasons if reason in cells} == set(reasons)
+    written = page.locator("body").text_content() or ""
+    assert "another story" not in written + "".join(grids.all_text_contents())
+    members.scroll_into_view_if_needed()
+    visit.picture(pictures, "incident-episodes")
 
 
 def test_version_and_range_are_switched_and_stay_in_the_address(visit: Visit, pictures: Path) -> None:

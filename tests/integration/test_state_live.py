@@ -1,4 +1,4 @@
-"""What a running job describe_state of a series, asked over HTTP and read in a session of one's own."""
+"""The state of a series in a running job, asked over HTTP and read in a session of one's own."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def statistics(settings: Settings) -> list[dict[str, Any]]:
 
 
 def believed(settings: Settings, shard: int, series: str) -> tuple[int, dict[str, Any]]:
-    """The last window, and what a detector describe_state that has been given the log of a shard."""
+    """The last window, and the state by a detector that has been given the log of a shard."""
     rows = [json.dumps(row).encode() for row in statistics(settings) if row["shard"] == shard]
     buffer, detector = WindowBuffer(), ShardDetector(settings.detector)
     add_records(buffer, rows)
