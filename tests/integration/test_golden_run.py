@@ -26,8 +26,10 @@ import pytest
 from golden import digests
 from golden.digests import Record
 from golden.golden_fleet import SETTINGS, GoldenFleet, is_label, moment
+from jsonschema import Draft202012Validator
 from pyspark.sql import DataFrame, SparkSession
 
+from app.cli.schema_files import schema_of
 from app.core.settings import INPUTS, PROJECT, Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
@@ -107,6 +109,15 @@ def records_of(found: dict[str, list[Record]], kind: str) -> list[dict[str, Any]
     return [record for record in read if record["record"] != "watermark"]
 
 
+def check_schemas(found: dict[str, list[Record]]) -> None:
+    """Records are valid by the published JSON Schema of their topic; of the scores, which are many, one in 200."""
+    for kind, records in found.items():
+        validator = Draft202012Validator(schema_of(kind))
+        for record in records[:: 200 if kind == "scores" else 1]:
+            headers = dict(record.beside[1:])
+            validator.validate(headers if kind in BYTES else json.loads(record.value))
+
+
 def check_story(found: dict[str, list[Record]], fleet: GoldenFleet) -> None:
     """The log holds what it should: a run in which nothing happens would pin nothing."""
     assert all(found.values())
@@ -135,6 +146,8 @@ def test_today_s_results_of_a_whole_log_byte_for_byte(stack: Addresses, spark: S
     assert sent.events > 80_000
     made = run.replay(spark, run.plan(settings, RequestedRange(), None, SLICE), PARTITIONS)
     assert made["counts"]["scores"] > 60_000
-    found = results(spark, settings) | indexed(spark, settings)
+    found = results(spark, settings)
+    check_schemas(found)
+    found |= indexed(spark, settings)
     check_story(found, fleet)
     digests.check("run", found)
