@@ -30,7 +30,6 @@ WORDS: dict[Any, str] = {
     SecretStr: "secret text",
 }
 LIMITS = {"ge": "at least {}", "gt": "above {}", "le": "at most {}", "lt": "below {}", "pattern": "matching `{}`"}
-PINNED = ("windowing", "detection", "correlation", "control")
 HEAD = """# Settings
 
 <!-- Written by `make docs` from the settings classes; edit the descriptions there. -->

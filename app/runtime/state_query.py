@@ -38,6 +38,7 @@ from models.detection.detector import ShardDetector
 from models.detection.shard_state import TABLES, host_of
 from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
+from pipelines.jobs.extract import shard_of
 from pipelines.spark_internals import prepare_state_reader
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import WindowBuffer
@@ -191,8 +192,8 @@ def host_in(series: str) -> str:
 
 def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | None:
     """The state of the shard that a host is in; None if nothing has been sent to that shard yet."""
-    # As in pipelines/jobs/extract.py. Of a literal it is a constant: Spark works it out before it reads.
-    number = F.pmod(F.xxhash64(F.lit(host)), F.lit(settings.windowing.shards)).cast("int")
+    # Of a literal it is a constant: Spark works it out before it reads.
+    number = shard_of(F.lit(host), settings.windowing.shards)
     rows = read(spark, settings, lambda state: state.where(F.col("shard") == number))
     if not rows:
         return None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from app.simulator.settings import SimulatorSettings
+    from models.core.arrays import Ints
 
 SOON_AT_MOST_MS = 5_000.0
 SLOW_AT_MOST_MS = 8_000.0
@@ -17,7 +16,7 @@ LATE_LEAST_MS, LATE_MOST_MS = 20_000.0, 300_000.0
 LATENESS_MS = 15_000  # later than this after its event time counts as late
 
 
-def delays(rng: np.random.Generator, settings: SimulatorSettings, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def delays(rng: np.random.Generator, settings: SimulatorSettings, shape: tuple[int, ...]) -> Ints:
     """Milliseconds between event and arrival.
 
     Exponential with the mean of the settings; a `slow_share` uniform up to 8 s; a `late_share` uniform, 20 to 300 s.

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from app.simulator.fleet import Group
     from app.simulator.schedule import Disturbance
+    from models.core.arrays import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
 
 CLOCK_ERROR_MS = 300_000
 FOR_GOOD = float("inf")
@@ -74,7 +73,7 @@ class Effects:
     release: NDArray[np.int8]
     physical_cpu: Floats
     temperature: Floats
-    clock: NDArray[np.int64]
+    clock: Ints
     restarted: Bools
     extra_logs: list[ExtraLog] = field(default_factory=list)
     frozen: list[Frozen] = field(default_factory=list)

@@ -15,21 +15,18 @@ from app.simulator.rhythm import generator
 from app.simulator.vocabulary import LEVEL_SHARE, LEVELS, SYSTEM_UNITS, TEMPLATES, choices
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
     from app.simulator.rhythm import TimeBlock
     from app.simulator.settings import SimulatorSettings
+    from models.core.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Longs = NDArray[np.int64]
 
 OVERDISPERSION = 8.0  # shape of the gamma that multiplies a rate: variance = mean + mean^2 / 8
 SYSTEM_SHARE = 0.2
 UNIT_SHARE = {"sshd": 0.4, "cron": 0.2, "kernel": 0.15, "systemd": 0.25}
 PATTERNS = tuple(template.pattern for template in TEMPLATES)
-KINDS = tuple(template.parameters for template in TEMPLATES)
+PARAMETER_KINDS = tuple(template.parameters for template in TEMPLATES)
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,9 @@ class Source:
 class Lines:
     """Events of a block: when they happened and arrived (epoch ms), on which row of the group, and their JSON."""
 
-    event: Longs
-    arrival: Longs
-    row: Longs
+    event: Ints
+    arrival: Ints
+    row: Ints
     text: list[str]
 
 
@@ -109,17 +106,17 @@ def render(settings: SimulatorSettings, group: Group, span: TimeBlock, load: Flo
     return Lines(event, arrival, row, _lines(group, writers, which, template, event, messages=messages))
 
 
-def _choose(writers: list[Source], which: Longs, chance: Floats) -> Longs:
+def _choose(writers: list[Source], which: Ints, chance: Floats) -> Ints:
     """A template for each line by its source's weights: one search over all sources laid end to end."""
     edges = np.concatenate([k + np.array(source.cumulative) for k, source in enumerate(writers)])
     templates = np.concatenate([np.array(source.templates) for source in writers])
     last = np.cumsum([len(source.templates) for source in writers]) - 1
     found = np.minimum(np.searchsorted(edges, which + chance, side="right"), last[which])
-    out: Longs = templates[found]
+    out: Ints = templates[found]
     return out
 
 
-def _messages(template: Longs, random: Longs) -> list[str]:
+def _messages(template: Ints, random: Ints) -> list[str]:
     """Messages in JSON form, template by template."""
     out = [""] * len(template)
     order = np.argsort(template, kind="stable")
@@ -128,7 +125,7 @@ def _messages(template: Longs, random: Longs) -> list[str]:
         if len(run) == 0:
             continue
         index = int(template[run[0]])
-        columns = [COLUMN[kind](random[i % 4, run].tolist()) for i, kind in enumerate(KINDS[index])]
+        columns = [COLUMN[kind](random[i % 4, run].tolist()) for i, kind in enumerate(PARAMETER_KINDS[index])]
         pattern = PATTERNS[index]
         rendered = [pattern % values for values in zip(*columns, strict=True)] if columns else [pattern % ()] * len(run)
         for position, message in zip(run.tolist(), rendered, strict=True):
@@ -137,7 +134,7 @@ def _messages(template: Longs, random: Longs) -> list[str]:
 
 
 def _lines(
-    group: Group, writers: list[Source], which: Longs, template: Longs, event: Longs, *, messages: list[str]
+    group: Group, writers: list[Source], which: Ints, template: Ints, event: Ints, *, messages: list[str]
 ) -> list[str]:
     hosts = [json.dumps(host) for host in group.hosts]
     heads = [f'Z","host.name":{hosts[s.row]},"service.name":"{s.service}","log.level":"' for s in writers]

@@ -11,14 +11,11 @@ from app.simulator.fleet import SERVICE_BY_NAME, SERVICES, instance_profile, pro
 from app.simulator.rhythm import autoregressive, generator, memory_of, rhythm, saw, smoothed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
     from app.simulator.rhythm import TimeBlock
     from app.simulator.settings import SimulatorSettings
-
-    Floats = NDArray[np.float64]
+    from models.core.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class State:
     load_1m: Floats
     physical_load: Floats
     heat: Floats
-    vm_counters: dict[str, NDArray[np.int64]]
+    vm_counters: dict[str, Ints]
     physical_counters: dict[str, int]
     frozen: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
@@ -252,7 +249,7 @@ class Machines:
     def _increments(
         self, rng: np.random.Generator, noise: dict[str, Floats], busy: Floats,
         service: dict[str, Floats], *, burst: Floats, e: Effects,
-    ) -> dict[str, NDArray[np.int64]]:  # fmt: skip
+    ) -> dict[str, Ints]:  # fmt: skip
         """What each counter grows by in each step, `(V, T)`."""
         interval = self.settings.interval_seconds
         scale = {name: values[:, None] for name, values in self.scale.items()}
@@ -267,7 +264,7 @@ class Machines:
         out[RETRANSMITS] = resent.astype(np.int64)
         return {name: np.where(e.alive[:-1], grown, 0) for name, grown in out.items()}
 
-    def _count(self, increments: dict[str, NDArray[np.int64]], e: Effects) -> dict[str, Floats]:
+    def _count(self, increments: dict[str, Ints], e: Effects) -> dict[str, Floats]:
         """Cumulative values; after a restart a counter begins again at zero."""
         out = {}
         for name, grown in increments.items():
@@ -279,8 +276,8 @@ class Machines:
         return out
 
     def _physical(
-        self, noise: dict[str, Floats], vm: dict[str, Floats], increments: dict[str, NDArray[np.int64]],
-        running: NDArray[np.bool_], e: Effects,
+        self, noise: dict[str, Floats], vm: dict[str, Floats], increments: dict[str, Ints],
+        running: Bools, e: Effects,
     ) -> dict[str, Floats]:  # fmt: skip
         """The physical host: the sum of what runs on it, and its own noise."""
         interval, cpus = self.settings.interval_seconds, self.scale["cpus"]

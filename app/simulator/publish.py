@@ -23,7 +23,7 @@ from app.simulator.writer import OnEventCount
 from pipelines.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from models.core.arrays import Ints
 
 Timestamps = Literal["event", "now"]
 WORTH_A_PROCESS = 150_000
@@ -89,7 +89,7 @@ def routed(block: Block, topic: str, partitions: int, heartbeats: bool) -> list[
     return [_with_beats(batch, np.flatnonzero(where == p), seconds, beats) for p in range(partitions)]
 
 
-def _with_beats(batch: Batch, chosen: NDArray[np.int64], seconds: NDArray[np.int64], beats: list[bytes]) -> Routed:
+def _with_beats(batch: Batch, chosen: Ints, seconds: Ints, beats: list[bytes]) -> Routed:
     both = np.concatenate([batch.arrival[chosen], seconds])
     order = np.argsort(both, kind="stable")
     keys = [batch.keys[i] for i in chosen.tolist()] + [HEARTBEAT_KEY] * len(beats)

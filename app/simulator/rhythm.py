@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from models.core.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 DAY = 86_400.0
 MONDAY = 4 * DAY  # 1970-01-05, in epoch seconds

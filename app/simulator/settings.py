@@ -25,9 +25,9 @@ FAULTS = (
 CHANGES = ("machines_added", "deployment", "traffic_moved", "nightly_job")
 DATA_TROUBLES = ("wrong_clock",)
 SLOW = ("memory_leak", "disk_filling", "slow_drift")
-KINDS = FAULTS + CHANGES + DATA_TROUBLES
+SIMULATED_KINDS = FAULTS + CHANGES + DATA_TROUBLES
 SCENARIOS: dict[str, tuple[str, ...]] = {
-    "standard": KINDS,
+    "standard": SIMULATED_KINDS,
     "faults": FAULTS,
     "changes": CHANGES,
     "clean": (),
@@ -94,8 +94,8 @@ class SimulatorSettings:
             raise SettingsError(msg)
         named = [*(self.kinds or ()), *(planned.kind for planned in self.schedule or ())]
         for kind in named:
-            if kind not in KINDS:
-                msg = f"simulator: kind of episode is {kind!r}; wanted one of {', '.join(KINDS)}"
+            if kind not in SIMULATED_KINDS:
+                msg = f"simulator: kind of episode is {kind!r}; wanted one of {', '.join(SIMULATED_KINDS)}"
                 raise SettingsError(msg)
         for planned in self.schedule or ():
             _within(f"schedule: start of {planned.kind}", planned.start, 0, self.steps * self.interval_seconds)

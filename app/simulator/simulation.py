@@ -23,13 +23,11 @@ from app.simulator.schedule import Placement, plan
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from numpy.typing import NDArray
-
     from app.simulator.fleet import Fleet
     from app.simulator.logs import Lines
     from app.simulator.settings import SimulatorSettings
+    from models.core.arrays import Ints
 
-    Longs = NDArray[np.int64]
 
 TOPICS = ("telemetry", "logs")
 CHAPTER_SECONDS = 300.0
@@ -41,7 +39,7 @@ WORTH_A_PROCESS = 300_000  # expected events below which a second process costs 
 class Batch:
     """Events of one topic in order of arrival: epoch milliseconds `(n,)`, hosts as keys, canonical JSON as values."""
 
-    arrival: Longs
+    arrival: Ints
     keys: list[bytes]
     values: list[bytes]
 
@@ -71,8 +69,8 @@ class Counts:
 class Part:
     """One group's events of one chapter and topic: arrival, index of the host in the fleet, JSON, and what to count."""
 
-    arrival: Longs
-    host: Longs
+    arrival: Ints
+    host: Ints
     values: list[bytes]
     late: int
     wrong_clock: int
@@ -166,8 +164,8 @@ class _Merge:
 
     def __init__(self, hosts: list[bytes]) -> None:
         self._hosts = hosts
-        self._arrival: Longs = np.zeros(0, dtype=np.int64)
-        self._host: Longs = np.zeros(0, dtype=np.int64)
+        self._arrival: Ints = np.zeros(0, dtype=np.int64)
+        self._host: Ints = np.zeros(0, dtype=np.int64)
         self._values: list[bytes] = []
 
     def __len__(self) -> int:

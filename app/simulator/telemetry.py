@@ -16,16 +16,13 @@ from app.simulator.rhythm import generator
 from models.core.series import Series, build
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from app.simulator.faults import Effects
     from app.simulator.fleet import Group
     from app.simulator.metrics import Numbers
     from app.simulator.rhythm import TimeBlock
     from app.simulator.settings import SimulatorSettings
+    from models.core.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Longs = NDArray[np.int64]
 
 JITTER_MS = 40
 
@@ -81,7 +78,7 @@ def _rows(group: Group, numbers: Numbers) -> list[list[tuple[str, Metric, Floats
     return [*out, [("", metric, numbers.physical[metric.name]) for metric in PHYSICAL_METRICS]]
 
 
-def _scrape_delays(rng: np.random.Generator, settings: SimulatorSettings, shape: tuple[int, int]) -> Longs:
+def _scrape_delays(rng: np.random.Generator, settings: SimulatorSettings, shape: tuple[int, int]) -> Ints:
     """A scrape travels together, `(M, T)`, but for the events of it that are late."""
     own = delays(rng, settings, shape)
     together = delays(rng, replace(settings, late_share=0.0), (1, shape[1]))

@@ -15,9 +15,8 @@ from app.simulator.simulation import TOPICS, Simulation
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from app.simulator.simulation import Block
+    from models.core.arrays import Ints
 
 OnEventCount = Callable[[int, int], None]  # events so far, and about how many there will be
 
@@ -40,7 +39,7 @@ def write(
         msg = f"simulate: cannot make {target}: {error.strerror}; wanted a folder that can be written"
         raise InputError(msg) from error
     files = {topic: (target / f"{topic}.jsonl").open("wb") for topic in TOPICS}
-    arrivals: dict[str, list[NDArray[np.int64]]] = {topic: [] for topic in TOPICS}
+    arrivals: dict[str, list[Ints]] = {topic: [] for topic in TOPICS}
     try:
         for block in simulation.blocks():
             _append(block, files, arrivals)
@@ -56,7 +55,7 @@ def write(
     return truth
 
 
-def _append(block: Block, files: Mapping[str, BinaryIO], arrivals: dict[str, list[NDArray[np.int64]]]) -> None:
+def _append(block: Block, files: Mapping[str, BinaryIO], arrivals: dict[str, list[Ints]]) -> None:
     for topic, batch in block.topics.items():
         arrivals[topic].append(batch.arrival)
         if batch.values:

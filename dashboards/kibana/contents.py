@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dashboards.kibana.panels import Count, Is, Largest, OverTime, Panel, Search, Terms
 
 # Names of the kinds of documents, as people read them; the data view of a kind is the alias of the version that serves.
-KINDS = {
+DATA_VIEWS = {
     "incidents": "kappa incidents",
     "novelties": "kappa novelties",
     "scores": "kappa scores",
@@ -120,7 +120,6 @@ class Place:
     h: int
 
 
-DASHBOARD_WIDTH = 48
 DASHBOARD_TITLE = "kappa: what is new"
 DASHBOARD_DESCRIPTION = "Novelty by host, open incidents, the latest novelties, and records that were refused."
 DASHBOARD = (

@@ -34,10 +34,10 @@ def ndjson(properties: Mapping[str, Mapping[str, Any]]) -> str:
 
 def saved_objects(properties: Mapping[str, Mapping[str, Any]]) -> list[Object]:
     """Data views, searches, panels and the dashboard, each after what it refers to."""
-    fields = {kind: fields_of(properties[kind]) for kind in contents.KINDS}
+    fields = {kind: fields_of(properties[kind]) for kind in contents.DATA_VIEWS}
     for shown in (*contents.PANELS, *contents.SEARCHES):
         shown.check(fields[shown.kind])
-    views = [data_view(kind, fields[kind]) for kind in contents.KINDS]
+    views = [data_view(kind, fields[kind]) for kind in contents.DATA_VIEWS]
     return [*views, *map(search, contents.SEARCHES), *map(panel, contents.PANELS), dashboard(contents.DASHBOARD)]
 
 
@@ -69,7 +69,7 @@ def data_view(kind: str, fields: Mapping[str, MappedField]) -> Object:
         view_id(kind),
         {
             "title": kind,
-            "name": contents.KINDS[kind],
+            "name": contents.DATA_VIEWS[kind],
             "timeFieldName": TIME,
             "allowNoIndex": True,
             "fieldAttrs": text(labels),

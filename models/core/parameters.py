@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 LONGEST_SECONDS = 300.0  # windows longer than this have the alarm chance of one of this length
 LEAST_ROWS = 32  # that a challenger is trained on
 NOT_NUMBERS = ("changes_below_alert", "challenger", "challenger_options")
+
+
+def check_positive(parameters: object, names: Iterable[str]) -> None:
+    """Raise ValueError for the first of these attributes that is not above 0."""
+    for name in names:
+        value = getattr(parameters, name)
+        if not value > 0:
+            msg = f"{name} is {value}; wanted a number above 0"
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True)
@@ -151,11 +161,7 @@ class DetectorParameters:
 
     def __post_init__(self) -> None:
         """Check the numbers. Raises ValueError for one that is out of range."""
-        for one in fields(DetectorParameters):
-            value = getattr(self, one.name)
-            if one.name not in NOT_NUMBERS and not value > 0:
-                msg = f"{one.name} is {value}; wanted a number above 0"
-                raise ValueError(msg)
+        check_positive(self, (one.name for one in fields(DetectorParameters) if one.name not in NOT_NUMBERS))
         for name in ("outlier_share", "interval_probability", "alarm_chance"):
             if not getattr(self, name) < 1:
                 msg = f"{name} is {getattr(self, name)}; wanted a number below 1"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-KINDS = ("gauge", "counter", "logs", "template", "host", "service")
+SERIES_KINDS = ("gauge", "counter", "logs", "template", "host", "service")
 
 
 class Series(NamedTuple):
@@ -53,7 +53,9 @@ def parse(name: str) -> Series:
             return Series(kind, host)
         case "service", [host, service]:
             return Series(kind, host, service)
-    msg = f"not the name of a series: {name!r}; wanted kind/host/service/rest with kind one of {', '.join(KINDS)}"
+    msg = (
+        f"not the name of a series: {name!r}; wanted kind/host/service/rest with kind one of {', '.join(SERIES_KINDS)}"
+    )
     raise ValueError(msg)
 
 

@@ -19,7 +19,7 @@ from models.stats import regression
 PART = "change_candidates"
 TREND = tuple(f"trend_{name}" for name in regression.COLUMNS)
 # Values are in units of `unit` from `anchor`, level and spread of the series when it became a candidate. Times are epoch ms.
-KINDS: dict[str, str] = {
+CANDIDATE_COLUMNS: dict[str, str] = {
     "anchor": "f8",
     "unit": "f8",
     "worth": "f4",  # of a row as evidence: see `models.univariate.effective_sample`
@@ -53,12 +53,12 @@ class ChangeCandidates:
     rows
         Rows of the series in the table `gauges`, ascending, `(n,)`.
     columns
-        The numbers of each candidate by the names of `KINDS`, `(n,)` each.
+        The numbers of each candidate by the names of `CANDIDATE_COLUMNS`, `(n,)` each.
     """
 
     def __init__(self) -> None:
         self.rows: Ints = np.zeros(0, dtype=np.int64)
-        self.columns: dict[str, Array] = {name: np.zeros(0, kind) for name, kind in KINDS.items()}
+        self.columns: dict[str, Array] = {name: np.zeros(0, kind) for name, kind in CANDIDATE_COLUMNS.items()}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -107,11 +107,11 @@ class ChangeCandidates:
     @classmethod
     def load(cls, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> ChangeCandidates:
         """The inverse of `dump`, from the answer of `read_part`. Raises ValueError for other columns."""
-        wanted = ["row", *KINDS]
+        wanted = ["row", *CANDIDATE_COLUMNS]
         if about.get("columns") != wanted:
             msg = f"detector state has change candidates with {about.get('columns')}; wanted {wanted}"
             raise ValueError(msg)
         found, change_candidates = numbers_of(arrays, about), cls()
         change_candidates.rows = found["row"].astype(np.int64)
-        change_candidates.columns = {name: found[name].astype(kind) for name, kind in KINDS.items()}
+        change_candidates.columns = {name: found[name].astype(kind) for name, kind in CANDIDATE_COLUMNS.items()}
         return change_candidates

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.core.arrays import Bools, Floats
+from models.core.parameters import check_positive
 from models.detection.change_candidates import TREND as TREND_COLUMNS
 from models.detection.change_candidates import Table
 from models.stats import regression as reg
@@ -88,10 +89,7 @@ class ChangeParameters:
 
     def __post_init__(self) -> None:
         """Check the numbers. Raises ValueError for one that is not above 0."""
-        for field in fields(self):
-            if not getattr(self, field.name) > 0:
-                msg = f"{field.name} is {getattr(self, field.name)}; wanted a number above 0"
-                raise ValueError(msg)
+        check_positive(self, (field.name for field in fields(self)))
 
 
 @dataclass(frozen=True)

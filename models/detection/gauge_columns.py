@@ -21,7 +21,7 @@ import numpy as np
 
 from models.core.arrays import Floats
 
-KINDS = {
+COLUMN_TYPES = {
     "seen": "f8",
     "host_window": "u4",
     "present_trials": "f4",
@@ -39,12 +39,12 @@ KINDS = {
     "repeat_asked": "f4",
     "repeat_stayed": "f4",
 }
-COLUMNS = tuple(KINDS)
+COLUMNS = tuple(COLUMN_TYPES)
 SEEN, HOST_WINDOW = 0, 1
 PRESENT = slice(2, 6)
 TOTAL, NEGATIVE, ALERT_SECONDS, ALERT_EXCESS_NATS, REPEAT_SECONDS, REPEAT_EVIDENCE = range(6, 12)
 REPEAT = slice(12, 16)
-SINGLE = [column for column, kind in enumerate(KINDS.values()) if kind == "f4"]
+SINGLE = [column for column, kind in enumerate(COLUMN_TYPES.values()) if kind == "f4"]
 
 
 def round_off(s: Floats) -> None:

@@ -158,7 +158,7 @@ class ShardState:
     """
 
     gauges: SeriesTable = field(
-        default_factory=lambda: SeriesTable(col.COLUMNS, owners=2, kinds=tuple(col.KINDS.values()))
+        default_factory=lambda: SeriesTable(col.COLUMNS, owners=2, kinds=tuple(col.COLUMN_TYPES.values()))
     )
     univariate: UnivariateState = field(default_factory=UnivariateState)
     change_candidates: ChangeCandidates = field(default_factory=ChangeCandidates)

@@ -19,7 +19,7 @@ from models.records.schema import NOT_INDEXED, Doc, parsed, plain
 
 STATUSES = ("open", "update", "close")
 STATUS_ORDER = {status: order for order, status in enumerate(STATUSES)}
-KINDS = ("anomaly", "change", "new", "silence")
+EPISODE_KINDS = ("anomaly", "change", "new", "silence")
 LASTING_KINDS = ("anomaly", "silence")
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
@@ -130,7 +130,7 @@ class Score:
         str,
         Doc(
             "State of the series in this window; `muted` and `planned` come from rules.",
-            values=("normal", "warming", *KINDS, "muted", "planned"),
+            values=("normal", "warming", *EPISODE_KINDS, "muted", "planned"),
         ),
     ] = "normal"
     template: Annotated[str | None, Doc("Log template of a `template/` series.", search=NOT_INDEXED)] = None
@@ -155,7 +155,7 @@ class EpisodeEvent:
         Doc(
             "`anomaly`, `change` (a new level, series, service or host is the new normal), `new` (a template never seen in a "
             "known service) or `silence` (a host or series that stopped).",
-            values=KINDS,
+            values=EPISODE_KINDS,
         ),
     ]
     status: Annotated[
@@ -276,7 +276,7 @@ class Contribution:
     series: SeriesName
     share: Annotated[float, Doc("Share of the incident's evidence.", "0 to 1")]
     score: Annotated[float, Doc("Largest surprise of the series.", "nats")]
-    kind: Annotated[str, Doc("Kind of its strongest episode.", values=KINDS)]
+    kind: Annotated[str, Doc("Kind of its strongest episode.", values=EPISODE_KINDS)]
     reason: Annotated[str, Doc("Reason of its strongest episode.", search=NOT_INDEXED)]
 
 
@@ -290,7 +290,7 @@ class IncidentEvent:
     version: Version = ""
     id: Annotated[str, Doc("Id of the incident: a hash of that of its first episode.")]
     status: Annotated[str, Doc("`open` once, then `update`, then `close` once.", values=STATUSES)]
-    kind: Annotated[str, Doc("What its episodes make it.", values=KINDS)]
+    kind: Annotated[str, Doc("What its episodes make it.", values=EPISODE_KINDS)]
     scope: Annotated[
         str,
         Doc("`fleet` if many hosts do the same at once, else the hosts it reaches.", values=("host", "hosts", "fleet")),

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from models.core.series import KINDS, Series, parse
+from models.core.series import SERIES_KINDS, Series, parse
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DIRECTIONS = ("up", "down", "both")
@@ -45,8 +45,8 @@ class Selector:
         self._patterns = {part: compiled(part, text) for part, text in patterns.items()}
         self._any_labels = "{" not in patterns.get("metric", "{") and not patterns["metric"].startswith(REGEX)
         kind = self._patterns.get("kind")
-        if kind is not None and not any(kind.fullmatch(known) for known in KINDS):
-            msg = f"kind is {patterns['kind']!r}, which no series is; there are {', '.join(KINDS)}"
+        if kind is not None and not any(kind.fullmatch(known) for known in SERIES_KINDS):
+            msg = f"kind is {patterns['kind']!r}, which no series is; there are {', '.join(SERIES_KINDS)}"
             raise ValueError(msg)
         self._known: dict[tuple[str, str], bool] = {}
 

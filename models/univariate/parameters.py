@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from models.core.parameters import check_positive
+
 SHARES = ("relative_floor", "outlier_share", "least_weight", "hour_share", "steady_share", "interval_probability")
 
 
@@ -110,11 +112,7 @@ class UnivariateParameters:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not value > 0:
-                msg = f"{field.name} is {value}; wanted a number above 0"
-                raise ValueError(msg)
+        check_positive(self, (field.name for field in fields(self)))
         for name in SHARES:
             if not getattr(self, name) < 1:
                 msg = f"{name} is {getattr(self, name)}; wanted a number below 1"

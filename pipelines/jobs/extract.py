@@ -22,6 +22,7 @@ from models.records.records import HEADER, RefusedRecord, StatisticsRow, Waterma
 from models.records.schema import fields_of
 from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import quoted
+from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 from pipelines.windowing import MICROS, MILLIS, WindowingConfig
@@ -90,9 +91,8 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFra
 
 def template_series() -> Column:
     """The series of a log line: its template on its host and service. A heartbeat keeps its name."""
-    template_id = F.lower(F.lpad(F.hex(F.xxhash64("template")), 16, "0"))
     host, service = quoted(F.col("host")), quoted(F.col("service"))
-    name = F.concat_ws("/", F.lit("template"), host, service, F.col("level"), template_id)
+    name = F.concat_ws("/", F.lit("template"), host, service, F.col("level"), template_id(F.col("template")))
     beat = (F.col("host") == HEARTBEAT) & F.col("message").isNull()  # a host may have that name, but no line is empty
     return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
 
@@ -318,8 +318,13 @@ def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     return (
         rows.drop("refused")
         .unionByName(totals, allowMissingColumns=True)
-        .withColumn("shard", F.pmod(F.xxhash64(host), F.lit(windowing.shards)).cast("int"))
+        .withColumn("shard", shard_of(host, windowing.shards))
     )
+
+
+def shard_of(host: Column, shards: int) -> Column:
+    """The shard of a host, from 0."""
+    return F.pmod(F.xxhash64(host), F.lit(shards)).cast("int")
 
 
 def watermarks_of(

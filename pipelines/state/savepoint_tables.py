@@ -18,7 +18,7 @@ from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories, ChallengerMemory
 from models.core import store
 from models.detection import shard_state
-from models.detection.change_candidates import KINDS as CANDIDATE_COLUMNS
+from models.detection.change_candidates import CANDIDATE_COLUMNS
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.univariate import univariate_state
 from pipelines.errors import InputError

@@ -35,6 +35,7 @@ from models.incidents.correlator import Correlator
 from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, watched_in
+from pipelines.jobs.extract import shard_of
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
@@ -234,7 +235,7 @@ def cut(buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mappi
 def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[str, int]:
     """The shard of each host, as `extract` gives it."""
     names = F.explode(F.from_json(F.lit(json.dumps(sorted(hosts))), "array<string>")).alias("host")
-    rows = spark.range(1).select(names).select("host", F.pmod(F.xxhash64("host"), F.lit(shards)).alias("shard"))
+    rows = spark.range(1).select(names).select("host", shard_of(F.col("host"), shards).alias("shard"))
     return {row.host: int(row.shard) for row in rows.collect()}
 
 

@@ -11,7 +11,7 @@ from support.examples import examples
 
 from models.core.store import read_part
 from models.detection import change_point
-from models.detection.change_candidates import KINDS, ChangeCandidates, Table
+from models.detection.change_candidates import CANDIDATE_COLUMNS, ChangeCandidates, Table
 from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters, Verdict
 from models.stats import regression as reg
 from models.univariate.effective_sample import weight_of_a_row
@@ -27,7 +27,7 @@ class CandidateSeries:
     """Series with a level of 10 and a spread of 1, whose changes are adopted."""
 
     def __init__(self, series: int = 1, level: float = 10.0, spread: float = 1.0, *, episode: bool = False) -> None:
-        self.table: Table = {name: np.zeros(series) for name in KINDS}
+        self.table: Table = {name: np.zeros(series) for name in CANDIDATE_COLUMNS}
         self.level, self.spread = np.full(series, level), np.full(series, spread)
         self.episode, self.row = np.full(series, episode), 0
 
@@ -95,7 +95,7 @@ def test_log_density_is_that_of_scipy(t: float, scale: float, df: float) -> None
 
 def test_the_level_predicts_as_normal_gamma_does() -> None:
     x = np.array([4.0, 6.0, 5.5, 7.0])
-    table: Table = {name: np.zeros(1) for name in KINDS}
+    table: Table = {name: np.zeros(1) for name in CANDIDATE_COLUMNS}
     table["level_rows"], table["level_mean"] = np.array([4.0]), np.array([x.mean()])
     table["level_sum"] = np.array([((x - x.mean()) ** 2).sum()])
     place, scale, df = change_point.level_of(table, P)

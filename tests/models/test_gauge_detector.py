@@ -61,7 +61,7 @@ def test_only_the_chosen_series_forgets_its_repeats() -> None:
 
 
 def test_what_is_rounded_off_is_dumped_to_the_bit() -> None:
-    table = SeriesTable(col.COLUMNS, kinds=tuple(col.KINDS.values()))
+    table = SeriesTable(col.COLUMNS, kinds=tuple(col.COLUMN_TYPES.values()))
     rng = np.random.default_rng(0)
     for name in "abc":
         table.add(name)
@@ -69,7 +69,7 @@ def test_what_is_rounded_off_is_dumped_to_the_bit() -> None:
     table.matrix[col.HOST_WINDOW] = [0, 7, 2**31]
     table.matrix[col.SEEN] = 1_767_571_200_000 + np.arange(3)
     col.round_off(table.matrix)
-    loaded = SeriesTable(col.COLUMNS, kinds=tuple(col.KINDS.values()))
+    loaded = SeriesTable(col.COLUMNS, kinds=tuple(col.COLUMN_TYPES.values()))
     loaded.load(table.names, table.dump())
     assert (loaded.matrix == table.matrix).all()
     assert loaded.dump() == table.dump()

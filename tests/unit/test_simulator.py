@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import SettingsError
-from app.simulator import KINDS, Planned, Simulation, SimulatorSettings, match, simulate, write
+from app.simulator import SIMULATED_KINDS, Planned, Simulation, SimulatorSettings, match, simulate, write
 from app.simulator.ground_truth import iso, milliseconds
 from app.simulator.publish import cut, paced, partition_of, routed
 from app.simulator.settings import DEFAULT_START, FAULTS
@@ -174,7 +174,7 @@ def test_metrics_of_a_machine_are_correlated_through_its_load() -> None:
 
 def test_every_kind_is_there_at_least_once_for_any_seed() -> None:
     for seed in range(1, 9):
-        assert {record["kind"] for record in simulate(SimulatorSettings(seed=seed)).truth} == set(KINDS)
+        assert {record["kind"] for record in simulate(SimulatorSettings(seed=seed)).truth} == set(SIMULATED_KINDS)
 
 
 def test_the_first_half_is_clean_and_faults_of_a_host_do_not_touch(standard: Simulation) -> None:
