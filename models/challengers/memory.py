@@ -20,6 +20,7 @@ from models.challengers.adapters import ChallengerClass, SeriesDetector, detecto
 from models.core.arrays import Floats, Ints
 from models.core.parameters import LEAST_ROWS
 from models.core.store import part, read_part
+from models.stats.normal_gamma import MOST_NATS
 
 PART = "challengers"
 ADOPTED_ROWS = 60  # what is kept of the values when a new level is adopted
@@ -34,7 +35,6 @@ SHARE, LEAST, PRIOR = (
 SHAPES = (-0.5, 0.2)  # bounds of the tail's shape
 LEAST_LEFT = 1e-9  # of a tail that ends, beyond its end
 LEAST_SCORES = 20
-MOST_NATS = 200.0
 
 
 @dataclass

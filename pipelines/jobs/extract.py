@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from models.records.records import HEADER, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
 from pipelines.inputs import label_lines, log_lines, telemetry_points
-from pipelines.inputs.fields import quoted
+from pipelines.inputs.fields import HEARTBEAT, quoted
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
@@ -29,7 +29,6 @@ from pipelines.windowing import MICROS, MILLIS, WindowingConfig
 
 # The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
 WATERMARK_MARK = "spark.watermarkDelayMs"
-HEARTBEAT = "heartbeat"
 LATE, DEAD_LETTERS = "late", "dead-letters"
 STATISTICS = [name for name in fields_of(StatisticsRow) if name != "record"]
 
