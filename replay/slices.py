@@ -71,7 +71,7 @@ def resolve(settings: Settings, requested: RequestedRange) -> Slice:
     windowing = settings.windowing
     with open_consumer(settings) as consumer:
         ranges = offset_ranges(consumer, input_partitions(settings))
-        check_partitions(settings, consumer, ranges)
+        check_partitions(settings, consumer)
         begins = first_offsets(settings, consumer, requested, ranges)
         ends = last_offsets(windowing, consumer, requested, ranges)
         check_order(begins, ends, ranges)
@@ -93,7 +93,7 @@ def last_window_end(windowing: WindowingConfig, at_ms: int) -> int:
     return at_ms // length * length
 
 
-def check_partitions(settings: Settings, consumer: KafkaConsumer, ranges: Mapping[Partition, OffsetRange]) -> None:
+def check_partitions(settings: Settings, consumer: KafkaConsumer) -> None:
     """Raise InputError for a topic that is not there or has other partitions than the settings say."""
     for kind in topics.INPUTS:
         topic = settings.topic(kind)

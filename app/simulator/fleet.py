@@ -71,10 +71,6 @@ class Group:
         """Row of the virtual machine, slot and name of every service in the group."""
         return tuple((row, slot, name) for row, vm in enumerate(self.vms) for slot, name in enumerate(vm.services))
 
-    def row(self, host: str) -> int:
-        """The row of a virtual machine; that of the physical host follows the last one."""
-        return self.hosts.index(host)
-
 
 @dataclass(frozen=True)
 class Fleet:

@@ -36,11 +36,6 @@ class Correlator:
         self._last = -1
         self._open: list[OpenIncident] = []
 
-    @property
-    def last(self) -> int:
-        """The last window that was stepped, epoch milliseconds; -1 before the first."""
-        return self._last
-
     def step(self, window_end: int, events: Iterable[EpisodeEvent], watched: Watched = NOTHING) -> list[IncidentEvent]:
         """Take in the next window and what was watched in it. Raises ValueError if it is not after the last one."""
         if window_end <= self._last:

@@ -64,7 +64,7 @@ def closed_windows(
         found = label_lines(labels)
         lines = lines.select(*found.columns).unionByName(found)
     lines = admitted(lines, ["series", "template", "message"], windowing)
-    return point_statistics(points, windowing).unionByName(line_statistics(lines, windowing))
+    return point_statistics(points, windowing).unionByName(line_statistics(lines))
 
 
 def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFrame:
@@ -176,7 +176,7 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig) -> DataFrame
     )
 
 
-def line_statistics(lines: DataFrame, windowing: WindowingConfig) -> DataFrame:
+def line_statistics(lines: DataFrame) -> DataFrame:
     """Lines per template and window, with the least message in the order of its bytes as the sample."""
     counts = lines.groupBy("window", "series", "refused", "template").agg(
         F.count(F.lit(1)).alias("n"), F.min("message").alias("sample")
