@@ -67,7 +67,7 @@ class LineView:
     def show_version(self, version: str, tracker: IncidentTracker) -> None:
         """What is open, the highest score first."""
         self._last = None
-        self._write(f"watching version {version}: {len(tracker.open)} incidents are open")
+        self._write(f"watching version {version}: open incidents: {len(tracker.open)}")
         for incident in tracker.strongest():
             self._write(self._line("open", incident))
 
@@ -85,9 +85,9 @@ class LineView:
 
     @staticmethod
     def _line(change: Change, incident: Record) -> str:
-        about = (
-            f"{incident['kind']:8} {incident['score']:7.1f} nats  {where(incident)}: {printable(incident['reason'])}"
-        )
+        hosts, reason = where(incident), printable(incident["reason"])
+        text = reason if reason.startswith(f"{hosts}: ") else f"{hosts}: {reason}"
+        about = f"{incident['kind']:8} {incident['score']:7.1f} nats  {text}"
         return f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}"
 
 
@@ -147,7 +147,7 @@ class TerminalView:
         self._draw(tracker)
 
     def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
-        """The health is shown anew."""
+        """The health is shown again."""
         self._latest = health
         self._draw(tracker)
 

@@ -109,7 +109,8 @@ class DetectorParameters:
     label_half_life_days
         Half-life of that penalty.
     interval_probability
-        Probability, of both sides together, of a value outside `lower` to `upper`. Affects no decision.
+        Probability, both sides together, of a value outside `lower` to `upper`. A value outside strays; this decides when
+        an episode of a metric ends, and whether it ends or is adopted as normal.
     challenger
         Class of river or scikit-learn that judges metrics instead of the univariate model, see
         [challengers](challengers.md). Empty: none.
@@ -118,7 +119,7 @@ class DetectorParameters:
     challenger_rows
         Rows of each series that it is trained on. Raising it is slower and takes more state.
     challenger_retrain_hours
-        Event time after which it is trained anew.
+        Event time after which it is trained from scratch.
     """
 
     window_seconds: float = 10.0

@@ -28,7 +28,7 @@ MILLISECONDS = "epoch ms"
 
 Key = tuple[str, ...]
 
-RecordKind = Annotated[str, Doc("What this record is: tells the records of a topic apart.")]
+RecordKind = Annotated[str, Doc("Type of the record.")]
 SeriesName = Annotated[
     str, Doc("Name of the series: `kind/host/service/...`, with `%` and `/` of a part as `%25` and `%2F`.")
 ]
@@ -140,8 +140,8 @@ class Score:
 class EpisodeEvent:
     """An episode of one series opens, is updated or closes. Topic `novelties`.
 
-    `id`, `host`, `service`, `metric` and `level` follow from `series` and `start` where they are not given, so an episode has the
-    same id in every run of every version.
+    `host`, `service`, `metric` and `level` always follow from `series`. `id` follows from `series` and `start` where it is not given, so
+    an episode has the same id in every run of every version.
     """
 
     KIND: ClassVar = "episode"
@@ -165,7 +165,13 @@ class EpisodeEvent:
             values=STATUSES,
         ),
     ]
-    start: Annotated[int, Doc("Start of the first window of the episode.", MILLISECONDS)]
+    start: Annotated[
+        int,
+        Doc(
+            "Start of the first window of the episode; of a change below the alert threshold, end of the last window before it.",
+            MILLISECONDS,
+        ),
+    ]
     window_end: WindowEnd
     score: Annotated[float, Doc("Largest surprise of the episode so far.", "nats")] = math.nan
     evidence: Annotated[float, Doc("Evidence that the episode has gathered in all.", "nats")] = math.nan
@@ -191,7 +197,9 @@ class EpisodeEvent:
             "`spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric` or `new template`."
         ),
     ] = ""
-    certainty: Annotated[float, Doc("Probability that it is not chance.", "0 to 1")] = math.nan
+    certainty: Annotated[
+        float, Doc("The most that the evidence can make the probability that it is not chance.", "0 to 1")
+    ] = math.nan
     provisional: Annotated[bool, Doc("Undecided: it may pass, or turn out to be the new normal.")] = False
     before: Annotated[float, Doc("Of a change: the old level, in `unit`.", search=NOT_INDEXED)] = math.nan
     after: Annotated[float, Doc("Of a change: the new level, in `unit`.", search=NOT_INDEXED)] = math.nan

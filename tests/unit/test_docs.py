@@ -272,6 +272,13 @@ def test_change_log_names_the_format_that_is_written(state: str, version: int) -
     assert rows(CHANGES)[state] == str(version)
 
 
+def test_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len(examples) == 1
+    exec(examples[0], {})
+    assert capsys.readouterr().out.startswith("30000 anomaly ")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(document: Path) -> None:
     for link in LINK.findall(CODE.sub("", document.read_text())):

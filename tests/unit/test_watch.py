@@ -126,13 +126,22 @@ def shown(view: LineView | JsonView) -> None:
 def test_lines_show_each_event_once_and_no_control_characters() -> None:
     lines: list[str] = []
     shown(LineView(lines.append))
-    assert lines[0] == "watching version live: 1 incidents are open"
+    assert lines[0] == "watching version live: open incidents: 1"
     assert lines[1] == "11-21 12:00:00Z OPEN   anomaly     30.0 nats  vm-1: cpu 99"
     assert lines[3] == "11-21 12:00:10Z OPEN   anomaly     20.0 nats  x, y, z and 1 more: bad?[2J?line"
     assert lines[4] == "11-21 12:00:20Z close  anomaly     20.0 nats  vm-1: cpu 99"
     health = [line.split("Z ", 1)[1] for line in (lines[2], *lines[5:])]
     healthy = "health healthy; windows are judged 30 s after they end"
     assert health == [healthy, "HEALTH extract has written nothing for 120 s", healthy]
+
+
+def test_line_names_a_host_once() -> None:
+    lines: list[str] = []
+    view, tracker = LineView(lines.append), IncidentTracker()
+    for number, reason in enumerate(("vm-1: cache: no INFO lines", "vm-12: cpu 99", "cache: no INFO lines of vm-1")):
+        view.show_incident("open", incident(f"{number}", "open", 0, reason=reason), tracker)
+    texts = [line.split("nats  ", 1)[1] for line in lines]
+    assert texts == ["vm-1: cache: no INFO lines", "vm-1: vm-12: cpu 99", "vm-1: cache: no INFO lines of vm-1"]
 
 
 def test_every_line_of_json_is_one_object() -> None:
