@@ -105,6 +105,7 @@ def test_a_host_whose_services_alone_are_planned_is_not_silent() -> None:
     assert played((Rule(service="web", planned=True, **between(60, 100)),), rows).events == []
 
 
+@pytest.mark.slow
 def test_planned_metrics_and_lines_that_stop_are_not_missed() -> None:
     rows = [{n: r for n, r in w.items() if not (60 <= k < 110 and "/web/" in n)} for k, w in enumerate(story(140))]
     assert {name for name, _, _ in words(played((), rows).events)} & {CPU, LINES, LEVEL}
@@ -145,6 +146,7 @@ def test_an_episode_that_was_said_is_closed_under_a_mute() -> None:
 # --- don't learn
 
 
+@pytest.mark.slow
 def test_a_range_that_is_not_learnt_is_scored_and_said_and_forgotten() -> None:
     rows = story(120, {range(60, 75): {CPU: 40.0, LINES: 20.0}})
     held, gap = played((Rule(dont_learn=True, **between(60, 75)),), rows), run()
@@ -214,6 +216,7 @@ def test_the_last_rule_counts() -> None:
 # --- memory
 
 
+@pytest.mark.slow
 def test_a_shorter_memory_forgets_sooner_and_the_others_as_before() -> None:
     rows = story(300, {range(150, 300): {CPU: 1.0, SIZE: 1.0}})
     short = played((Rule(metric="cpu", half_life_days=0.001), Rule(kind="logs", half_life_days=0.001)), rows)
@@ -274,6 +277,7 @@ def test_a_detector_that_is_loaded_follows_the_rules_to_the_bit(cut: int) -> Non
     assert whole.events
 
 
+@pytest.mark.slow
 def test_splitting_a_shard_by_hosts_changes_nothing_under_rules() -> None:
     rows = story(130, {range(55, 85): {CPU: 40.0, SIZE: 40.0, LINES: 9.0, "gauge/h-2//cpu": 9.0}})
     whole = played(RULES, rows)

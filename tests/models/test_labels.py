@@ -90,6 +90,7 @@ def test_what_is_much_further_off_is_published_in_spite_of_labels() -> None:
     assert near(opened(play(spikes(60, 400), {70: [(FALSE_ALARM, CPU)] * 3}), CPU), [50, 95])
 
 
+@pytest.mark.slow
 def test_too_many_lines_need_more_after_a_label_unless_they_are_many_more() -> None:
     labels = {75: [(FALSE_ALARM, LEVEL)] * 3}
     for by, later in ((6.0, True), (40.0, False)):

@@ -184,6 +184,7 @@ def run(known: tuple[dict[str, bytes], int, ServiceLines]) -> DetectorRun:
     return DetectorRun(ShardDetector.load(known[0], P), known[1])
 
 
+@pytest.mark.slow
 def test_a_load_with_a_rhythm_does_not_move_the_mix(run: DetectorRun, service: ServiceLines) -> None:
     assert of_mix(run.play(service.windows(720, load=60), service.windows(180, load=8))) == []
 

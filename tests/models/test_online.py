@@ -43,6 +43,7 @@ def test_it_is_exported() -> None:
     assert models.Detector is Detector
 
 
+@pytest.mark.slow
 def test_one_row_at_a_time_a_batch_and_scoring_before_learning_come_to_the_same() -> None:
     stream = rows(300, spike_at=280)
     batch = Detector().detect_many(stream)

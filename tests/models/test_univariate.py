@@ -143,6 +143,7 @@ def test_a_spike_is_rare_in_series_of_every_kind() -> None:
     assert (base[-1] >= np.nanmax(base[ROWS_A_DAY:-1], axis=0)).all()
 
 
+@pytest.mark.slow
 def test_what_lasts_is_found_by_the_feature_that_measures_it() -> None:
     x = np.tile(stories(6)["noise"][:, None], 3)
     x[-36:, 0] += 1.5  # shifted
@@ -177,6 +178,7 @@ def test_spread_within_windows_is_evidence() -> None:
     assert a.base[0] > 6
 
 
+@pytest.mark.slow
 def test_a_repeat_is_less_news_ever_but_not_healthy() -> None:
     x = stories(9, days=14)["noise"]
     for day in (5, 8, 11):
@@ -305,6 +307,7 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
 
 
+@pytest.mark.slow
 def test_a_level_that_nobody_has_called_healthy_is_usual_at_once_and_healthy_after_days() -> None:
     rng, u = np.random.default_rng(15), model(2)
     x, y = (np.repeat(rng.normal(at, 1, (days * ROWS_A_DAY, 1)), 2, axis=1) for at, days in ((50, 8), (80, 5)))
@@ -362,6 +365,7 @@ def test_one_quantum_is_no_news_for_the_means() -> None:
     assert column(answers, "base")[-18:].max() < 4
 
 
+@pytest.mark.slow
 def test_whole_numbers_that_hardly_move_any_more_are_strange() -> None:
     rng, rows = np.random.default_rng(22), 6 * 288
     x = np.round(rng.normal(50, 1, rows))

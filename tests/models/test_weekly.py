@@ -63,6 +63,7 @@ def test_a_weekday_like_a_sunday_is_news_and_a_weekend_is_none() -> None:
     assert (weekends.max(axis=0) > THRESHOLD).sum() <= 1
 
 
+@pytest.mark.slow
 def test_without_a_weekly_rhythm_none_is_believed() -> None:
     model = new(12)
     score_rows(model, fleet(2, 5, 12, weekend=1.0))
@@ -95,6 +96,7 @@ def test_an_offset_is_a_line_between_the_middles_of_slots() -> None:
     assert found == pytest.approx(np.interp(hours + 0.5, [3.0, 9.0, 15.0, 21.0], [0.0, 8.0, 16.0, 0.0]))
 
 
+@pytest.mark.slow
 def test_one_outage_is_no_rhythm() -> None:
     n = 6
     x = fleet(4, 6, n, weekend=0.4)

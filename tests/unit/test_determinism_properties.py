@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
@@ -453,10 +454,11 @@ def compare(found: ChainResult, wanted: ChainResult) -> None:
 
 
 seeds = st.integers(0, 10_000)
-stories = st.integers(0, 11 if SHARE == 1 else 2)  # each story is also run without batches, which takes a second
+stories = st.integers(0, 11 if SHARE == 1 else 0)  # each story is also run without batches, which takes a second
 maybe = st.none() | seeds
 
 
+@pytest.mark.slow
 def test_the_stories_have_something_to_say() -> None:
     found_events = [straight(seed) for seed in range(3)]
     assert all(len(one.scores) > 500 for one in found_events)

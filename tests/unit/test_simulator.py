@@ -57,6 +57,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- determinism and order
 
 
+@pytest.mark.slow
 def test_same_seed_gives_same_bytes_whatever_the_number_of_processes(written: Path, tmp_path: Path) -> None:
     write(simulate(SMALL, processes=2), tmp_path / "two")
     assert hashes(tmp_path / "two") == hashes(written)
@@ -191,6 +192,7 @@ def test_the_first_half_is_clean_and_faults_of_a_host_do_not_touch(standard: Sim
             assert begin - end >= 15 * 60_000
 
 
+@pytest.mark.slow
 def test_series_of_the_truth_are_series_that_occur() -> None:
     simulation = simulate(SimulatorSettings(hosts=20, hours=1.0, interval_seconds=30, logs_per_second=0.7), processes=1)
     names: set[str] = set()
