@@ -3,6 +3,7 @@
 `Detector` is the way in for programs that have a stream of values and nothing else.
 """
 
+from models.core.parameters import DetectorParameters
 from models.detection.online import Detection, Detector
 
-__all__ = ["Detection", "Detector"]
+__all__ = ["Detection", "Detector", "DetectorParameters"]

@@ -1,7 +1,7 @@
 """The jars of Kafka, Elasticsearch and Spark's Kafka connector: fetched once, and verified by their hashes.
 
     python -m app.embedded.jars [FOLDER]            fetch what is missing or damaged (default: .kappa/jars)
-    python -m app.embedded.jars --lock [FOLDER]     write app/embedded/jars.toml anew, after a change of versions in app/embedded/ivy.xml
+    python -m app.embedded.jars --lock [FOLDER]     write app/embedded/jars.toml again, after a change of versions in app/embedded/ivy.xml
 
 pyspark ships Ivy, which resolves the four class paths of `ivy.xml` side by side into FOLDER/<conf>/. `jars.toml` holds
 the sha256 of each jar: nothing else is ever put on a class path. A stamp with sizes and times makes the check quick.

@@ -142,7 +142,7 @@ def pyspark_jar(pattern: str) -> Path:
 def last_meaningful_line(log: Path, start: int = 0) -> str:
     """The last line that names an error, else the last that is not a stack frame; empty where there is none.
 
-    Looks from byte `start` on, or at all of a log that is shorter, as it was begun anew since.
+    Looks from byte `start` on, or at all of a log that is shorter, as it was begun again since.
     """
     try:
         content = log.read_bytes()

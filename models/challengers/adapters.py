@@ -53,7 +53,7 @@ class SeriesDetector(Protocol):
     """A detector of one series. Rows are `(features,)`, in spreads around the middle of the history."""
 
     def begin(self, history: Floats) -> None:
-        """Start anew with a history, `(rows, features)`, and nothing else."""
+        """Start from scratch with a history, `(rows, features)`, and nothing else."""
 
     def score(self, row: Floats) -> float:
         """Anomaly score of a row, in the detector's unit: higher is stranger. Changes nothing."""

@@ -1,7 +1,7 @@
 """What a challenger keeps of each series: its last values and scores, from which the detector is made again; and scores in nats.
 
 The state holds numbers and no detector, so nothing has to be unpickled and it stays as large as `challenger_rows` allows. A
-detector begins with a history. It is made anew, from the last rows, when the series has twice as many as it began with
+detector begins with a history. It is made from scratch, from the last rows, when the series has twice as many as it began with
 and every `challenger_retrain_hours`; between, one of river learns row by row. So a detector that was dumped and
 loaded goes on to the bit: it begins with the same rows and learns the same ones, its seed being fixed.
 """
@@ -78,7 +78,7 @@ class ChallengerMemory:
         rows
             Length of a history.
         retrain_ms
-            Time after which the detector is made anew.
+            Time after which the detector is made from scratch.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class ChallengerMemory:
         return replace(self, values=list(self.values), scores=list(self.scores), detector=None)
 
     def renew(self, now: int, rows: int) -> None:
-        """Begin anew with the last rows as history; the detector is made with the next window."""
+        """Begin from scratch with the last rows as history; the detector is made with the next window."""
         self.values = self.values[-rows:]
         self.begun, self.began, self.detector = len(self.values), now, None
 
@@ -160,7 +160,7 @@ class ChallengerMemories:
         self.series = [self.series[row] for row in rows.tolist()]
 
     def forget(self, rows: Ints) -> None:
-        """Begin anew with these series."""
+        """Begin from scratch with these series."""
         for row in rows.tolist():
             if row < len(self.series):
                 self.series[row] = ChallengerMemory()

@@ -108,7 +108,7 @@ class CandidateRows:
         Independent observations that a row is worth, at most 1.
     lasting
         How long a change must have lasted, ms.
-    demanded
+    needed_nats
         Evidence that it takes without an episode, nats.
     """
 
@@ -121,7 +121,7 @@ class CandidateRows:
     now: float
     worth: Floats
     lasting: float
-    demanded: Floats
+    needed_nats: Floats
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,21 @@ def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
     y = _anchor(s, rows, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~rows.has_episode), p)
     trend = np.stack([s[name] for name in TREND_COLUMNS])
     reg.advance(trend)
-    events = _densities(s, y, trend, rows, p)
-    old = np.maximum(events.old, events.spread)
-    others = np.logaddexp(np.logaddexp(events.old, events.spread) - LN2 * (s["spread_rows"] > 0), events.trend) - LN2
-    _weigh(s, "level", events.level - old, others - events.level, p)
-    _weigh(s, "spread", events.spread - events.old, np.logaddexp(events.old, events.trend) - LN2 - events.spread, p)
-    _return(s, events.back - old, strays, rows, p)
+    densities = _densities(s, y, trend, rows, p)
+    old = np.maximum(densities.old, densities.spread)
+    others = (
+        np.logaddexp(np.logaddexp(densities.old, densities.spread) - LN2 * (s["spread_rows"] > 0), densities.trend)
+        - LN2
+    )
+    _weigh(s, "level", densities.level - old, others - densities.level, p)
+    _weigh(
+        s,
+        "spread",
+        densities.spread - densities.old,
+        np.logaddexp(densities.old, densities.trend) - LN2 - densities.spread,
+        p,
+    )
+    _return(s, densities.back - old, strays, rows, p)
     _begin(s, strays, rows)
     _learn(s, y, trend, p)
     return _decide(s, rows, reg.predict(trend)[0], p)
@@ -291,10 +300,10 @@ def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) ->
     lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}
     sure = {name: s[f"{name}_rows"] >= p.least_rows for name in lasted}
     goes_on = {name: s[f"{name}_against"] <= MOST_AGAINST for name in lasted}
-    level = sure["level"] & lasted["level"] & goes_on["level"] & (rows.settled | (lead["level"] >= rows.demanded))
+    level = sure["level"] & lasted["level"] & goes_on["level"] & (rows.settled | (lead["level"] >= rows.needed_nats))
     spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & rows.settled & (lead["spread"] > 0)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
-    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= rows.demanded) & (lead["back"] >= lead["level"])
+    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= rows.needed_nats) & (lead["back"] >= lead["level"])
     best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
     best = np.where(s["level_against"] > MOST_AGAINST, TREND, best)
     best = np.where((s["level_rows"] == 0) & (s["spread_rows"] == 0), OLD, best)

@@ -21,7 +21,7 @@ PRIOR = 1e-4  # share of windows in which something is strange
 
 
 def certainty(nats: float) -> float:
-    """Posterior probability that an episode is not chance.
+    """Upper bound of the posterior probability that an episode is not chance.
 
     A surprisal of s nats is a p-value of e^-s. Whatever alternative explains it, the odds of chance fall at most by
 
@@ -132,7 +132,10 @@ class Episode:
 
     @property
     def certainty(self) -> float:
-        """Probability that the episode is not chance; 1 of a host, service or metric that is new."""
+        """Upper bound of the probability that the episode is not chance; 1 of a host, service or metric that is new.
+
+        Evidence gathered by lasting is counted in full here, so long weak episodes look surer than they are.
+        """
         return 1.0 if self.cause == APPEARED and self.kind == "change" else certainty(self.evidence)
 
     def gather(self, score: float, allowance: float) -> bool:

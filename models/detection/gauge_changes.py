@@ -112,7 +112,7 @@ class GaugeChanges:
         before = np.where(scores.last_seen[at] > 0, scores.last_seen[at], now - 1000 * self._p.window_seconds)
         candidate_rows = CandidateRows(
             x[at], typical[at], scale[at], has_episode[at], settled, before, float(now),
-            weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, self._p.alert_nats + scores.demanded[at],
+            weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, self._p.alert_nats + scores.extra_nats[at],
         )  # fmt: skip
         return self._weigh(rows, candidate_rows)
 

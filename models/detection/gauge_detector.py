@@ -1,7 +1,10 @@
 """Gauges and counters of a window: their values, scores and learning. Episodes are those of `gauge_episodes`.
 
-Counters become rates per second. Values are scored by the univariate model, or a challenger in its place, runs of exactly
-equal values by how long such runs of the series are. Rules and labels say what of a score counts, and what is learnt.
+Counters become rates per second. Values are scored by the univariate model, or a challenger in its place. A run of equal
+values is scored by the lengths of earlier runs. Rules and labels may raise the threshold or forbid learning.
+
+Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by `GaugeDetector._persistent`;
+stuck values open at `stuck_nats`.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from models.univariate.parameters import UnivariateParameters
 STAYS = 0.75  # a value that keeps this share of its distance from the typical one is not on its way back
 LARGEST = 1e150  # squares of larger values would overflow
 MOST_REPEATED = 0.5  # share of repeated values up to which a series counts as one that varies
-TAUGHT = [col.NEGATIVE, col.REPEAT_SECONDS, col.REPEAT_EVIDENCE, *range(col.REPEAT.start, col.REPEAT.stop)]
+COLUMNS_TO_RESTORE = [col.NEGATIVE, col.REPEAT_SECONDS, col.REPEAT_EVIDENCE, *range(col.REPEAT.start, col.REPEAT.stop)]
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class GaugeScores:
         Surprise of the run of exactly equal values, nats, less what labels demand.
     dominant_feature
         Index in `FEATURES` of the feature that is nearly as rare as the rarest.
-    demanded
+    extra_nats
         What rules and labels demand beyond the alert threshold, nats; infinite where no deviation counts.
     last_seen
         End of the last window with a row before this one, epoch ms; 0 if there was none.
@@ -68,7 +71,7 @@ class GaugeScores:
     stuck: Floats
     dominant_feature: Floats
     health: Floats
-    demanded: Floats
+    extra_nats: Floats
     last_seen: Floats
     persistent: Bools
     not_learnt: Bools
@@ -97,15 +100,15 @@ class GaugeDetector:
         last_seen = s[col.SEEN].copy()
         values = self._values(s, window)
         found = self._judge(s, values, window)
-        demanded = self._rules.demanded(found["value"] - found["typical"], found["typical"], index)
-        self._rules.subtract(found["base"], found["stuck"], demanded, index)
+        extra_nats = self._rules.extra_nats(found["value"] - found["typical"], found["typical"], index)
+        self._rules.subtract(found["base"], found["stuck"], extra_nats, index)
         persistent = self._persistent(s, found["base"], found.pop("distance_kept"), now)
         s[col.SEEN] = now
         col.round_off(s)
         gauges.matrix[:, index] = s
         return GaugeScores(
             **found,
-            demanded=demanded,
+            extra_nats=extra_nats,
             last_seen=last_seen,
             persistent=persistent,
             not_learnt=self._rules.not_learnt(index),
@@ -168,13 +171,13 @@ class GaugeDetector:
         Counts the runs in `s`. A burst without meaning can exceed the threshold by as much, but falls back at once:
         `distance_kept` is the distance from the typical value as a share of that of the value before.
         """
-        p, lasted, excess = self._p, s[col.ALERT_SECONDS], s[col.ALERT_EXCESS_NATS]
+        p, alert_seconds, excess = self._p, s[col.ALERT_SECONDS], s[col.ALERT_EXCESS_NATS]
         above = base >= p.alert_nats
-        since = np.where(lasted > 0, (now - s[col.SEEN]) / 1000, p.window_seconds)
-        lasted[:] = np.where(above, lasted + since, 0.0)
+        elapsed_seconds = np.where(alert_seconds > 0, (now - s[col.SEEN]) / 1000, p.window_seconds)
+        alert_seconds[:] = np.where(above, alert_seconds + elapsed_seconds, 0.0)
         excess[:] = np.where(above, excess + base - p.alert_nats, 0.0)
-        strong = (excess >= p.confirm_nats) & (lasted >= 2 * p.window_seconds) & (distance_kept >= STAYS)
-        out: Bools = above & ((lasted >= p.confirm_seconds) | strong)
+        strong = (excess >= p.confirm_nats) & (alert_seconds >= 2 * p.window_seconds) & (distance_kept >= STAYS)
+        out: Bools = above & ((alert_seconds >= p.confirm_seconds) | strong)
         return out
 
     def note_totals(self, now: int, rows: Windows, chosen: Bools) -> None:
@@ -248,7 +251,7 @@ def score_repeats(s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds
 class CopiedRows:
     """What was known of rows that are not to be learnt: `chosen` are their places in the window, `rows` those in the table.
 
-    `model` is the univariate state, `columns` are the columns `TAUGHT` of the table.
+    `model` is the univariate state, `columns` are the columns `COLUMNS_TO_RESTORE` of the table.
     """
 
     chosen: Ints
@@ -283,38 +286,42 @@ class GaugeRules:
         if self._followed is None or not (held := self._followed.dont_learn[rows]).any():
             return None
         chosen = np.flatnonzero(held)
-        return CopiedRows(chosen, rows[chosen], self._model.copied(rows[chosen]), columns[np.ix_(TAUGHT, chosen)])
+        return CopiedRows(
+            chosen, rows[chosen], self._model.copied(rows[chosen]), columns[np.ix_(COLUMNS_TO_RESTORE, chosen)]
+        )
 
     def put_back(self, copied: CopiedRows | None, columns: Floats) -> None:
         """Undo what was learnt since the copy; `columns` in place."""
         if copied is not None:
             self._model.put_back(copied.rows, copied.model)
-            columns[np.ix_(TAUGHT, copied.chosen)] = copied.columns
+            columns[np.ix_(COLUMNS_TO_RESTORE, copied.chosen)] = copied.columns
 
-    def demanded(self, deviation: Floats, typical: Floats, rows: Ints) -> Floats:
+    def extra_nats(self, deviation: Floats, typical: Floats, rows: Ints) -> Floats:
         """Nats beyond the alert threshold that labels and rules demand of each deviation, `(n,)`.
 
         Infinite where a rule says that the deviation does not count: too small, or in a direction without interest.
         """
-        demanded = np.zeros(len(rows))
+        extra_nats = np.zeros(len(rows))
         if self._control.labels.any:
             demand, size = self._control.labels.demand, np.abs(deviation)
             down, up = (demand("gauges", f"strange {side}", rows, size) for side in ("down", "up"))
-            demanded = np.where(deviation < 0, down, up)
+            extra_nats = np.where(deviation < 0, down, up)
         applied = self._followed
         if applied is None:
-            return demanded
+            return extra_nats
         seconds = min(self._p.window_seconds, LONGEST_SECONDS)
-        demanded = demanded + np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.alert_nats)
-        return np.where(deviates(deviation, typical, 1.0, applied, rows), demanded, np.inf)
+        extra_nats = extra_nats + np.nan_to_num(
+            -np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.alert_nats
+        )
+        return np.where(deviates(deviation, typical, 1.0, applied, rows), extra_nats, np.inf)
 
-    def subtract(self, base: Floats, stuck: Floats, demanded: Floats, rows: Ints) -> None:
-        """Take from `base` and `stuck`, in place, what is demanded of them; where that is infinite, `base` becomes 0."""
+    def subtract(self, base: Floats, stuck: Floats, extra_nats: Floats, rows: Ints) -> None:
+        """Take from `base` and `stuck`, in place, `extra_nats` and what labels demand; where the first is infinite, `base` becomes 0."""
         if self._control.labels.any:
             stuck -= self._control.labels.demand("gauges", "stuck", rows)
-        counted = np.isfinite(demanded)
+        counted = np.isfinite(extra_nats)
         base[~counted & ~np.isnan(base)] = 0.0
-        base -= np.where(counted, demanded, 0.0)
+        base -= np.where(counted, extra_nats, 0.0)
 
 
 def overrides_of(applied: Applied, settings: UnivariateParameters) -> dict[str, Floats]:

@@ -1,9 +1,10 @@
 """Episodes of gauges and counters: opened, continued, closed, or adopted as a change of state.
 
-An episode opens when a series has been above the alert threshold for long enough, or has repeated one value for too
-long. It closes when the series has been below the threshold for a while. It becomes a change where one explanation of the
-values as a change has won (`gauge_changes`): the change is reported, and what is seen is normal from then on. With
-`changes_below_alert`, changes that never exceed the threshold are reported as well.
+Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by
+`GaugeDetector._persistent`; stuck values open at `stuck_nats`. An episode closes when the series has been below the alert
+threshold for a while. It becomes a change where one explanation of the values as a change has won (`gauge_changes`): the
+change is reported, and what is seen is normal from then on. With `changes_below_alert`, changes that never exceed the
+threshold are reported as well.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class GaugeEpisodes:
         window
             The window; its metric rows are those of `scores`.
         scores
-            What was found of each row. Where an episode is concerned, `scores.score` is raised to `scores.base` in place.
+            What was found of each row. Of each row that opens, continues or ends an episode, `scores.score` becomes at least
+            `scores.base` (changed in place).
         changes
             What explains the values of candidates, by their rows in the table.
         """
@@ -65,15 +67,17 @@ class GaugeEpisodes:
         changed = np.isin(window.gauges, below)
         chosen = np.flatnonzero(scores.persistent | changed | (scores.stuck >= self._p.stuck_nats)).tolist()
         events: list[EpisodeEvent] = []
-        for j in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):
-            at = int(window.gauges[j])
-            row = _GaugeRow(window.rows.series[j], at, j, scores, window.end, changes.get(at))
+        for place in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):
+            table_row = int(window.gauges[place])
+            row = _GaugeRow(window.rows.series[place], table_row, place, scores, window.end, changes.get(table_row))
             episode = self._state.episodes.get(row.name)
             if episode is None:
-                events.append(self._open(row) if scores.persistent[j] or not changed[j] else self._open_change(row))
+                # A change below the alert threshold counts before a stuck value of the same window.
+                opens_anomaly = scores.persistent[place] or not changed[place]
+                events.append(self._open(row) if opens_anomaly else self._open_change(row))
             elif episode.cause in CAUSES and not episode.over:
                 events += self._continue(episode, row)
-            scores.score[j] = np.maximum(scores.score[j], scores.base[j])
+            scores.score[place] = np.maximum(scores.score[place], scores.base[place])
         return events
 
     def _open_rows(self, series: Texts, n: int) -> list[int]:
@@ -81,15 +85,15 @@ class GaugeEpisodes:
         found = []
         for name, episode in self._state.episodes.open.items():
             if episode.cause in CAUSES:
-                at = bisect_left(series, name, 0, n)
-                if at < n and series[at] == name:
-                    found.append(at)
+                place = bisect_left(series, name, 0, n)
+                if place < n and series[place] == name:
+                    found.append(place)
         return found
 
     def _open(self, row: _GaugeRow) -> EpisodeEvent:
-        stuck = row.scores.stuck[row.at] >= self._p.stuck_nats
+        stuck = row.scores.stuck[row.place] >= self._p.stuck_nats
         cause, lasted = (STUCK, col.REPEAT_SECONDS) if stuck else (STRANGE, col.ALERT_SECONDS)
-        start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.row])
+        start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.table_row])
         value, lower, upper, reason = self._words(row, cause, start)
         episode = Episode(
             row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
@@ -102,12 +106,12 @@ class GaugeEpisodes:
         series, value, lower, upper, unit = parse(row.name), row.value, row.lower, row.upper, row.unit
         if cause == STUCK:
             return value, lower, upper, reasons.stuck(series, value, (row.now - start) / 1000, unit)
-        dominant_feature = int(row.scores.dominant_feature[row.at])
+        dominant_feature = int(row.scores.dominant_feature[row.place])
         if row.strays or dominant_feature not in (FAST, ROUGH):
             return value, lower, upper, reasons.value_off(series, value, lower, upper, unit, FEATURES[dominant_feature])
-        described = self._model.state.describe_state(row.row)
+        described = self._model.state.describe_state(row.table_row)
         if dominant_feature == ROUGH:
-            moves, usual = described["rough"] / described["rough_weight"], self._model.usual_roughness(row.row)
+            moves, usual = described["rough"] / described["rough_weight"], self._model.usual_roughness(row.table_row)
             return value, lower, upper, reasons.rough(series, moves, usual, unit)
         mean, spread = described["healthy"]["value"]["mean"], described["healthy"][FEATURES[FAST]]["spread"]
         lower, upper = (mean + side * self._reach * spread for side in (-1, 1))
@@ -121,7 +125,7 @@ class GaugeEpisodes:
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
             episode.part = row.part(episode.cause)
         cleared = self._has_cleared(episode, row)
-        if self._control.held("gauges", row.row):  # a rule keeps these values from becoming normal
+        if self._control.held("gauges", row.table_row):  # a rule keeps these values from becoming normal
             return [self._state.episodes.close(episode.series, row.now)] if cleared else self._update(episode, row)
         if cleared and (episode.cause == STUCK or not row.strays):
             return [self._close(episode, row)]
@@ -140,17 +144,17 @@ class GaugeEpisodes:
         """
         p = self._p
         if episode.cause == STUCK:
-            normal, wanted = not row.scores.stuck[row.at] >= p.clear_nats, float(p.clear_windows)
+            normal, wanted = not row.scores.stuck[row.place] >= p.clear_nats, float(p.clear_windows)
         else:
             returned = episode.strayed and not row.strays
-            normal, wanted = returned or not row.scores.base[row.at] >= p.alert_nats, p.metric_clear_rows
+            normal, wanted = returned or not row.scores.base[row.place] >= p.alert_nats, p.metric_clear_rows
         episode.normal_windows = episode.normal_windows + 1 if normal else 0
         return bool(episode.normal_windows >= wanted)
 
     def _close(self, episode: Episode, row: _GaugeRow) -> EpisodeEvent:
         if episode.strayed:
-            self._model.settle(row.row)
-        self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
+            self._model.settle(row.table_row)
+        self._state.gauges.matrix[col.ALERT_SECONDS, row.table_row] = 0.0
         return self._state.episodes.close(episode.series, row.now)
 
     def _is_new_normal(self, episode: Episode, row: _GaugeRow) -> bool:
@@ -165,7 +169,7 @@ class GaugeEpisodes:
         """Adopt the values seen now as normal; the episode becomes a change and closes with the next window."""
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         if episode.cause == STUCK:
-            forget_repeats(self._state.gauges.matrix, row.row)
+            forget_repeats(self._state.gauges.matrix, row.table_row)
             return episode.event("update", row.now)
         self._learn(episode, row)
         return episode.event("update", row.now)
@@ -173,7 +177,7 @@ class GaugeEpisodes:
     def _open_change(self, row: _GaugeRow) -> EpisodeEvent:
         """Report a change that stayed below the alert threshold; it closes with the next window.
 
-        The model has learnt these values as they came, so nothing is adopted.
+        The model has learnt these values already, so `Univariate.adopt` is not called.
         """
         found = self._best_change(row)
         episode = Episode(
@@ -182,7 +186,7 @@ class GaugeEpisodes:
         )  # fmt: skip
         episode.adopted, episode.over = True, row.now + 1
         self._describe_change(episode, row, found)
-        self._changes.settle(row.row, found.before, found.old_spread, row.now)
+        self._changes.settle(row.table_row, found.before, found.old_spread, row.now)
         return self._state.episodes.begin(episode, row.now)
 
     def _best_change(self, row: _GaugeRow, start: int = 0) -> Change:
@@ -196,8 +200,8 @@ class GaugeEpisodes:
         """Teach the model the change, and describe it in the episode."""
         found = self._best_change(row, episode.start)
         self._describe_change(episode, row, found)
-        self._changes.learn(row.row, found, row.now, healthy=episode.expected)
-        self._state.gauges.matrix[col.ALERT_SECONDS, row.row] = 0.0
+        self._changes.learn(row.table_row, found, row.now, healthy=episode.expected)
+        self._state.gauges.matrix[col.ALERT_SECONDS, row.table_row] = 0.0
 
     def _describe_change(self, episode: Episode, row: _GaugeRow, found: Change) -> None:
         """Set the episode's reason, values and part to those of a change."""
@@ -209,16 +213,16 @@ class GaugeEpisodes:
 def forget_repeats(s: Floats, row: int) -> None:
     """Let the series at `row` of the table's columns `s` repeat one value: how long its runs were before no longer counts."""
     s[col.REPEAT, row] = 0.0
-    s[col.REPEAT_EVIDENCE, row] = run_length.NOTHING
+    s[col.REPEAT_EVIDENCE, row] = run_length.UNCOUNTED_RUN
 
 
 @dataclass(frozen=True)
 class _GaugeRow:
-    """One row of a window with an episode: the series' name, its `row` in the table, and its place `at` in `scores`."""
+    """One row of a window with an episode: the series' name, its row in the table, and its place in `scores`."""
 
     name: str
-    row: int
-    at: int
+    table_row: int
+    place: int
     scores: GaugeScores
     now: int
     change: Change | None
@@ -226,24 +230,24 @@ class _GaugeRow:
     @property
     def score(self) -> float:
         """Surprise of the row for the episode, nats: that under the series' own calibration, less what rules and labels ask."""
-        calibrated = np.maximum(self.scores.base[self.at] - self.scores.calibration_gap[self.at], 0.0)
-        return float(np.maximum(calibrated, self.scores.stuck[self.at]))
+        calibrated = np.maximum(self.scores.base[self.place] - self.scores.calibration_gap[self.place], 0.0)
+        return float(np.maximum(calibrated, self.scores.stuck[self.place]))
 
     @property
     def value(self) -> float:
-        return float(self.scores.value[self.at])
+        return float(self.scores.value[self.place])
 
     @property
     def typical(self) -> float:
-        return float(self.scores.typical[self.at])
+        return float(self.scores.typical[self.place])
 
     @property
     def lower(self) -> float:
-        return float(self.scores.lower[self.at])
+        return float(self.scores.lower[self.place])
 
     @property
     def upper(self) -> float:
-        return float(self.scores.upper[self.at])
+        return float(self.scores.upper[self.place])
 
     @property
     def strays(self) -> bool:
@@ -256,7 +260,7 @@ class _GaugeRow:
 
     def part(self, cause: str) -> str:
         """The part of the model that found it, as `EpisodeEvent.part` names it."""
-        feature = FEATURES[int(self.scores.dominant_feature[self.at])]
+        feature = FEATURES[int(self.scores.dominant_feature[self.place])]
         return STUCK if cause == STUCK else reasons.PART_OF_FEATURE[feature]
 
     def scale(self, reach: float) -> float:

@@ -187,7 +187,7 @@ class MixtureDetector:
             self._describe(episode, judged, at)
         episode.normal_windows = episode.normal_windows + 1 if score < p.clear_nats else 0
         if episode.normal_windows >= p.clear_windows or not self._state.context_column("mix_page")[context]:
-            self._begin_anew([context])
+            self._begin_from_scratch([context])
             return [self._state.episodes.close(episode.series, judged.now)]
         if self._lasted(episode, judged.now, context) and not self._control.held("contexts", context):
             return [self._adopt(episode, judged, at)]
@@ -208,7 +208,7 @@ class MixtureDetector:
         matrix = self._state.counts.matrix
         fresh = matrix[FRESH, rows]
         matrix[SUM, rows], matrix[LINES, rows] = fresh, np.float32(fresh.sum())
-        self._begin_anew([int(judged.contexts[at])])
+        self._begin_from_scratch([int(judged.contexts[at])])
         return episode.event("update", judged.now)
 
     def _describe(self, episode: Episode, judged: Judged, at: int, *, changed: bool = False) -> None:
@@ -238,7 +238,7 @@ class MixtureDetector:
         level = parse(self._state.counts.names[row]).level.upper()
         return f"{level} {self._text(row)}".strip()
 
-    def _begin_anew(self, contexts: Sequence[int]) -> None:
+    def _begin_from_scratch(self, contexts: Sequence[int]) -> None:
         """Forget the evidence against the mixes of services."""
         for name in ("mix_page", "mix_since", "mix_blocks"):
             self._state.context_column(name)[contexts] = 0.0
@@ -251,5 +251,5 @@ class MixtureDetector:
         seen = self._state.context_column("mix_seen")
         gone = {name: row for name, row in self._open_ones().items() if seen[row] < oldest}
         if gone:
-            self._begin_anew(list(gone.values()))
+            self._begin_from_scratch(list(gone.values()))
         return [self._state.episodes.close(name, now) for name in gone]

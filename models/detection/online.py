@@ -25,8 +25,9 @@ class Detection:
     Parameters
     ----------
     score : float
-        Surprise of the row in nats, -ln of a probability, to raise alarms by: an event has it in one row, the row that
-        opens an episode. NaN while the detector is warming up, and where the row has no value.
+        Surprise of the row in nats, -ln of a probability, to raise alarms by. Of a single series it is high only in the row
+        that opens an episode, and 0 while the episode lasts; of several metrics it is the joined score of every row. NaN
+        while the detector is warming up, and where the row has no value.
     novelty : bool
         Whether an episode opens with this row, or turns out to be a change of state.
     kind : str
@@ -59,7 +60,7 @@ class Detector:
         Names of the metrics of a host; rows are mappings then. Without it, rows are single numbers.
     window_seconds : float, default 60
         The usual distance of rows, seconds. Half-lives are times, so this says how many rows they are.
-    parameters : Parameters, optional
+    parameters : DetectorParameters, optional
         Everything else that can be set, such as `warm_up_minutes` or `alarm_chance`.
 
     Raises

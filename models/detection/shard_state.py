@@ -257,7 +257,7 @@ class ShardState:
         return [self.episodes.close(name, now) for name in sorted(names & self.episodes.open.keys())]
 
     def _link(self) -> None:
-        """Set the rows of each series' host and context beside it."""
+        """Store, with each series, the rows of its host and context."""
         for table in (self.gauges, self.counts):
             if len(table):
                 table.owner[0] = [self.hosts.index[host_of(name)] for name in table.names]

@@ -165,10 +165,10 @@ class _HeldScores:
     def _hold(self, at_ms: int, scores: Scores, there: Ints) -> tuple[Floats, Floats]:
         """The joined score of the held ones, `(1,)`, and the share of each metric."""
         passed = (at_ms - self._at) / 1000 if self._at else self._seconds
-        events, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
-        events[there] = scores.health
-        self._held, self._at = host_score.hold(self._held, events, np.full(len(events), passed), self._p), at_ms
-        new = ~(self._held[there] > events[there])  # the others hold an earlier, greater score
+        scored, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
+        scored[there] = scores.health
+        self._held, self._at = host_score.hold(self._held, scored, np.full(len(scored), passed), self._p), at_ms
+        new = ~(self._held[there] > scored[there])  # the others hold an earlier, greater score
         self._seen[:, there[new]] = [getattr(scores, name)[new] for name in SEEN]
         return host_score.join(self._held, zero, 1, self._p)
 

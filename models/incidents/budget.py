@@ -4,9 +4,8 @@ The surprise s_i of an incident's series, nats, each a p-value e^-s_i, is combin
 
     1/p = sum_i w_i e^s_i                         w_i = 1 / (2 N) for each of N series, 1 / (2 H) for each of H hosts
 
-the weighted harmonic mean of p over *all* that is watched, those that are silent with nothing: the tail of the Cauchy
-combination (Liu and Xie, 2020; Wilson, 2019). Correlated series are not evidence twice: twenty that say the same say no more
-than ln 20 nats beyond one, which is the gain that one among N series has to be surer by. -ln p is the *score* of the incident,
+the weighted harmonic mean of p over *all* that is watched: the tail of the Cauchy combination (Liu and Xie, 2020; Wilson, 2019). A
+series without an episode adds nothing. Twenty series that agree add at most ln 20 nats. -ln p is the *score* of the incident,
 the surprise that anything of this size is anywhere in the fleet in a window. With W windows a day
 
     expected false alarms a day <= W e^-score         and an incident is published when that is at most the budget.

@@ -43,7 +43,7 @@ class Correlator:
             raise ValueError(msg)
         self._last = window_end
         found, limits = self._close(window_end - 1), self._parameters
-        for incident in self._take_in(sorted(events, key=lambda s: s.order), window_end):
+        for incident in self._take_in(sorted(events, key=lambda event: event.order), window_end):
             incident.weigh(watched, limits)
             incident.forget(limits.max_members)
             if not incident.published:
@@ -69,12 +69,12 @@ class Correlator:
             # is emptied is no longer there.
             within_reach = self._reach()
             for group in linked(unknown, at_once):
-                ids = {s.id for s in group}
+                ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
                 if incident is not None:
                     incident.take_in(group, self._parameters)
-                    incident.spread(own, self._parameters)
+                    incident.mark_as_fleet(own, self._parameters)
                     touched[incident.id] = incident
                     if self._gather(incident, own):
                         within_reach = self._reach()
@@ -96,7 +96,7 @@ class Correlator:
 
     def _at_once(self, unknown: list[EpisodeEvent]) -> list[Cluster]:
         """What the fleet does now: clusters of the roles of these episodes, with those that are known already."""
-        roles = {s.role for s in unknown}
+        roles = {event.role for event in unknown}
         begun: list[Begun] = [*unknown]
         begun += [m for incident in self._open for m in incident.members.values() if m.role in roles]
         return clusters(begun, MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts)
@@ -107,7 +107,10 @@ class Correlator:
         own: list[Cluster],
         within_reach: Mapping[Key, list[tuple[float, OpenIncident]]],
     ) -> OpenIncident | None:
-        """The open incident that a group belongs to. What the fleet does goes to one of the fleet with its clusters or hosts, or none."""
+        """The open incident that a group belongs to; None opens a new one.
+
+        A group in a cluster joins the oldest fleet incident that holds its cluster, or most of its hosts.
+        """
         if not own:
             return oldest_touched(group, within_reach)
         near = {i.id for i in touched_by(group, within_reach)}
@@ -123,15 +126,15 @@ class Correlator:
         """For each key, the open incidents that have it, and the latest start that touches each."""
         found: dict[Key, list[tuple[float, OpenIncident]]] = {}
         for incident in self._open:
-            for key, until in incident.reach(self._parameters).items():
+            for key, until in incident.touchable_until(self._parameters).items():
                 found.setdefault(key, []).append((until, incident))
         return found
 
     def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident | None:
         """Open an incident, named for the first episode of the group; none for the ends of what was forgotten."""
-        if all(s.status == "close" and s.kind in LASTING_KINDS for s in group):
+        if all(event.status == "close" and event.kind in LASTING_KINDS for event in group):
             return None
-        first = min(group, key=lambda s: (s.start, *s.order))
+        first = min(group, key=lambda event: (event.start, *event.order))
         name = hashlib.sha256(first.id.encode()).hexdigest()[:20]
         incident = OpenIncident(name, window_end, first.start, window_end)
         self._open.append(incident)
@@ -201,10 +204,10 @@ def linked(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[
 def oldest_touched(
     group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[float, OpenIncident]]]
 ) -> OpenIncident | None:
-    """The open incident that was opened first of those that a event of the group touches."""
+    """The open incident that was opened first of those that an event of the group touches."""
     return min(touched_by(group, reach), key=age, default=None)
 
 
 def touched_by(group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[float, OpenIncident]]]) -> list[OpenIncident]:
     """The open incidents that events of the group touch."""
-    return [i for s in group for key in s.keys for until, i in reach.get(key, []) if s.start <= until]
+    return [i for event in group for key in event.keys for until, i in reach.get(key, []) if event.start <= until]

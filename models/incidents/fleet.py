@@ -5,8 +5,8 @@ comes or goes. Episodes of a role are a cluster while each begins within `join_s
 `fleet_hosts` different hosts is of the fleet. Two would not do: where five hosts a day begin a false episode of some role, two of them
 fall together within a minute about once a day over fifty roles, three about once a year.
 
-Who began before there were so many keeps an incident of its own: with a handful of hosts it may be another story that
-falls together with theirs. With ten or more it is one of them, and is taken into theirs unless its own has been published.
+A host that began earlier keeps its own incident while the cluster has fewer than ten hosts, since that may be coincidence.
+From ten on it moves into the fleet's incident, unless its own was published.
 
 What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
 

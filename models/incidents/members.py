@@ -71,7 +71,7 @@ class Member:
 
 
 def member_of(event: EpisodeEvent) -> Member:
-    """An episode of which this is the first word."""
+    """The member that an episode becomes, from its first event."""
     return Member(
         id=event.id,
         series=event.series,

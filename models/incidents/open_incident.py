@@ -74,7 +74,7 @@ class OpenIncident:
         self.members[event.id].update(event)
         self.end = max(self.end, event.window_end)
 
-    def spread(self, clusters: Iterable[Cluster], limits: CorrelationParameters) -> None:
+    def mark_as_fleet(self, clusters: Iterable[Cluster], limits: CorrelationParameters) -> None:
         """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does."""
         for cluster in clusters:
             if cluster.role == (self.role or cluster.role):
@@ -127,7 +127,7 @@ class OpenIncident:
         stale = [m.end + limits.stale_seconds * MILLIS for m in self.members.values() if m.lasts]
         return max([self.end, *stale]) + limits.close_seconds * MILLIS
 
-    def reach(self, limits: CorrelationParameters) -> dict[Key, float]:
+    def touchable_until(self, limits: CorrelationParameters) -> dict[Key, float]:
         """For each key, the latest start with which an episode touches a member that has it."""
         until: dict[Key, float] = {}
         for member in self.members.values():

@@ -239,4 +239,4 @@ def adopt(s: Floats, row: int, mean: float, windows: float) -> None:
     s[SUM, row], s[WINDOWS, row] = mean * windows, windows
     end_of_high(s, row)
     if s[ZERO_EVIDENCE, row] > 0:
-        s[ZERO_EVIDENCE, row] = run_length.NOTHING
+        s[ZERO_EVIDENCE, row] = run_length.UNCOUNTED_RUN

@@ -43,13 +43,13 @@ def distances(
     deviation
         Values minus their means, shape `(features, n)`.
     weight
-        Discounted numbers of rows, alike or `(n,)`.
+        Discounted numbers of rows, same shape, or `(n,)`.
     sums
-        Discounted sums of squared deviations, alike.
+        Discounted sums of squared deviations, same shape.
     floor
         Spread of the prior rows, and least spread, below which differences are those of arithmetic; both in the unit of `deviation`.
     rows
-        Number of prior rows, alike or one.
+        Number of prior rows, same shape, or a scalar.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def surprisal(tau: Floats, nu: Floats) -> Floats:
     tau
         Deviations in predictive scales, any shape.
     nu
-        Degrees of freedom, alike.
+        Degrees of freedom, same shape.
 
     Returns
     -------
@@ -99,13 +99,13 @@ def learn(mean: Floats, sums: Floats, weight: Floats, kept: Floats, deviation: F
     mean, sums
         Means and sums of squared deviations, shape `(features, n)`.
     weight
-        Discounted numbers of rows, alike or `(n,)`.
+        Discounted numbers of rows, same shape, or `(n,)`.
     kept
-        Share of the memory that is left since the last row, alike or `(n,)`.
+        Share of the memory that is left since the last row, same shape, or `(n,)`.
     deviation
         Values minus `mean`, shape `(features, n)`.
     w
-        Weights of the row, alike or one.
+        Weights of the row, same shape, or a scalar.
 
     Returns
     -------

@@ -56,9 +56,9 @@ def surprisal(score: Floats, blocks: Floats | float = np.inf, interval: Floats |
     score
         Joined scores, any shape; NaN where unknown.
     blocks
-        Blocks of the series that have ended, alike or one; infinite for a mature series.
+        Blocks of the series that have ended, same shape, or a scalar; infinite for a mature series.
     interval
-        Seconds between its rows, alike or one.
+        Seconds between its rows, same shape, or a scalar.
 
     Returns
     -------

@@ -77,7 +77,7 @@ def score_run(
     inside
         Whether this window belongs to a run, shape `(n,)`.
     fresh
-        Whether the series is new, shape `(n,)`: a run that begins then is how the series is, and has the surprisal `NOTHING`.
+        Whether the series is new, shape `(n,)`: a run that begins then is how the series is, and has the surprisal `UNCOUNTED_RUN`.
     prior
         Prior means p0 and q0.
 
@@ -89,8 +89,8 @@ def score_run(
     p0, q0 = prior or (BEGIN_MEAN, STAY_MEAN)
     first = evidence <= 0
     gain = -np.log(np.where(first, begin_probability(trials, begun, p0), stay_probability(asked, stayed, q0)))
-    counted = np.where(first, ~fresh, evidence > NOTHING)
-    out: Floats = np.where(inside, np.where(counted, evidence + gain + NOTHING, NOTHING), 0.0)
+    counted = np.where(first, ~fresh, evidence > UNCOUNTED_RUN)
+    out: Floats = np.where(inside, np.where(counted, evidence + gain + UNCOUNTED_RUN, UNCOUNTED_RUN), 0.0)
     return out
 
 
@@ -104,4 +104,4 @@ def learn_run(columns: list[Floats], evidence: Floats, inside: Bools) -> None:
     stayed += ~outside & inside
 
 
-NOTHING = 1e-9  # evidence of a run that is not counted: above 0, because 0 means that there is no run
+UNCOUNTED_RUN = 1e-9  # evidence of a run that is not counted: above 0, because 0 means that there is no run

@@ -11,7 +11,7 @@ It covers what syslog, log4j and its kin, Python's logging, glog, nginx, Postgre
 or bars write. When it fails: a source without any sign behind it stays in the message ("INFO Worker started"); of a message
 that begins with "word:" after a level, the word is taken for the source.
 
-The pattern means the same in Java and in Python's `re` with `re.ASCII`: no `\b`, which Java defines anew between versions, and
+The pattern means the same in Java and in Python's `re` with `re.ASCII`: no `\b`, which Java redefines between versions, and
 no escape that knows Unicode. Each repetition is bounded or possessive.
 """
 

@@ -2,14 +2,14 @@
 
 With x the window's mean, dt the seconds since the last row, and EW_h a mean with half-life h (never less than so many rows):
 
-    log level   sign(x) ln(|x| + EW|x| / 50)              step        x - x'; after a gap, over the rows that are missing
-    fast mean   EW_20min x                                roughness   ln(EW_1h |step| + EW_days |step| / 1000)
+    log level   sign(x) ln(1 + 50 |x| / EW_days |x|)      step        x - x'; after a gap, over the rows that are missing
+    fast mean   EW_20min x                                roughness   ln(1 + 1000 EW_1h |step| / EW_days |step|)
     rhythm      EW_1h of x minus the mean of the hour of the day, and what the week adds (`week`)
     local       asinh((x - fast mean before) / recent roughness)
     spread within   ln of the standard deviation in the window, NaN where it holds one point
 
 Recent roughness is that of the rows before. `local` finds a small step in an hour with little noise; a logarithm keeps bursts from
-filling its memory. All are invariant to the unit of x, but for the log level's offset and the floors.
+filling its memory. Their surprises do not depend on the unit of x.
 """
 
 from __future__ import annotations

@@ -129,7 +129,17 @@ class PredictedFeatures:
 
 @dataclass(frozen=True)
 class FeatureRarities:
-    """Rarities of features, nats, `(features, n)`: `ever` in their direction, `undirected` in either, and of the robust features."""
+    """Rarities of features, nats, `(features, n)`.
+
+    Parameters
+    ----------
+    ever
+        Of the features under all that the series has been, in their direction.
+    undirected
+        Of the same in either direction.
+    robust
+        Of the robust features under the healthy state.
+    """
 
     ever: Floats
     undirected: Floats
@@ -138,7 +148,17 @@ class FeatureRarities:
 
 @dataclass(frozen=True)
 class JoinedScores:
-    """One score of all features, `(n,)`: in their direction, in either, and by the robust memory."""
+    """One score of all features, `(n,)`.
+
+    Parameters
+    ----------
+    ever
+        Of the rarities in their direction.
+    undirected
+        Of those in either direction.
+    robust
+        Of those by the robust memory.
+    """
 
     ever: Floats
     undirected: Floats

@@ -1,4 +1,7 @@
-"""The settings of the univariate model: one default for all series. Times are times, probabilities are probabilities."""
+"""The settings of the univariate model: one default for all series.
+
+Memories are half-lives in time, with a least number of rows; shares are probabilities.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class FeaturePrior:
 
 @dataclass(frozen=True)
 class FeaturePrediction:
-    """Surprises under one memory. `surprise` is in nats, `(features, n)`; so is the shape of the others.
+    """Surprises under one memory. All arrays are `(features, n)`; `surprise` is in nats.
 
     `deviation` is the feature minus its mean, 0 where the feature is unknown; `tau` the same in predictive scales, with `nu` degrees of
     freedom.

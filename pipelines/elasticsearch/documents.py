@@ -131,7 +131,7 @@ def id_of(version: str) -> Column:
     kind = F.col("kind")
     score = digest(F.lit(version), of("series"), of("window_end"), of("kind"))
     own = digest(F.col("topic"), F.col("partition"), F.col("offset"))
-    # Its topic may have been made anew since: then another label has its offset.
+    # Its topic may have been made again since: then another label has its offset.
     label = digest(F.col("topic"), F.col("partition"), F.col("offset"), append_time())
     return (
         F.when(~is_sound(), own)

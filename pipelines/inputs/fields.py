@@ -3,7 +3,7 @@
 Formats hand over *points* and *lines* whose parts are still text; the checks here turn each into a row of the output, or
 into a reason why it cannot be read. All of it is Spark SQL: nothing raises, what is unreadable is null.
 
-Spark plans a stream anew for every batch, and that costs time in proportion to the size of these expressions (they were
+Spark plans a stream again for every batch, and that costs time in proportion to the size of these expressions (they were
 1 s a batch once). So a Column that is used more than once is bound with `let`, and not written out twice.
 """
 

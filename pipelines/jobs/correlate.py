@@ -26,11 +26,11 @@ from pipelines.errors import DeterminismViolation
 FORMAT = 3
 BEGINNING = -1
 
-RECORD = "record string, window_end long, watermark long, shard int, shards int"
-ANSWER = "key string, value string"
+INPUT_DDL = "record string, window_end long, watermark long, shard int, shards int"
+OUTPUT_DDL = "key string, value string"
 STATE = "done long, model binary, waiting binary"
 
-# The state to begin with, as `STATE` has it; None for a correlator that begins anew.
+# The state to begin with, as `STATE` has it; None for a correlator that begins from scratch.
 Begin = Callable[[], tuple[int, bytes, bytes] | None]
 
 
@@ -40,7 +40,7 @@ def one_group(raw: DataFrame) -> DataFrame:
     Answers `everything (0), record, watermark, shard, shards, window_end, value`.
     """
     text = F.col("value").cast("string")
-    parsed = raw.select(text.alias("value"), F.from_json(text, RECORD).alias("r"))
+    parsed = raw.select(text.alias("value"), F.from_json(text, INPUT_DDL).alias("r"))
     return parsed.select(
         F.lit(0).alias("everything"), "r.record", "r.watermark", "r.shard", "r.shards", "r.window_end", "value"
     )
@@ -54,7 +54,7 @@ def correlate(
         one_group(raw)
         .groupBy("everything")
         .transformWithStateInPandas(
-            CorrelateProcessor(parameters, version, begin), ANSWER, outputMode="Append", timeMode="None"
+            CorrelateProcessor(parameters, version, begin), OUTPUT_DDL, outputMode="Append", timeMode="None"
         )
     )
     return answers.select(
@@ -65,7 +65,10 @@ def correlate(
 
 
 class CorrelateProcessor(StatefulProcessor):
-    """Converts, orders, calls the correlator, converts back. Its state is that of the one key that there is."""
+    """Keeps episode events until their window is complete, runs `Correlator.step` on each complete window, and saves its state.
+
+    There is one key.
+    """
 
     def __init__(self, parameters: CorrelationParameters, version: str, begin: Begin | None = None) -> None:
         self._parameters = parameters

@@ -34,17 +34,17 @@ SCORE = [name for name in fields_of(Score) if name != "record"]
 # A row is a score, or an `event`: the JSON of an episode event or a watermark message.
 TYPES = {"shard": "int", **{name: spark_type(fields_of(Score)[name].type) for name in SCORE}, "event": "string"}
 COLUMNS = list(TYPES)
-ANSWER = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
-# Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins anew.
+# Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins from scratch.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 
 def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
-    """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `ANSWER`."""
+    """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `OUTPUT_DDL`."""
     shards = packed_by_shard(raw.select("value")).groupBy("shard")
     with own_workers(raw.sparkSession, "detect"):
-        return shards.transformWithStateInPandas(processor, ANSWER, outputMode="Append", timeMode="None")
+        return shards.transformWithStateInPandas(processor, OUTPUT_DDL, outputMode="Append", timeMode="None")
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
@@ -60,7 +60,10 @@ def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> Data
 
 
 class DetectProcessor(StatefulProcessor):
-    """Converts, orders, calls the model, converts back. One key is one shard."""
+    """Keeps a shard's rows until their window is complete, runs `ShardDetector.step` on each complete window, and saves its state.
+
+    One key is one shard.
+    """
 
     # Models that this worker has just used. The state after a window is a pure function of the log, so a model of the
     # same run that stands at the window which the state names is the model that the state holds.
@@ -123,13 +126,13 @@ class DetectProcessor(StatefulProcessor):
 
 
 # The columns that are read of rows and watermark messages.
-RECORD = pa.unify_schemas(
+INPUT_SCHEMA = pa.unify_schemas(
     [
         arrow_schema(WatermarkMessage, ("record", "watermark", "instance", "instances")),
         SCHEMA,
     ]
 )
-PARSING = json_format.ParseOptions(explicit_schema=RECORD, unexpected_field_behavior="ignore")
+PARSING = json_format.ParseOptions(explicit_schema=INPUT_SCHEMA, unexpected_field_behavior="ignore")
 
 
 def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
@@ -152,7 +155,7 @@ def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
 def step(
     detector: ShardDetector, shard: int, window_end: int, windows: Windows, version: str, shards: int
 ) -> list[Columns]:
-    """Give a window to the model of its shard: arrays of equal length by the columns of `ANSWER`, twice."""
+    """Two tables with the columns of `OUTPUT_DDL`: the scores of the window, then its episode events and watermark message."""
     scores, novelties = detector.step(window_end, windows)
     watermark = WatermarkMessage(watermark=window_end, shard=shard, shards=shards, watched=detector.watched)
     return [score_rows(shard, window_end, scores), event_rows(novelties, watermark, version)]
@@ -164,19 +167,19 @@ def together(answers: list[Columns]) -> Columns:
 
 
 def answer(n: int, shard: int, window_end: int, **columns: Any) -> Columns:
-    """`n` rows of `ANSWER`; what is not given is missing."""
+    """`n` rows of `OUTPUT_DDL`; what is not given is missing."""
     columns["shard"] = np.full(n, shard, dtype=np.int32)
     columns["window_end"] = np.full(n, window_end, dtype=np.int64)
     return {name: columns[name] if name in columns else missing(name, n) for name in COLUMNS}
 
 
 def missing(name: str, n: int) -> Any:
-    """A column of `ANSWER` that nothing is known of."""
+    """A column of `OUTPUT_DDL` that nothing is known of."""
     return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
 
 
 def event_rows(events: list[EpisodeEvent], watermark: WatermarkMessage, version: str) -> Columns:
-    """Episode events of a window as rows of `ANSWER`, and the watermark message that the shard has no more of them."""
+    """Episode events of a window as rows of `OUTPUT_DDL`, and the watermark message that the shard has no more of them."""
     found = [*(event.to_record(version) for event in events), message(watermark)]
     texts = np.array([json.dumps(record, ensure_ascii=False) for record in found], dtype=object)
     keys = np.array([*(event.series for event in events), None], dtype=object)
@@ -189,6 +192,6 @@ def message(watermark: WatermarkMessage) -> dict[str, Any]:
 
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:
-    """Scores as rows of `ANSWER`."""
+    """Scores as rows of `OUTPUT_DDL`."""
     columns = {name: getattr(scores, name) for name in SCORE if name != "window_end"}
     return answer(len(scores.series), shard, window_end, **columns)

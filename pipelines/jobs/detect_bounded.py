@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
 from pipelines.jobs import detect
-from pipelines.jobs.detect import ANSWER, Begin
+from pipelines.jobs.detect import OUTPUT_DDL, Begin
 from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
@@ -40,7 +40,7 @@ def detect_bounded(
 ) -> DataFrame:
     """Scores, episode events and watermark messages of `windows` (ends, ascending, ms), then the state of each shard after them.
 
-    `rows` has the columns of `extract.statistics`, all of them within `windows`. Answers rows of `ANSWER` and `STATE`: a row
+    `rows` has the columns of `extract.statistics`, all of them within `windows`. Answers rows of `OUTPUT_DDL` and `STATE`: a row
     with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing.
     """
     spark = rows.sparkSession
@@ -55,7 +55,7 @@ def detect_bounded(
         .sortWithinPartitions("shard", "window_end", "series")
     )
     work = shard_by_shard(tuple(windows), parameters, version, shards, begin)
-    return table.mapInPandas(work, f"{ANSWER}, {STATE}")
+    return table.mapInPandas(work, f"{OUTPUT_DDL}, {STATE}")
 
 
 def shard_by_shard(

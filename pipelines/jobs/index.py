@@ -19,7 +19,7 @@ from pipelines.runner import BatchSink, Kafka, write_to_kafka
 log = structlog.get_logger()
 
 STAGE = "index"
-LETTER = "topic string, key binary, value binary, headers array<struct<key:string,value:binary>>"
+DEAD_LETTER_DDL = "topic string, key binary, value binary, headers array<struct<key:string,value:binary>>"
 
 
 def sink(
@@ -33,9 +33,9 @@ def sink(
 ) -> BatchSink:
     """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
 
-    `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it answers yes
-    while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` hears of every
-    batch, for metrics.
+    `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it returns True
+    while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` is called after
+    every batch, for metrics.
     """
     sending = parameters or BulkParameters()
 
@@ -66,7 +66,7 @@ def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, s
             log.warning("document refused", **source, reason=one.reason)
             letters.append((topics["dead-letters"], None, one.document.encode(), headers_of(one)))
     if letters:
-        write_to_kafka(spark.createDataFrame(letters, LETTER), kafka)
+        write_to_kafka(spark.createDataFrame(letters, DEAD_LETTER_DDL), kafka)
 
 
 def headers_of(refused: Refused) -> list[tuple[str, bytes]]:
