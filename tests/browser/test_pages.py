@@ -241,7 +241,7 @@ def test_incident_shows_exactly_its_episodes(visit: Visit, pictures: Path, spark
     assert {reason for reason in reasons if reason in cells} == set(reasons)
     written = page.locator("body").text_content() or ""
     assert "another story" not in written + "".join(grids.all_text_contents())
-    members.scroll_into_view_if_needed()
+    page.locator('[data-testid="stDataFrame"]').first.scroll_into_view_if_needed()
     visit.picture(pictures, "incident-episodes")
 
 
