@@ -7,11 +7,9 @@ then, the results end at the latest: when `index` has committed those offsets, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -126,9 +124,9 @@ def last_watermarks(
         found: dict[tuple[int, int], int] = {}
         instances = 1
         for watermark in watermarks_between(settings, consumer, at, first, offset):
-            key = watermark["shard"], watermark.get("instance", 0)
-            found[key] = max(watermark["watermark"], found.get(key, -1))
-            instances = max(instances, watermark.get("instances", 1))
+            key = watermark.shard, watermark.instance or 0
+            found[key] = max(watermark.watermark, found.get(key, -1))
+            instances = max(instances, watermark.instances or 1)
         if len(found) == shards * instances:
             return found
         look *= 4
@@ -137,7 +135,7 @@ def last_watermarks(
 
 def watermarks_between(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, first: int, end: int
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[WatermarkMessage]:
     """The watermark messages of a partition from an offset up to another one."""
     consumer.assign([at])
     consumer.seek(at, first)
@@ -148,6 +146,6 @@ def watermarks_between(
         if silent >= SILENT_POLLS:
             raise unavailable(settings, TimeoutError())
         for record in polled:
-            found = json.loads(record.value) if record.offset < end and record.value is not None else {}
-            if found.get("record") == WatermarkMessage.KIND:
+            found = WatermarkMessage.from_json(record.value) if record.offset < end else None
+            if found is not None:
                 yield found

@@ -345,7 +345,7 @@ def read_until(progress: Any) -> dict[tuple[str, str], int]:
 
 def add_episode_events(results: PipelineResults, found: list[dict[str, Any]]) -> None:
     for record in found:
-        if record["record"] == WatermarkMessage.KIND:
+        if record.get("record") == WatermarkMessage.KIND:
             shard = record["shard"]
             results.watermarks[shard] = max(results.watermarks.get(shard, 0), record["watermark"])
         else:

@@ -8,6 +8,7 @@ the JSON Schemas in `docs/schemas`. Times are event times in epoch milliseconds,
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -102,6 +103,18 @@ class WatermarkMessage:
     instance: Annotated[int | None, Doc("The instance of `extract` that promises. Topic `statistics`.")] = None
     instances: Annotated[int | None, Doc("Number of instances of `extract`. Topic `statistics`.")] = None
     watched: Annotated[Watched | None, Doc("What the shard watches. Topic `novelties`.")] = None
+
+    @classmethod
+    def from_json(cls, value: bytes | str | None) -> WatermarkMessage | None:
+        """The watermark message that the value of a record is; None for any other value, whatever it holds."""
+        text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+        if cls.KIND not in text:  # as in nearly all of them, and much cheaper than reading each
+            return None
+        try:
+            found = json.loads(text)
+            return parsed(cls, found) if isinstance(found, dict) and found.get("record") == cls.KIND else None
+        except (ValueError, RecursionError):
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)

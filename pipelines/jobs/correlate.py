@@ -26,7 +26,6 @@ from pipelines.errors import DeterminismViolation
 FORMAT = 3
 BEGINNING = -1
 
-INPUT_DDL = "record string, window_end long, watermark long, shard int, shards int"
 OUTPUT_DDL = "key string, value string"
 STATE = "done long, model binary, waiting binary"
 
@@ -35,15 +34,8 @@ Begin = Callable[[], tuple[int, bytes, bytes] | None]
 
 
 def one_group(raw: DataFrame) -> DataFrame:
-    """Records of the topic `novelties`, as Kafka gives them, as one group: the columns that order them, and their JSON.
-
-    Answers `everything (0), record, watermark, shard, shards, window_end, value`.
-    """
-    text = F.col("value").cast("string")
-    parsed = raw.select(text.alias("value"), F.from_json(text, INPUT_DDL).alias("r"))
-    return parsed.select(
-        F.lit(0).alias("everything"), "r.record", "r.watermark", "r.shard", "r.shards", "r.window_end", "value"
-    )
+    """Records of the topic `novelties`, as Kafka gives them, as one group: `everything (0), value` (text)."""
+    return raw.select(F.lit(0).alias("everything"), F.col("value").cast("string").alias("value"))
 
 
 def correlate(
@@ -233,26 +225,20 @@ class EpisodeEventBuffer:
         return buffer
 
 
-def watched_in(watermark: str | None) -> Watched | None:
-    """How much a shard watches, by its watermark message; None where it does not say."""
-    found = json.loads(watermark).get("watched") if watermark else None
-    return None if found is None else Watched(**found)
-
-
 def add_records(buffer: EpisodeEventBuffer, frames: Iterable[pd.DataFrame]) -> None:
     """Sort a batch of input, in chunks, into watermarks and episode events.
 
     Between batches the watermarks of a shard are in order, within one they need not be.
     """
-    watermarks: list[tuple[int, int, str | None]] = []
+    messages: list[WatermarkMessage] = []
     for frame in frames:
-        is_watermark = frame["record"] == WatermarkMessage.KIND
-        found = frame.loc[is_watermark]
-        if len(found):
-            buffer.shards = int(found["shards"].max())
-            shards, ends = found["shard"].astype(int).tolist(), found["watermark"].astype(int).tolist()
-            watermarks += zip(shards, ends, found["value"].tolist(), strict=True)
-        for value in frame.loc[~is_watermark, "value"]:
-            buffer.add_event(value or "")
-    for shard, watermark, text in sorted(watermarks, key=lambda found: found[:2]):
-        buffer.add_watermark(shard, watermark, watched_in(text))
+        for value in frame["value"]:
+            message = WatermarkMessage.from_json(value)
+            if message is None or message.shards is None:
+                buffer.add_event(value or "")
+            else:
+                messages.append(message)
+    if messages:
+        buffer.shards = max(message.shards for message in messages if message.shards is not None)
+    for message in sorted(messages, key=lambda found: (found.shard, found.watermark)):
+        buffer.add_watermark(message.shard, message.watermark, message.watched)

@@ -34,7 +34,7 @@ from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
 from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
-from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, watched_in
+from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer
 from pipelines.jobs.extract import shard_of
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
@@ -217,11 +217,11 @@ def brought_to(
     """The state of `correlate` with every event up to the watermarks in wait, and nothing beyond."""
     buffer = EpisodeEventBuffer.load(state.waiting)
     for value in records_after(settings, positions):
-        if not is_watermark(value):
+        message = WatermarkMessage.from_json(value)
+        if message is None:
             buffer.add_event(value)
         else:
-            watermark = json.loads(value)
-            buffer.add_watermark(watermark["shard"], watermark["watermark"], watched_in(value))
+            buffer.add_watermark(message.shard, message.watermark, message.watched)
     shards = shards_of(spark, {host_of(key[1]) for key in buffer.waiting}, provenance.shards)
     return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
 
@@ -282,14 +282,6 @@ def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings) -> Ite
             raise ServiceUnavailable(no_answer(settings, "novelties"))
         for records in batches.values():
             yield from ((record.value or b"").decode(errors="replace") for record in records)
-
-
-def is_watermark(value: str) -> bool:
-    """Whether a record is a watermark message. What is no record at all is left to be refused by who reads it."""
-    try:
-        return bool(json.loads(value).get("record") == WatermarkMessage.KIND)
-    except (ValueError, AttributeError):
-        return False
 
 
 def no_answer(settings: Settings, topic: str) -> str:

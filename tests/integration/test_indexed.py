@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Version:
     written: dict[tuple[str, int], int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
 
-    def append(self, kind: str, partition: int, record: Mapping[str, Any]) -> None:
+    def append(self, kind: str, partition: int, record: Any) -> None:
         topic = self.settings.topic(kind)
         self.producer.send(topic, json.dumps(record).encode(), partition=partition).get(timeout=30)
         self.written[topic, partition] = self.written.get((topic, partition), 0) + 1
@@ -142,6 +142,7 @@ def test_watermarks_are_found_behind_any_number_of_events(
     version.watermark(10 * SECOND)
     for n in range(30):
         version.append("novelties", n % PARTITIONS, {"id": str(n), "window_end": 20 * SECOND})
+    version.append("novelties", 0, ["no record of ours: watermark"])
     version.watermark(20 * SECOND, range(2))
     version.commit("correlate", "novelties")
     assert indexed.least_watermark(version.settings, consumer, "novelties", "correlate") == 10 * SECOND

@@ -297,9 +297,8 @@ class Correlating:
 
 def event_frame(records: Iterable[Record]) -> pd.DataFrame:
     """As `correlate.one_group` gives them."""
-    names = ("record", "watermark", "shard", "shards", "window_end")
-    rows = [{"everything": 0, **{n: r.get(n) for n in names}, "value": json.dumps(r)} for r in records]
-    return pd.DataFrame(rows, columns=["everything", *names, "value"])
+    rows = [{"everything": 0, "value": json.dumps(r)} for r in records]
+    return pd.DataFrame(rows, columns=["everything", "value"])
 
 
 # --- what was published

@@ -90,6 +90,29 @@ def test_an_episode_has_the_same_id_in_every_version_and_another_one_for_another
     assert (EPISODE.host, EPISODE.service, EPISODE.metric) == ("vm-1", "web", "cpu{core=1}")
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, b"", b"watermark", b"[]", b'["watermark"]', b'"watermark"', b'{"watermark":1}', b"\xffwatermark"),
+        *(
+            b'{"record":"watermark"}',
+            b'{"record":"watermark","watermark":"soon","shard":0}',
+            b'{"record":["watermark"]}',
+        ),
+        *(b"[" * 100_000 + b"watermark", b'{"record":"episode","reason":"a watermark"}'),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_is_no_watermark_message_is_none(value: bytes | None) -> None:
+    assert WatermarkMessage.from_json(value) is None
+
+
+def test_a_watermark_message_is_read_from_bytes_and_from_text() -> None:
+    message = EXAMPLES["novelties"][1]
+    text = json.dumps(plain(message))
+    assert WatermarkMessage.from_json(text) == WatermarkMessage.from_json(text.encode()) == message
+
+
 def test_what_is_not_finite_is_null_and_null_is_the_default() -> None:
     value = plain(EPISODE)
     assert value["evidence"] is None
