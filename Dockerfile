@@ -7,13 +7,13 @@ RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
 WORKDIR /opt/kappa
 
-# Packages first: they change less often than the source.
-COPY pyproject.toml constraints.txt ./
+# Packages first: they change less often than the source. Each has the hash that is named for it, what builds it included.
+COPY requirements/build.txt requirements/run.txt requirements/
 RUN --mount=type=cache,target=/root/.cache/pip \
-    python -c "import tomllib; print('\n'.join(tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))" > /tmp/wanted.txt \
-    && pip install -c constraints.txt setuptools -r /tmp/wanted.txt
+    pip install --no-build-isolation -r requirements/build.txt \
+    && pip install --no-build-isolation -r requirements/run.txt
 
-COPY README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY models models
 COPY pipelines pipelines
 COPY replay replay

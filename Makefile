@@ -6,6 +6,8 @@
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
 # make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
+# make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
+# make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
 # make docs     the pages that are generated from the code: docs/settings.md, docs/schemas
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
@@ -15,10 +17,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/kappa-setup
 # By content, not by time: a fresh checkout gives every file a new time.
-INPUTS := pyproject.toml constraints.txt app/embedded/jars.toml app/embedded/ivy.xml
+INPUTS := pyproject.toml requirements/build.txt requirements/dev.txt app/embedded/jars.toml app/embedded/ivy.xml
+
+# What is installed has the hash that requirements/*.txt names, what it is built with included; of this folder there is none.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
+LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --universal --python-version 3.11 \
+	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench accuracy docs lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench accuracy lock sbom docs lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -35,7 +42,7 @@ setup:
 			echo "setup: $(PYTHON) lacks the module venv: install it (Debian: python3-venv)" >&2; exit 1; }; \
 		echo "setup: installing Python packages into $(VENV) (1.5 GB on disk, some minutes)" && \
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' && \
+		$(INSTALL) -r requirements/build.txt && $(INSTALL) -r requirements/dev.txt && $(INSTALL) --no-deps -e . && \
 		$(BIN)/python -m app.embedded.jars && \
 		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
 	fi
@@ -69,6 +76,14 @@ bench: setup
 
 accuracy: setup
 	@$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA))
+
+lock:
+	echo 'setuptools>=80' | $(LOCK) - -o requirements/build.txt
+	$(LOCK) pyproject.toml -o requirements/run.txt
+	$(LOCK) pyproject.toml --extra dev -o requirements/dev.txt -c requirements/run.txt
+
+sbom: setup
+	$(BIN)/python deploy/sbom.py build/sbom.json
 
 docs: setup
 	$(BIN)/python -m app.cli.settings_page

@@ -4,7 +4,8 @@
     python -m app.embedded.jars --lock [FOLDER]     write app/embedded/jars.toml again, after a change of versions in app/embedded/ivy.xml
 
 pyspark ships Ivy, which resolves the four class paths of `ivy.xml` side by side into FOLDER/<conf>/. `jars.toml` holds
-the sha256 of each jar: nothing else is ever put on a class path. A stamp with sizes and times makes the check quick.
+the sha256 of each jar, and its Maven group for the bill of materials: nothing else is ever put on a class path. A stamp with
+sizes and times makes the check quick.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,8 +61,13 @@ class Jars:
 
 def manifest() -> Hashes:
     """The committed hashes."""
-    hashes: Hashes = tomllib.loads(MANIFEST.read_text())
-    return hashes
+    return {conf: {name: jar["sha256"] for name, jar in jars.items()} for conf, jars in described().items()}
+
+
+def described() -> dict[str, dict[str, dict[str, str]]]:
+    """The manifest as it is: by conf and file name, the jar's `sha256` and Maven `group`."""
+    found: dict[str, dict[str, dict[str, str]]] = tomllib.loads(MANIFEST.read_text())
+    return found
 
 
 def ensure_jars(folder: Path, report: Report, *, ivy_settings: Path | None = None, full_check: bool = False) -> Jars:
@@ -237,12 +244,30 @@ def _write_stamp(folder: Path) -> None:
 def lock(folder: Path, report: Report) -> None:
     """Fetch whatever `ivy.xml` now resolves to into an empty `folder` and write the manifest from it."""
     folder = folder.resolve()
-    _fetch(folder, list(CONFS), report, None)
-    lines = ["# sha256 of each jar, by class path. Written by `python -m app.embedded.jars --lock`.\n"]
+    trouble = _fetch(folder, list(CONFS), report, None)
+    if trouble:
+        msg = f"jars in {folder}: {trouble}; {MANIFEST.name} stays as it was"
+        raise StackError(msg)
+    lines = [
+        "# Each jar by class path: its SHA-256 and its Maven group. Written by `python -m app.embedded.jars --lock`.\n"
+    ]
     for conf in CONFS:
         lines.append(f"\n[{conf}]\n")
-        lines += [f'"{jar.name}" = "{_sha256(jar)}"\n' for jar in sorted((folder / conf).glob("*.jar"))]
+        groups = _groups(folder, conf)
+        for jar in sorted((folder / conf).glob("*.jar")):
+            lines.append(f'"{jar.name}" = {{ sha256 = "{_sha256(jar)}", group = "{groups[jar.name]}" }}\n')
     MANIFEST.write_text("".join(lines))
+
+
+def _groups(folder: Path, conf: str) -> dict[str, str]:
+    """The Maven group of each jar of a class path, as Ivy's report of its resolution has it."""
+    report = ET.parse(_cache(folder, conf) / f"kappa-jars-{conf}.xml")
+    return {
+        f"{artifact.get('name')}-{revision.get('name')}.{artifact.get('ext')}": module.get("organisation", "")
+        for module in report.iter("module")
+        for revision in module.iter("revision")
+        for artifact in revision.iter("artifact")
+    }
 
 
 def main(arguments: list[str]) -> int:

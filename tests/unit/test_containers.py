@@ -140,6 +140,28 @@ def test_every_service_has_limits_a_restart_and_a_health_check(name: str) -> Non
         assert own["test"][0] in ("CMD", "CMD-SHELL")
 
 
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_has_rights_that_it_does_not_need(name: str) -> None:
+    service: Any = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert service.get("read_only", False) == (name in OWN)
+
+
+def test_a_service_is_in_the_networks_of_what_it_speaks_to_and_in_no_other() -> None:
+    search = {"elasticsearch", "users", "kibana", "kibana-objects", "index", "dashboard"}
+    log = {"kafka", "topics", "extract", "detect", "correlate", "index", "dashboard"}
+    for name, service in SERVICES.items():
+        spoken_to = [str(value) for value in service.get("environment", {}).values()]
+        assert ("http://elasticsearch:9200" in spoken_to) <= (name in search), name
+        assert ("kafka:9092" in spoken_to) <= (name in log), name
+        assert set(service["networks"]) == {
+            net for net, members in (("log", log), ("search", search)) if name in members
+        }
+    assert COMPOSE["networks"].keys() == {"log", "search"}
+
+
 def test_services_wait_for_one_shots_to_end_and_for_servers_to_be_healthy() -> None:
     for service in SERVICES.values():
         for other, how in service.get("depends_on", {}).items():
@@ -173,7 +195,8 @@ def test_image_runs_as_a_user_without_rights_on_pinned_ground() -> None:
 
 
 def test_image_is_made_of_what_is_there_and_is_not_kept_out() -> None:
-    wanted = [source for each in instructions("COPY") if "--from" not in each for source in each.split()[:-1]]
+    sources = [source for each in instructions("COPY") if "--from" not in each for source in each.split()[:-1]]
+    wanted = {source.split("/")[0] for source in sources}
     lines = (PROJECT / ".dockerignore").read_text().splitlines()
     allowed = [line[1:] for line in lines if line.startswith("!")]
     assert "*" in lines  # everything is kept out but what is named
@@ -181,9 +204,15 @@ def test_image_is_made_of_what_is_there_and_is_not_kept_out() -> None:
     assert all((PROJECT / name).exists() for name in wanted)
     packages = [line for line in allowed if (PROJECT / line).is_dir()]
     assert sorted(packages) == sorted(
-        path.parent.name
-        for path in PROJECT.glob("*/__init__.py")
-        if not fnmatch(path.parent.name, "tests*") and path.parent.name != "benchmarks"
+        ["requirements"]
+        + [
+            path.parent.name
+            for path in PROJECT.glob("*/__init__.py")
+            if not fnmatch(path.parent.name, "tests*") and path.parent.name != "benchmarks"
+        ]
+    )
+    assert all(
+        "-r requirements/" in each or "--no-deps" in each for each in instructions("RUN") if "pip install" in each
     )
 
 
