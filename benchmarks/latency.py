@@ -69,9 +69,9 @@ def live(
     topics.create(own)
     seen: dict[int, list[tuple[float, int]]] = {}
     index, field = (
-        (f"scores-{own.version}-*", "@timestamp")
+        (f"kappa-scores-{own.version}-*", "@timestamp")
         if own.index.scores
-        else (f"novelties-{own.version}-*", "novelty.window_end")
+        else (f"kappa-novelties-{own.version}-*", "novelty.window_end")
     )
     with (
         running(own, ("all",)) as (runner, _),

@@ -140,7 +140,7 @@ def random_ago(chance: random.Random) -> timedelta:
 
 def action(kind: str, version: str, time: datetime, source: dict[str, Any], identity: str) -> dict[str, Any]:
     """A document as the bulk helper takes it."""
-    name = f"{kind}-{version}-{time:%Y.%m.%d}"
+    name = f"kappa-{kind}-{version}-{time:%Y.%m.%d}"
     return {"_index": name, "_id": identity, "_source": {"@timestamp": time.isoformat(), **source}}
 
 

@@ -20,8 +20,11 @@ ask POST /_security/user/kibana_system/_password "{\"password\":\"$KIBANA_PASSWO
 ask PUT /_security/role/kappa '{
     "cluster": ["monitor", "manage_index_templates", "manage_ilm"],
     "indices": [{
-        "names": ["scores", "scores-*", "novelties", "novelties-*", "incidents", "incidents-*", "pipeline", "pipeline-*", "labels", "labels-*"],
+        "names": ["kappa-*"],
         "privileges": ["all"]
+    }, {
+        "names": ["scores-*", "novelties-*", "incidents-*", "pipeline-*", "labels-*"],
+        "privileges": ["view_index_metadata"]
     }]
 }'
 ask PUT /_security/user/kappa "{\"password\":\"$KAPPA_USER_PASSWORD\",\"roles\":[\"kappa\"]}"

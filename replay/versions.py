@@ -11,7 +11,7 @@ from app.search.connection import elasticsearch_connection
 from app.search.mappings import drop_version, holders
 from app.versions import serving
 from app.versions.replay_manifest import folder_of
-from pipelines.elasticsearch.indices import INDEX_KINDS
+from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
 
 
@@ -36,7 +36,7 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
     try:
         wanted = [settings.topic(kind) for kind in topics.OUTPUTS]
         there = sorted(set(client.list_topics()) & set(wanted))
-        indices = sorted({name for kind in INDEX_KINDS for name in holders(elastic, f"{kind}-{version}")})
+        indices = sorted({name for kind in INDEX_KINDS for name in holders(elastic, alias_of(kind, version))})
         folders = [folder for folder in (folder_of(settings), settings.checkpoint("detect").parent) if folder.is_dir()]
         gone = {"topics": there, "indices": indices, "folders": [str(folder) for folder in folders]}
         if not any(gone.values()):

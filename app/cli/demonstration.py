@@ -41,6 +41,7 @@ from app.search.connection import elasticsearch_connection
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.ground_truth import Table, judge
 from app.simulator.publish import Target, live
+from models.records.index_names import INDEX_KINDS, alias_of
 from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, KappaError
 from pipelines.runner import Runner
@@ -416,7 +417,7 @@ def count_documents(settings: Settings) -> int:
     """Documents that can be searched now."""
     client = elasticsearch_connection(settings).connect()
     try:
-        indices = ",".join(f"{kind}-{settings.version}-*" for kind in ("novelties", "incidents", "pipeline", "scores"))
+        indices = ",".join(alias_of(kind, settings.version) + "-*" for kind in INDEX_KINDS)
         client.indices.refresh(index=indices, allow_no_indices=True)
         return int(client.count(index=indices, allow_no_indices=True)["count"])
     finally:

@@ -17,6 +17,7 @@ from app.core.settings import Settings
 from app.versions import serving
 from models.core.series import parse
 from models.detection.labels import MOST_AUTHOR, MOST_COMMENT
+from models.records.index_names import alias_of
 from models.records.records import LABELS, Label
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError, ServiceUnavailable
@@ -55,7 +56,7 @@ def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
     client = elasticsearch_connection(settings).connect()
     try:
         found = client.search(
-            index=f"incidents-{settings.version}",
+            index=alias_of("incidents", settings.version),
             query={"ids": {"values": [incident]}},
             size=1,
             ignore_unavailable=True,

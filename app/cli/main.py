@@ -17,6 +17,7 @@ from app.cli.collect import collect
 from app.cli.config import config_app
 from app.cli.dashboard import dashboard
 from app.cli.demo import demo
+from app.cli.indices import indices_app
 from app.cli.kibana import kibana_app
 from app.cli.label import label
 from app.cli.output import fail
@@ -54,6 +55,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
 app.add_typer(kibana_app, name="kibana")
+app.add_typer(indices_app, name="indices")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
+from app.search.old_names import refuse_old_names
 from app.versions import locks
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.runner import Job, QueryProgress, Runner
@@ -31,6 +32,7 @@ def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> Non
     if "index" in names:
         client = elasticsearch_connection(settings).connect()
         try:
+            refuse_old_names(client)
             aliases.prepare(client, settings)
         finally:
             client.close()

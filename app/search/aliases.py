@@ -20,7 +20,7 @@ from app.core.settings import Settings
 from app.search.mappings import Shown, ensure_templates, holders, not_done, versions
 from app.versions import serving
 from app.versions.serving import Serving, TimeRange
-from pipelines.elasticsearch.indices import INDEX_KINDS
+from models.records.index_names import INDEX_KINDS, alias_of
 
 Query = dict[str, Any]
 CLOSED: Query = {"term": {"novelty.status": "close"}}
@@ -99,11 +99,14 @@ def point(client: Elasticsearch, served: Serving, *, replicas: int = 0, retentio
 def swap(client: Elasticsearch, kind: str, shown: dict[str, Shown]) -> list[dict[str, Any]]:
     """Actions that give the live alias of a kind to the indices of these versions, filtered, and take it from all others."""
     wanted = {
-        name: filters_of[kind] for version, filters_of in shown.items() for name in holders(client, f"{kind}-{version}")
+        name: filters_of[kind]
+        for version, filters_of in shown.items()
+        for name in holders(client, alias_of(kind, version))
     }
-    others = sorted(holders(client, kind) - wanted.keys())
-    given = [{"index": name, "alias": kind} | ({"filter": q} if q else {}) for name, q in sorted(wanted.items())]
-    return [{"remove": {"index": name, "alias": kind}} for name in others] + [{"add": one} for one in given]
+    alias = alias_of(kind)
+    others = sorted(holders(client, alias) - wanted.keys())
+    given = [{"index": name, "alias": alias} | ({"filter": q} if q else {}) for name, q in sorted(wanted.items())]
+    return [{"remove": {"index": name, "alias": alias}} for name in others] + [{"add": one} for one in given]
 
 
 def prepare(client: Elasticsearch, settings: Settings) -> None:

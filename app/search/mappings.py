@@ -1,8 +1,8 @@
 """Index templates and aliases: what documents may hold, and which version is live.
 
-Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `KIND-VERSION`,
-those of versions that serve, or served for a time, `KIND` as well, with a filter that shows of each what it decided then
-(`app.search.aliases`). Labels belong to no version: their indices have the alias `labels`. Index names end in a date, so that old
+Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `kappa-KIND-VERSION`,
+those of versions that serve, or served for a time, `kappa-KIND` as well, with a filter that shows of each what it decided then
+(`app.search.aliases`). Labels belong to no version: their indices have the alias `kappa-labels`. Index names end in a date, so that old
 data go by dropping indices; where the server has index lifecycles it does so itself.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
+from models.records.index_names import INDEX_KINDS, LABELS, PREFIX, alias_of, version_of
 from models.records.records import EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
 from models.records.schema import KEYWORD, search_type, search_types
-from pipelines.elasticsearch.indices import INDEX_KINDS, LABELS
 from pipelines.errors import ServiceUnavailable
 
 PRIORITY = 500
@@ -109,20 +109,20 @@ def ensure_templates(
     Raises ServiceUnavailable if the cluster does not do it.
     """
     try:
-        client.indices.put_index_template(name=f"kappa-{LABELS}", create=False, **template_of_labels(replicas))
+        client.indices.put_index_template(name=alias_of(LABELS), create=False, **template_of_labels(replicas))
         lifecycles = retention_days is not None and has_lifecycles(client)
         for kind in INDEX_KINDS:
             settings = settings_of(kind, replicas)
             if lifecycles:
-                client.ilm.put_lifecycle(name=f"kappa-{kind}", policy=policy(retention_days or 0))
-                settings["lifecycle"] = {"name": f"kappa-{kind}"}
+                client.ilm.put_lifecycle(name=alias_of(kind), policy=policy(retention_days or 0))
+                settings["lifecycle"] = {"name": alias_of(kind)}
             client.indices.put_index_template(
-                name=f"kappa-{kind}-{version}",
+                name=alias_of(kind, version),
                 create=False,
                 **template(kind, version, live, settings, (shown or {}).get(kind)),
             )
-            if holders(client, f"{kind}-{version}"):  # of a release that had fewer fields; they are strict
-                client.indices.put_mapping(index=f"{kind}-{version}", properties=PROPERTIES[kind])
+            if holders(client, alias_of(kind, version)):  # of a release that had fewer fields; they are strict
+                client.indices.put_mapping(index=alias_of(kind, version), properties=PROPERTIES[kind])
     except (ApiError, TransportError) as error:
         what = "put the index templates"
         raise not_done(what, version, error) from error
@@ -132,12 +132,12 @@ def template(
     kind: str, version: str, live: bool, settings: dict[str, Any], shown: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The index template of one kind of document of a version."""
-    aliases: dict[str, Any] = {f"{kind}-{version}": {}}
+    aliases: dict[str, Any] = {alias_of(kind, version): {}}
     if live:
-        aliases[kind] = {} if shown is None else {"filter": shown}
+        aliases[alias_of(kind)] = {} if shown is None else {"filter": shown}
     return {
         # `live-2` would match the pattern of `live` as well: the longer name has the higher priority.
-        "index_patterns": [f"{kind}-{version}-*"],
+        "index_patterns": [alias_of(kind, version) + "-*"],
         "priority": PRIORITY + len(version),
         "template": {
             "settings": {"index": settings},
@@ -150,12 +150,12 @@ def template(
 def template_of_labels(replicas: int) -> dict[str, Any]:
     """The index template of labels, which all versions share."""
     return {
-        "index_patterns": [f"{LABELS}-*"],
+        "index_patterns": [alias_of(LABELS) + "-*"],
         "priority": PRIORITY,
         "template": {
             "settings": {"index": settings_of(LABELS, replicas)},
             "mappings": {"dynamic": "strict", "properties": PROPERTIES[LABELS]},
-            "aliases": {LABELS: {}},
+            "aliases": {alias_of(LABELS): {}},
         },
     }
 
@@ -176,22 +176,22 @@ def versions(client: Elasticsearch) -> set[str]:
     """The versions that have index templates. Raises ServiceUnavailable if the cluster does not answer."""
     try:
         # A server answers 404 when there are none.
-        answer = client.options(ignore_status=404).indices.get_index_template(name="kappa-*")
+        answer = client.options(ignore_status=404).indices.get_index_template(name=PREFIX + "*")
     except (ApiError, TransportError) as error:
         what = "list the index templates"
         raise not_done(what, "*", error) from error
     names = [t["name"] for t in answer.body.get("index_templates", [])]
-    return {n.removeprefix(f"kappa-{kind}-") for n in names for kind in INDEX_KINDS if n.startswith(f"kappa-{kind}-")}
+    return {version_of(name) for name in names} - {""}
 
 
 def drop_version(client: Elasticsearch, version: str) -> list[str]:
     """Delete the templates and indices of a version; answer the indices' names."""
     try:
-        names = sorted({name for kind in INDEX_KINDS for name in holders(client, f"{kind}-{version}")})
+        names = sorted({name for kind in INDEX_KINDS for name in holders(client, alias_of(kind, version))})
         for name in names:
             client.indices.delete(index=name)
         for kind in INDEX_KINDS:
-            client.options(ignore_status=404).indices.delete_index_template(name=f"kappa-{kind}-{version}")
+            client.options(ignore_status=404).indices.delete_index_template(name=alias_of(kind, version))
     except (ApiError, TransportError) as error:
         what = "drop the indices"
         raise not_done(what, version, error) from error

@@ -14,6 +14,7 @@ from dashboards.kibana import contents, lens
 from dashboards.kibana.contents import Place
 from dashboards.kibana.fields import MappedField, fields_of
 from dashboards.kibana.panels import TIME, Panel, Search, kql
+from models.records.index_names import alias_of
 
 CORE_FORM = "8.8.0"
 FORMS = {"index-pattern": "8.0.0", "search": "10.5.0", "lens": "8.9.0", "dashboard": "10.2.0"}
@@ -68,7 +69,7 @@ def data_view(kind: str, fields: Mapping[str, MappedField]) -> Object:
         "index-pattern",
         view_id(kind),
         {
-            "title": kind,
+            "title": alias_of(kind),
             "name": contents.DATA_VIEWS[kind],
             "timeFieldName": TIME,
             "allowNoIndex": True,

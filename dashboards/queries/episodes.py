@@ -10,6 +10,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards.queries.frames import Listing, as_list, listing_of, moment
 from dashboards.queries.search import Query, Span, at_least, at_most, none_of, search, term, terms
+from models.records.index_names import alias_of
 
 FRESH = timedelta(minutes=2)
 # Kinds that last until they are closed; a change and a new message have happened and are over.
@@ -64,7 +65,7 @@ def newest_event(client: Elasticsearch, version: str) -> datetime | None:
     """The latest event time of all that was written, None where nothing was."""
     names = ["scores", "novelties", "incidents"]
     aggs = {"scored": {"max": {"field": "@timestamp"}}, "stated": {"max": {"field": "novelty.window_end"}}}
-    found = search(client, [f"{name}-{version}" for name in names], size=0, aggs=aggs).get("aggregations", {})
+    found = search(client, [alias_of(name, version) for name in names], size=0, aggs=aggs).get("aggregations", {})
     millis = [found[name]["value"] for name in aggs if name in found and found[name]["value"] is not None]
     return moment(max(millis)) if millis else None
 
@@ -94,7 +95,7 @@ def novelties(
 ) -> Listing:
     """Novelties, by default the highest score first: columns of NOVELTY."""
     found = search(
-        client, [f"novelties-{version}"], size=size, query=query, sort=list(sort), source=list(NOVELTY.values())
+        client, [alias_of("novelties", version)], size=size, query=query, sort=list(sort), source=list(NOVELTY.values())
     )
     return listing_of(found, NOVELTY)
 
@@ -104,7 +105,12 @@ def incidents(
 ) -> Listing:
     """Incidents: columns of INCIDENT; `hosts`, `services` and `series` (those that are listed in it) are lists."""
     found = search(
-        client, [f"incidents-{version}"], size=size, query=query, sort=list(sort), source=list(INCIDENT.values())
+        client,
+        [alias_of("incidents", version)],
+        size=size,
+        query=query,
+        sort=list(sort),
+        source=list(INCIDENT.values()),
     )
     listing = listing_of(found, INCIDENT)
     for name in ("hosts", "services", "series"):

@@ -13,6 +13,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import INCIDENT, incidents, novelties
 from dashboards.queries.frames import Listing, as_list, frame_of, pick
 from dashboards.queries.search import Query, Span, search
+from models.records.index_names import alias_of
 
 MAX_SIMILAR = 10
 # Searched for of an earlier incident: so many of each, the first ones, which have the largest shares.
@@ -73,7 +74,9 @@ class Incident:
 def incident(client: Elasticsearch, version: str, identity: str) -> Incident | None:
     """The incident of this id, None where the version has none. Raises QueryError if the search fails."""
     names = ["@timestamp", "event", "host", "service", "novelty"]
-    found = search(client, [f"incidents-{version}"], size=1, query={"ids": {"values": [identity]}}, source=names)
+    found = search(
+        client, [alias_of("incidents", version)], size=1, query={"ids": {"values": [identity]}}, source=names
+    )
     hits = found["hits"]["hits"]
     return of_document(identity, version, hits[0]["_source"]) if hits else None
 

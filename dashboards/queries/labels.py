@@ -11,6 +11,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards.queries.frames import as_list, pick
 from dashboards.queries.search import Query, Span, all_of, at_least, at_most, none_of, search, terms
+from models.records.index_names import LABELS, alias_of
 
 MAX_LABELS = 2_000
 
@@ -45,7 +46,7 @@ def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
 def latest(client: Elasticsearch, query: Query) -> dict[str, LabelDocument]:
     """Of labels, MAX_LABELS at most, the last one of each incident."""
     newest_first = [{"@timestamp": "desc"}]
-    found = search(client, ["labels"], size=MAX_LABELS, query=query, sort=newest_first)
+    found = search(client, [alias_of(LABELS)], size=MAX_LABELS, query=query, sort=newest_first)
     labels = [of_document(hit["_source"]) for hit in found["hits"]["hits"]]
     return {one.incident: one for one in reversed(labels) if one.incident}
 

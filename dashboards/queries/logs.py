@@ -10,6 +10,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import touching
 from dashboards.queries.frames import Listing, frame_of, moment, pick
 from dashboards.queries.search import Span, all_of, buckets, search, terms, within
+from models.records.index_names import alias_of
 
 MAX_TEMPLATES = 50
 MAX_RATES = 30
@@ -52,7 +53,9 @@ def novel_templates(client: Elasticsearch, version: str, span: Span) -> Listing:
     }
     count = {"cardinality": {"field": "novelty.template", "precision_threshold": 3000}}
     query = all_of(touching(span), {"exists": {"field": "novelty.template"}})
-    found = search(client, [f"novelties-{version}"], size=0, query=query, aggs={"templates": by_template, "all": count})
+    found = search(
+        client, [alias_of("novelties", version)], size=0, query=query, aggs={"templates": by_template, "all": count}
+    )
     rows = [novel_row(bucket) for bucket in buckets(found, "templates")]
     rows.sort(key=lambda row: (row["kind"] != "new", -row["score"]))
     total = found.get("aggregations", {}).get("all", {}).get("value", 0)
@@ -102,7 +105,7 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
         },
     }
     query = all_of(within("@timestamp", span), {"prefix": {"novelty.series": "template/"}})
-    found = search(client, [f"scores-{version}"], size=0, query=query, aggs={"series": by_series})
+    found = search(client, [alias_of("scores", version)], size=0, query=query, aggs={"series": by_series})
     rows = [
         {
             "series": bucket["key"],
@@ -126,6 +129,6 @@ def texts(client: Elasticsearch, version: str, series: list[str]) -> dict[str, s
         "aggs": {"template": {"terms": {"field": "novelty.template", "size": 1}}},
     }
     query = terms("novelty.series", series)
-    found = search(client, [f"novelties-{version}"], size=0, query=query, aggs={"series": by_series})
+    found = search(client, [alias_of("novelties", version)], size=0, query=query, aggs={"series": by_series})
     named = {bucket["key"]: bucket["template"]["buckets"] for bucket in buckets(found, "series")}
     return {name: inner[0]["key"] for name, inner in named.items() if inner}

@@ -20,6 +20,7 @@ from dashboards.queries.episodes import (
 )
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import SIDE_BY_SIDE, Query, Span, all_of, at_least, at_most, buckets, search, term, terms
+from models.records.index_names import alias_of
 
 MAX_INCIDENTS = 100
 MAX_LANES = 20
@@ -123,7 +124,7 @@ def strongest(client: Elasticsearch, version: str, span: Span, by: str = "host")
         "terms": {"field": LANES[by], "size": MAX_LANES, "order": [{"score": "desc"}, {"_key": "asc"}]},
         "aggs": {"score": {"max": {"field": "novelty.score"}}},
     }
-    found = search(client, [f"novelties-{version}"], size=0, query=touching(span), aggs={"lanes": lanes})
+    found = search(client, [alias_of("novelties", version)], size=0, query=touching(span), aggs={"lanes": lanes})
     others = found.get("aggregations", {}).get("lanes", {}).get("sum_other_doc_count", 0)
     names = [bucket["key"] for bucket in buckets(found, "lanes")]
     return Lanes(by, names, found["hits"]["total"]["value"], complete=not others)
@@ -143,5 +144,5 @@ def changes(client: Elasticsearch, version: str, span: Span) -> Listing:
 def refused(client: Elasticsearch, version: str, span: Span) -> int:
     """How many records were too late or unreadable."""
     query = all_of(at_least("@timestamp", span.start), at_most("@timestamp", span.end))
-    found = search(client, [f"pipeline-{version}"], size=0, query=query)
+    found = search(client, [alias_of("pipeline", version)], size=0, query=query)
     return int(found["hits"]["total"]["value"])

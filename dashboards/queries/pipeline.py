@@ -13,6 +13,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import newest_event, span_of
 from dashboards.queries.frames import Listing, frame_of, moment, pick
 from dashboards.queries.search import Span, buckets, search, within
+from models.records.index_names import alias_of
 
 MAX_REASONS = 10
 BUCKETS = 60
@@ -53,7 +54,7 @@ def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
     }
     by_dataset = {"terms": {"field": "event.dataset", "size": 5}, "aggs": {"reasons": by_reason}}
     found = search(
-        client, [f"pipeline-{version}"], size=0, query=within("@timestamp", span), aggs={"datasets": by_dataset}
+        client, [alias_of("pipeline", version)], size=0, query=within("@timestamp", span), aggs={"datasets": by_dataset}
     )
     rows = [
         refused_row(dataset["key"], reason)
@@ -85,7 +86,9 @@ def rate(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
         "date_histogram": {"field": "@timestamp", "fixed_interval": f"{seconds}s", "min_doc_count": 1},
         "aggs": {"datasets": {"terms": {"field": "event.dataset", "size": 5}}},
     }
-    found = search(client, [f"pipeline-{version}"], size=0, query=within("@timestamp", span), aggs={"times": over_time})
+    found = search(
+        client, [alias_of("pipeline", version)], size=0, query=within("@timestamp", span), aggs={"times": over_time}
+    )
     rows = [
         {"time": moment(bucket["key"]), "dataset": inner["key"].removeprefix("kappa."), "count": inner["doc_count"]}
         for bucket in buckets(found, "times")

@@ -16,6 +16,8 @@ from typing import Any
 from elastic_transport import ConnectionTimeout, TransportError
 from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
 
+from models.records.index_names import INDEX_KINDS, alias_of, version_of
+
 PREFIX = "KAPPA_DASHBOARD_"
 TIMEOUT_SECONDS = 5.0
 SIDE_BY_SIDE = 4  # searches of one page that are under way at once
@@ -119,14 +121,12 @@ def search(
 
 def indexed_versions(client: Elasticsearch) -> list[str]:
     """Every version of which anything is indexed, sorted. Raises QueryError as `search`."""
-    kinds = ("scores", "novelties", "incidents", "pipeline")
     try:
-        answer = client.options(ignore_status=404).indices.get_alias(name=[f"{kind}-*" for kind in kinds])
+        answer = client.options(ignore_status=404).indices.get_alias(name=[alias_of(kind, "*") for kind in INDEX_KINDS])
     except (ApiError, TransportError, UnsupportedProductError) as error:
         raise QueryError(sentence(error)) from error
     found: Mapping[str, Any] = {} if answer.meta.status == 404 else answer.body
-    aliases = {alias.partition("-") for index in found.values() for alias in index.get("aliases", {})}
-    return sorted({version for kind, _, version in aliases if kind in kinds and version})
+    return sorted({version_of(alias) for index in found.values() for alias in index.get("aliases", {})} - {""})
 
 
 def sentence(error: Exception) -> str:

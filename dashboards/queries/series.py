@@ -11,6 +11,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import novelties, touching
 from dashboards.queries.frames import Listing, frame_of, moment
 from dashboards.queries.search import Query, Span, all_of, buckets, search, term, terms, within
+from models.records.index_names import alias_of
 
 MAX_MATCHES = 50
 MAX_WORDS = 6
@@ -29,7 +30,7 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
     """
     words = [contains(word) for word in text.split()[:MAX_WORDS]]
     # Without a word every series of the fleet would be counted: what was novel is far less.
-    aliases = [f"novelties-{version}", *([f"scores-{version}"] if words else [])]
+    aliases = [alias_of("novelties", version), *([alias_of("scores", version)] if words else [])]
     by_series = {
         "terms": {"field": "novelty.series", "size": MAX_MATCHES, "order": [{"score": "desc"}, {"_key": "asc"}]},
         "aggs": {"score": {"max": {"field": "novelty.score"}}, "latest": {"max": {"field": "@timestamp"}}},
@@ -75,7 +76,7 @@ def points(client: Elasticsearch, version: str, series: Sequence[str], span: Spa
     }
     by_series = {"terms": {"field": "novelty.series", "size": len(series) or 1}, "aggs": {"times": over_time}}
     query = all_of(terms("novelty.series", series), within("@timestamp", span))
-    found = search(client, [f"scores-{version}"], size=0, query=query, aggs={"series": by_series})
+    found = search(client, [alias_of("scores", version)], size=0, query=query, aggs={"series": by_series})
     return {
         bucket["key"]: frame_of([point(inner) for inner in bucket["times"]["buckets"]], POINT)
         for bucket in buckets(found, "series")
@@ -95,7 +96,7 @@ def point(bucket: Mapping[str, Any]) -> dict[str, Any]:
 
 def has_scores(client: Elasticsearch, version: str) -> bool:
     """Whether the version's scores are indexed at all: they are only with `index.scores`."""
-    return bool(search(client, [f"scores-{version}"], size=0)["hits"]["total"]["value"])
+    return bool(search(client, [alias_of("scores", version)], size=0)["hits"]["total"]["value"])
 
 
 def novelties_of(client: Elasticsearch, version: str, series: str, span: Span) -> Listing:

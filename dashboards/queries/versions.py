@@ -12,6 +12,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import incidents, newest_event, novelties, span_of
 from dashboards.queries.frames import Listing, frame_of, moment
 from dashboards.queries.search import Span, all_of, at_least, at_most, buckets, search, terms, within
+from models.records.index_names import alias_of
 
 MAX_COMPARED = 3_000
 MAX_INCIDENTS = 1_000
@@ -92,7 +93,7 @@ def counts(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
         "aggs": {"kinds": {"terms": {"field": "novelty.kind", "size": 10}}},
     }
     found = search(
-        client, [f"novelties-{version}"], size=0, query=within("@timestamp", span), aggs={"times": over_time}
+        client, [alias_of("novelties", version)], size=0, query=within("@timestamp", span), aggs={"times": over_time}
     )
     rows = [
         {"time": moment(bucket["key"]), "version": version, "kind": kind["key"], "count": kind["doc_count"]}

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from models.records.index_names import LABELS, PREFIX, alias_of
 from models.records.records import EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
 from models.records.schema import fields_of, spark_ddl, spark_type
-from pipelines.elasticsearch.indices import LABELS
 from pipelines.inputs import labels
 from pipelines.inputs.fields import HEARTBEAT
 
@@ -122,8 +122,8 @@ def event_time() -> Column:
 def index_of(version: str) -> Column:
     """The index: kind, version, date of the event; of labels, which are few, the month alone."""
     at = F.timestamp_millis(event_time())
-    own = F.concat(F.col("kind"), F.lit(f"-{version}-"), F.date_format(at, "yyyy.MM.dd"))
-    return F.when(F.col("kind") == LABELS, F.date_format(at, f"'{LABELS}'-yyyy.MM")).otherwise(own)
+    own = F.concat(F.lit(PREFIX), F.col("kind"), F.lit(f"-{version}-"), F.date_format(at, "yyyy.MM.dd"))
+    return F.when(F.col("kind") == LABELS, F.date_format(at, f"'{alias_of(LABELS)}'-yyyy.MM")).otherwise(own)
 
 
 def id_of(version: str) -> Column:

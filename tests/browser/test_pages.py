@@ -201,9 +201,11 @@ def members_of(fleet: BrowserFleet) -> tuple[str, dict[str, Any], list[str]]:
     with Elasticsearch(fleet.settings.elasticsearch.url or "", request_timeout=60) as client:
         one_host = {"term": {"novelty.scope": "host"}}
         order = [{"novelty.novelties": "desc"}, {"novelty.score": "desc"}]
-        (hit,) = client.search(index="incidents-live", query=one_host, sort=order, size=1)["hits"]["hits"]
+        (hit,) = client.search(index="kappa-incidents-live", query=one_host, sort=order, size=1)["hits"]["hits"]
         ids = hit["_source"]["novelty"]["episodes"]
-        found = client.search(index="novelties-live", query={"ids": {"values": ids}}, size=len(ids))["hits"]["hits"]
+        found = client.search(index="kappa-novelties-live", query={"ids": {"values": ids}}, size=len(ids))["hits"][
+            "hits"
+        ]
     assert len(found) == len(ids) >= 2
     return hit["_id"], hit["_source"], [one["_source"]["event"]["reason"] for one in found]
 
@@ -229,7 +231,7 @@ def test_incident_shows_exactly_its_episodes(visit: Visit, pictures: Path, spark
     producer.close()
     index_to_end(spark, settings)
     with Elasticsearch(settings.elasticsearch.url or "", request_timeout=60) as client:
-        client.indices.refresh(index="novelties-live")
+        client.indices.refresh(index="kappa-novelties-live")
         assert client.exists(index=f"novelties-live-{datetime.fromtimestamp(start / 1000, UTC):%Y.%m.%d}", id=other.id)
     page = visit.open(f"incident?incident={identity}")
     visit.heading(LAST["incident"])

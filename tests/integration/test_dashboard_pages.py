@@ -51,7 +51,7 @@ class Documents:
     def add(self, kind: str, minutes: float, document: dict[str, Any], identity: str | None = None) -> None:
         """A document of this kind that stands under this time."""
         time = self.at(minutes)
-        name = f"{kind}-{self.version}-{time:%Y.%m.%d}"
+        name = f"kappa-{kind}-{self.version}-{time:%Y.%m.%d}"
         own = {} if identity is None else {"_id": identity}
         self._actions.append({"_index": name, **own, "_source": {"@timestamp": time.isoformat(), **document}})
 
@@ -113,7 +113,9 @@ class Documents:
         event = {"kind": "event", "dataset": "kappa.labels", "start": start, "end": end}
         text = {"event": event, "host": {"name": [host]}, "message": comment, "label": about}
         time = self.at(minutes)
-        self._actions.append({"_index": f"labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **text}})
+        self._actions.append(
+            {"_index": f"kappa-labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **text}}
+        )
 
     def write(self) -> None:
         """All of them, searchable at once; the mapping refuses a field that `index` would not write."""
@@ -604,4 +606,4 @@ def test_search_that_is_refused_is_a_sentence(client: Elasticsearch, version: st
     documents.score(0)
     documents.write()
     with pytest.raises(QueryError, match=r"answered with an error \(400"):
-        search.search(client, [f"scores-{version}"], size=1, query={"no such query": {}})
+        search.search(client, [f"kappa-scores-{version}"], size=1, query={"no such query": {}})

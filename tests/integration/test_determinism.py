@@ -41,7 +41,9 @@ KILLS = 2
 def documents(settings: Settings) -> Counter[str]:
     """All documents of a version, without its name."""
     client = elasticsearch_connection(settings).connect()
-    pattern = ",".join(f"{kind}-{settings.version}-*" for kind in ("scores", "novelties", "incidents", "pipeline"))
+    pattern = ",".join(
+        f"kappa-{kind}-{settings.version}-*" for kind in ("scores", "novelties", "incidents", "pipeline")
+    )
     client.indices.refresh(index=pattern)
     found: Counter[str] = Counter()
     after: list[Any] | None = None
@@ -54,7 +56,7 @@ def documents(settings: Settings) -> Counter[str]:
         after = page[-1]["sort"]
         for hit in page:
             text = json.dumps(without_version(hit["_source"], settings.version), sort_keys=True)
-            found[hit["_index"].split("-")[0] + text] += 1
+            found[hit["_index"].split("-")[1] + text] += 1
 
 
 def without_version(source: Any, version: str) -> Any:

@@ -97,7 +97,7 @@ def indexed(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
     made = documents(raw, settings.version, topic_names(settings), moment(SCORES_SINCE))
     for row in made.select("index", "id", "version", "problem", "document").toArrow().to_pylist():
         document = row.pop("document")
-        found.setdefault(f"documents of {row['index'].split('-')[0]}", []).append(
+        found.setdefault(f"documents of {row['index'].split('-')[1]}", []).append(
             Record(tuple(row.values()), document.encode())
         )
     return found

@@ -21,14 +21,14 @@ from support.proxies import HalfOverload, Overload, TooLarge, proxy
 from app.core.ports import free_port
 from app.core.settings import Settings
 from app.embedded.stack_state import Addresses
-from app.search import aliases
+from app.search import aliases, old_names
 from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
 from app.versions import serving
 from app.versions.serving import Serving, ServingInterval
+from models.records.index_names import INDEX_KINDS
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, write_all
 from pipelines.elasticsearch.documents import documents
-from pipelines.elasticsearch.indices import INDEX_KINDS
-from pipelines.errors import ServiceUnavailable
+from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.index import sink
 from pipelines.runner import Input, Job, Kafka, start
 
@@ -66,7 +66,7 @@ def version(client: Elasticsearch, unique: str) -> Iterator[str]:
 def score(version: str, n: int, **more: Any) -> tuple[Any, ...]:
     """A score document as `documents` gives it."""
     document = {"@timestamp": NIGHT, "novelty": {"version": version, "series": f"s{n}", "score": 1.0}, **more}
-    return f"scores-{version}-{DAY}", f"s{n}", None, json.dumps(document), None, "scores", 0, n, None
+    return f"kappa-scores-{version}-{DAY}", f"s{n}", None, json.dumps(document), None, "scores", 0, n, None
 
 
 def frame(spark: SparkSession, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
@@ -80,8 +80,8 @@ def never(seconds: float) -> bool:
 
 def written(client: Elasticsearch, version: str, kind: str) -> dict[str, dict[str, Any]]:
     """All documents of a version by id."""
-    client.indices.refresh(index=f"{kind}-{version}")
-    hits = client.search(index=f"{kind}-{version}", size=1_000)["hits"]["hits"]
+    client.indices.refresh(index=f"kappa-{kind}-{version}")
+    hits = client.search(index=f"kappa-{kind}-{version}", size=1_000)["hits"]["hits"]
     return {hit["_id"]: hit["_source"] for hit in hits}
 
 
@@ -124,7 +124,7 @@ def test_an_older_version_never_replaces_a_newer_one(
 ) -> None:
     def novelty(number: int, score: float) -> DataFrame:
         document = json.dumps({"@timestamp": NIGHT, "novelty": {"score": score}})
-        row = (f"novelties-{version}-{DAY}", "n", number, document, None, "novelties", 0, 0, None)
+        row = (f"kappa-novelties-{version}-{DAY}", "n", number, document, None, "novelties", 0, 0, None)
         return frame(spark, [row])
 
     found = []
@@ -333,8 +333,8 @@ def test_a_label_that_is_indexed_twice_is_one_document_and_one_that_is_refused_b
     deployment.publish("labels", [json.dumps(v).encode() for v in values])
     deployment.index(tmp_path / "first")
     deployment.index(tmp_path / "second")
-    client.indices.refresh(index="labels")
-    found = client.search(index="labels", query={"term": {"label.incident": deployment.version}})["hits"]["hits"]
+    client.indices.refresh(index="kappa-labels")
+    found = client.search(index="kappa-labels", query={"term": {"label.incident": deployment.version}})["hits"]["hits"]
     assert [hit["_source"]["label"]["label"] for hit in found] == ["true"]
     (letter, *_) = deployment.dead_letters(1)
     headers = {k: v.decode() for k, v in letter.headers}
@@ -355,12 +355,15 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
             ensure_templates(client, version, live=False)
             write_all(frame(spark, [score(version, 0)]), Elastic(url), QUICK, never)
         aliases.point(client, serves(old))
-        assert set(client.indices.get_alias(name="scores")) == {f"scores-{old}-{DAY}"}
+        assert set(client.indices.get_alias(name="kappa-scores")) == {f"kappa-scores-{old}-{DAY}"}
         aliases.point(client, serves(new))
-        assert set(client.indices.get_alias(name="scores")) == {f"scores-{new}-{DAY}"}
+        assert set(client.indices.get_alias(name="kappa-scores")) == {f"kappa-scores-{new}-{DAY}"}
         for version in (old, new):
-            client.index(index=f"scores-{version}-2026.11.22", document={"@timestamp": NIGHT})
-        assert set(client.indices.get_alias(name="scores")) == {f"scores-{new}-{DAY}", f"scores-{new}-2026.11.22"}
+            client.index(index=f"kappa-scores-{version}-2026.11.22", document={"@timestamp": NIGHT})
+        assert set(client.indices.get_alias(name="kappa-scores")) == {
+            f"kappa-scores-{new}-{DAY}",
+            f"kappa-scores-{new}-2026.11.22",
+        }
         assert {old, new} <= versions(client)
     finally:
         dropped = drop_version(client, old) + drop_version(client, new)
@@ -388,20 +391,24 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
             for version in (old, new):
                 for kind in INDEX_KINDS:
                     for n, (at, status) in enumerate(moments):
-                        client.index(index=f"{kind}-{version}-{day}", id=f"{n}", document=decided(kind, at, status))
+                        client.index(
+                            index=f"kappa-{kind}-{version}-{day}", id=f"{n}", document=decided(kind, at, status)
+                        )
             aliases.point(client, terms)
             client.indices.refresh(index=f"*-{unique}-*")
             for kind in INDEX_KINDS:
-                hits = client.search(index=kind, size=1_000)["hits"]["hits"]
-                own = [hit for hit in hits if hit["_index"].startswith(f"{kind}-{unique}") and day in hit["_index"]]
+                hits = client.search(index=f"kappa-{kind}", size=1_000)["hits"]["hits"]
+                own = [
+                    hit for hit in hits if hit["_index"].startswith(f"kappa-{kind}-{unique}") and day in hit["_index"]
+                ]
                 assert sorted(int(hit["_id"]) for hit in own) == list(range(len(moments))), kind
-                assert {hit["_index"].split("-")[2] for hit in own} == {"a", "b"}
+                assert {hit["_index"].split("-")[3] for hit in own} == {"a", "b"}
         assert aliases.point(client, back) == 16
         alone = Serving((ServingInterval(new),))
         aliases.point(client, alone)
-        shown = client.indices.get_alias(name="novelties")
-        assert {name: found["aliases"]["novelties"] for name, found in shown.items()} == {
-            f"novelties-{new}-{day}": {} for day in (DAY, "2026.11.22")
+        shown = client.indices.get_alias(name="kappa-novelties")
+        assert {name: found["aliases"]["kappa-novelties"] for name, found in shown.items()} == {
+            f"kappa-novelties-{new}-{day}": {} for day in (DAY, "2026.11.22")
         }, "an alias that was filtered is not any more"
     finally:
         drop_version(client, old)
@@ -416,17 +423,24 @@ def test_who_comes_after_a_promotion_that_was_broken_off_lets_the_aliases_follow
     try:
         for version in (old, new):
             ensure_templates(client, version, live=False)
-            client.index(index=f"scores-{version}-{DAY}", document=decided("scores", NIGHT, ""))
+            client.index(index=f"kappa-scores-{version}-{DAY}", document=decided("scores", NIGHT, ""))
         aliases.point(client, Serving((ServingInterval(old),)))
         serving.write(tmp_path, Serving((ServingInterval(old),)).then(new, NIGHT - 1))  # and then it was killed
         aliases.prepare(client, settings)
         assert serving.read(tmp_path).aliased
-        client.indices.refresh(index=f"scores-{unique}-*")
-        hits = client.search(index="scores", size=1_000)["hits"]["hits"]
-        assert [h["_index"] for h in hits if unique in h["_index"]] == [f"scores-{new}-{DAY}"]
-        client.indices.put_alias(index=f"scores-{old}-{DAY}", name="scores")  # what has followed is left alone
+        client.indices.refresh(index=f"kappa-scores-{unique}-*")
+        hits = client.search(index="kappa-scores", size=1_000)["hits"]["hits"]
+        assert [h["_index"] for h in hits if unique in h["_index"]] == [f"kappa-scores-{new}-{DAY}"]
+        client.indices.put_alias(
+            index=f"kappa-scores-{old}-{DAY}", name="kappa-scores"
+        )  # what has followed is left alone
         aliases.prepare(client, settings)
-        assert client.indices.get_alias(index=f"scores-{old}-{DAY}")[f"scores-{old}-{DAY}"]["aliases"]["scores"] == {}
+        assert (
+            client.indices.get_alias(index=f"kappa-scores-{old}-{DAY}")[f"kappa-scores-{old}-{DAY}"]["aliases"][
+                "kappa-scores"
+            ]
+            == {}
+        )
     finally:
         drop_version(client, old)
         drop_version(client, new)
@@ -437,9 +451,9 @@ def test_a_version_whose_name_begins_like_another_has_its_own_templates(client: 
     try:
         for version in (short, long):
             ensure_templates(client, version, live=False)
-            client.index(index=f"novelties-{version}-{DAY}", document={"@timestamp": NIGHT})
-        assert set(client.indices.get_alias(name=f"novelties-{short}")) == {f"novelties-{short}-{DAY}"}
-        assert set(client.indices.get_alias(name=f"novelties-{long}")) == {f"novelties-{long}-{DAY}"}
+            client.index(index=f"kappa-novelties-{version}-{DAY}", document={"@timestamp": NIGHT})
+        assert set(client.indices.get_alias(name=f"kappa-novelties-{short}")) == {f"kappa-novelties-{short}-{DAY}"}
+        assert set(client.indices.get_alias(name=f"kappa-novelties-{long}")) == {f"kappa-novelties-{long}-{DAY}"}
     finally:
         drop_version(client, short)
         drop_version(client, long)
@@ -448,9 +462,9 @@ def test_a_version_whose_name_begins_like_another_has_its_own_templates(client: 
 def test_an_index_of_a_release_with_fewer_fields_gets_those_it_lacks(client: Elasticsearch, unique: str) -> None:
     novelty = {name: kind for name, kind in PROPERTIES["scores"]["novelty"]["properties"].items() if name != "template"}
     fewer = {**PROPERTIES["scores"], "novelty": {**PROPERTIES["scores"]["novelty"], "properties": novelty}}
-    index, document = f"scores-{unique}-{DAY}", {"@timestamp": NIGHT, "novelty": {"template": "worker <*> lost"}}
+    index, document = f"kappa-scores-{unique}-{DAY}", {"@timestamp": NIGHT, "novelty": {"template": "worker <*> lost"}}
     client.indices.create(
-        index=index, mappings={"dynamic": "strict", "properties": fewer}, aliases={f"scores-{unique}": {}}
+        index=index, mappings={"dynamic": "strict", "properties": fewer}, aliases={f"kappa-scores-{unique}": {}}
     )
     try:
         with pytest.raises(BadRequestError, match="strict_dynamic_mapping"):
@@ -475,3 +489,42 @@ def test_a_server_that_is_away_is_an_error_of_one_line() -> None:
             with pytest.raises(ServiceUnavailable) as error:
                 does()
             assert "\n" not in str(error.value)
+
+
+def test_indices_of_a_release_without_the_prefix_are_found_and_copied_once(
+    tmp_path: Path, client: Elasticsearch, unique: str
+) -> None:
+    version, settings = f"old{unique}", Settings(home=tmp_path)
+    old, foreign = f"novelties-{version}-{DAY}", f"scores-{unique}-{DAY}"
+    new, lines = f"kappa-{old}", list[str]()
+    client.indices.create(index=foreign, aliases={f"scores-{unique}": {}})  # another program's
+    client.indices.create(
+        index=old,
+        mappings={"dynamic": "strict", "properties": PROPERTIES["novelties"]},
+        aliases={f"novelties-{version}": {}},
+    )
+    try:
+        assert old_names.old_indices(client) == [old]
+        with pytest.raises(InputError, match=rf"1 indices .*{old}.*kappa indices rename"):
+            old_names.refuse_old_names(client)
+        for n in range(3):
+            document = {"@timestamp": NIGHT, "message": f"old {n}"}
+            client.index(index=old, id=f"{n}", document=document, version=40 + n, version_type="external")
+        client.indices.refresh(index=old)
+        ensure_templates(client, version, live=False)
+        newer = {"@timestamp": NIGHT, "message": "newer"}  # what the job has written meanwhile
+        client.index(index=new, id="1", document=newer, version=50, version_type="external")
+        assert old_names.rename(client, settings, lines.append) == {new: 3}
+        client.indices.refresh(index=new)
+        hits = client.search(index=f"kappa-novelties-{version}", version=True)["hits"]["hits"]
+        assert {(h["_id"], h["_version"], h["_source"]["message"]) for h in hits} == {
+            ("0", 40, "old 0"),
+            ("1", 50, "newer"),
+            ("2", 42, "old 2"),
+        }
+        assert client.indices.exists(index=foreign) and not client.indices.exists(index=old)
+        assert old_names.rename(client, settings, lines.append) == {} and len(lines) == 1
+        old_names.refuse_old_names(client)
+    finally:
+        client.options(ignore_status=404).indices.delete(index=f"{old},{new},{foreign}", ignore_unavailable=True)
+        drop_version(client, version)

@@ -93,7 +93,7 @@ def version(client: Elasticsearch) -> Iterator[str]:
     name = "kibana-queries"
     ensure_templates(client, name, live=False)
     actions = [
-        {"_index": f"{kind}-{name}-{document['@timestamp'][:10].replace('-', '.')}", "_source": document}
+        {"_index": f"kappa-{kind}-{name}-{document['@timestamp'][:10].replace('-', '.')}", "_source": document}
         for kind, document in DOCUMENTS
     ]
     bulk(client, actions, refresh=True)
@@ -105,7 +105,7 @@ def asked(client: Elasticsearch, version: str, shown: Panel | Search, since: tim
     """The answer to what is behind a panel or a search."""
     span = NOON - since, NOON
     body = shown.request(*span, interval="1h") if isinstance(shown, Panel) else shown.request(*span, size=100)
-    return dict(client.search(index=f"{shown.kind}-{version}", **body))
+    return dict(client.search(index=f"kappa-{shown.kind}-{version}", **body))
 
 
 def groups(shown: Panel, answer: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, ...]]:
@@ -193,8 +193,8 @@ def test_server_says_of_each_field_what_the_code_takes_it_for(client: Elasticsea
     """Kibana goes by the server's own list of fields (`_field_caps`), which a data view does not hold."""
     if kind not in {name for name, _ in DOCUMENTS}:
         ensure_templates(client, version, live=False)
-        client.indices.create(index=f"{kind}-{version}-2026.11.21")
-    answer = client.field_caps(index=f"{kind}-{version}", fields="*")["fields"]
+        client.indices.create(index=f"kappa-{kind}-{version}-2026.11.21")
+    answer = client.field_caps(index=f"kappa-{kind}-{version}", fields="*")["fields"]
     for name, field in fields_of(PROPERTIES[kind]).items():
         (caps,) = answer[name].values()
         found = (caps["type"], caps["searchable"], caps["aggregatable"])

@@ -31,6 +31,7 @@ from app.search.connection import elasticsearch_connection
 from app.versions import serving
 from app.versions.pinned_configuration import with_pinned_models
 from app.versions.serving import Serving, TimeRange
+from models.records.index_names import alias_of
 from replay import promote
 from replay.indexed import Indexed
 
@@ -236,7 +237,7 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
         assert serving.read(deployment.settings.home).aliased
         decided_by_v2 = {(r["series"], r["window_end"]) for r in records_of(deployment.version("v2"), "scores")}
         client = elasticsearch_connection(deployment.settings).connect()
-        shown = {(d["novelty"]["series"], millis(d["@timestamp"])) for d in documents(client, "scores")}
+        shown = {(d["novelty"]["series"], millis(d["@timestamp"])) for d in documents(client, "kappa-scores")}
         client.close()
         assert shown == decided_by_v2 != set()
 
@@ -261,7 +262,7 @@ def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_l
         served = serving.read(deployment.settings.home)
         assert served.aliased and [t.version for t in served.intervals] == ["live", "v2"]
         client = elasticsearch_connection(deployment.settings).connect()
-        found = documents(client, "scores")
+        found = documents(client, "kappa-scores")
         client.close()
         by = Counter((d["novelty"]["series"], d["@timestamp"]) for d in found)
         assert set(by.values()) == {1}
@@ -321,7 +322,7 @@ def each_moment_is_shown_once(deployment: PromotionHome, first: int) -> None:
     until = deployment.indexed("live")
     client = elasticsearch_connection(deployment.settings).connect()
     try:
-        shown = {kind: documents(client, kind) for kind in KINDS}
+        shown = {kind: documents(client, alias_of(kind)) for kind in KINDS}
     finally:
         client.close()
     scores = Counter((d["novelty"]["series"], d["@timestamp"]) for d in shown["scores"])

@@ -235,7 +235,7 @@ def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
     prepare(settings, ("index",))
     run_to_end(spark, settings, "index")
     client = elasticsearch_connection(settings).connect()
-    pattern = f"pipeline-{settings.version}-*"
+    pattern = f"kappa-pipeline-{settings.version}-*"
     client.indices.refresh(index=pattern)
     hits = [hit["_source"] for hit in client.search(index=pattern, size=10)["hits"]["hits"]]
     client.close()

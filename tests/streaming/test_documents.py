@@ -136,7 +136,7 @@ def names_in(value: Any, prefix: str = "") -> set[str]:
 
 def test_a_score_is_a_metric_of_its_host_at_the_end_of_its_window(spark: SparkSession) -> None:
     (found,) = indexed(spark, ("scores", SCORE))
-    assert found["index"] == "scores-live-2026.11.21"
+    assert found["index"] == "kappa-scores-live-2026.11.21"
     assert found["version"] is None
     assert found["document"] == {
         "@timestamp": "2026-11-21T23:59:55.000Z",
@@ -177,7 +177,7 @@ def test_scores_of_windows_before_a_time_are_left_out_and_nothing_else_is(spark:
 
 def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None:
     (found,) = indexed(spark, ("novelties", NOVELTY))
-    assert (found["index"], found["id"]) == ("novelties-live-2026.11.21", "0a1b")
+    assert (found["index"], found["id"]) == ("kappa-novelties-live-2026.11.21", "0a1b")
     assert found["document"] == {
         "@timestamp": "2026-11-21T23:59:55.000Z",
         "event": {
@@ -217,7 +217,7 @@ def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None
 
 def test_an_incident_names_all_its_hosts_and_what_contributes(spark: SparkSession) -> None:
     (found,) = indexed(spark, ("incidents", INCIDENT))
-    assert (found["index"], found["id"]) == ("incidents-live-2026.11.21", "ff00")
+    assert (found["index"], found["id"]) == ("kappa-incidents-live-2026.11.21", "ff00")
     document = found["document"]
     assert document["host"] == {"name": ["vm-1", "vm-2"]}
     assert document["novelty"]["contributions"] == INCIDENT["series"]
@@ -238,7 +238,7 @@ def test_all_events_of_an_episode_are_one_document_whose_version_grows(spark: Sp
     later = NIGHT + 10_000
     events = [("open", NIGHT), ("update", NIGHT), ("close", NIGHT), ("update", later), ("close", later)]
     found = indexed(spark, *(("novelties", {**NOVELTY, "status": s, "window_end": w}) for s, w in events))
-    assert {(d["index"], d["id"]) for d in found} == {("novelties-live-2026.11.21", "0a1b")}
+    assert {(d["index"], d["id"]) for d in found} == {("kappa-novelties-live-2026.11.21", "0a1b")}
     versions = [d["version"] for d in found]
     assert versions == sorted(set(versions))
 
@@ -264,7 +264,7 @@ def test_a_score_has_the_same_id_every_time_and_no_other_has_it(spark: SparkSess
 def test_versions_have_documents_of_their_own(spark: SparkSession) -> None:
     (row,) = documents(records(spark, [("scores", SCORE)]), "trial", TOPICS).collect()
     (live,) = indexed(spark, ("scores", SCORE))
-    assert row["index"] == "scores-trial-2026.11.21"
+    assert row["index"] == "kappa-scores-trial-2026.11.21"
     assert row["id"] != live["id"]
 
 
@@ -291,7 +291,7 @@ HEADERS = {
 def test_a_dead_letter_is_a_document_without_its_raw_bytes(spark: SparkSession) -> None:
     raw = b"\x00\xff{\n" + "ä".encode() + b"x" * 2_000
     (found,) = indexed(spark, ("dead-letters", raw), headers=HEADERS)
-    assert (found["index"], found["version"]) == ("pipeline-live-2026.11.21", None)
+    assert (found["index"], found["version"]) == ("kappa-pipeline-live-2026.11.21", None)
     document = found["document"]
     message = document.pop("message")
     assert message.startswith("?\ufffd{?äxxx")
@@ -319,7 +319,7 @@ def test_a_late_record_that_was_written_twice_is_one_document(spark: SparkSessio
 def test_a_dead_letter_without_headers_is_named_for_itself(spark: SparkSession) -> None:
     found = indexed(spark, ("dead-letters", b"a"), ("dead-letters", b"b"))
     assert [d["document"]["pipeline"]["offset"] for d in found] == [0, 1]
-    assert found[0]["index"] == "pipeline-live-2026.11.22"
+    assert found[0]["index"] == "kappa-pipeline-live-2026.11.22"
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_label_is_a_document_of_its_own_fields_that_belongs_to_no_version(spar
     raw = records(spark, [("labels", LABEL)])
     (first,), (other,) = (documents(raw, version, TOPICS).collect() for version in ("live", "trial"))
     assert first.asDict() == other.asDict()
-    assert (first["index"], first["version"], first["problem"]) == ("labels-2026.11", None, None)
+    assert (first["index"], first["version"], first["problem"]) == ("kappa-labels-2026.11", None, None)
     assert json.loads(first["document"]) == {
         "@timestamp": "2026-11-22T00:00:07.000Z",
         "event": {"kind": "event", "dataset": "kappa.labels", "start": LABEL["start"], "end": LABEL["end"]},
@@ -374,7 +374,7 @@ def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession)
         ("labels", LABEL),
     ]
     for found in [*indexed(spark, *rows), *indexed(spark, ("late", b"x"), headers=HEADERS)]:
-        kind = found["index"].split("-")[0]
+        kind = found["index"].split("-")[1]
         assert names_in(found["document"]) == fields_of(PROPERTIES[kind])
 
 

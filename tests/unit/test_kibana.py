@@ -23,7 +23,7 @@ from app.search.mappings import PROPERTIES
 from dashboards.kibana import contents
 from dashboards.kibana.fields import fields_of
 from dashboards.kibana.saved_objects import ndjson, saved_objects
-from pipelines.elasticsearch.indices import INDEX_KINDS
+from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError, ServiceUnavailable
 
 FILE = PROJECT / "dashboards" / "kibana.ndjson"
@@ -85,7 +85,9 @@ def test_every_name_of_a_reference_is_resolved() -> None:
 
 
 def test_there_is_a_data_view_for_each_kind_of_documents_under_its_alias() -> None:
-    assert {each["attributes"]["title"] for each in of_type("index-pattern")} == set(INDEX_KINDS)
+    assert {each["attributes"]["title"] for each in of_type("index-pattern")} == {
+        alias_of(kind) for kind in INDEX_KINDS
+    }
 
 
 GRID_COLUMNS = 48  # of every dashboard of Kibana

@@ -21,7 +21,7 @@ from app.versions.pinned_configuration import configuration_of, pin_configuratio
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from app.versions.serving import Serving, ServingInterval, TimeRange
 from models.core.parameters import DetectorParameters
-from pipelines.elasticsearch.indices import INDEX_KINDS
+from models.records.index_names import INDEX_KINDS
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay import promote, versions
@@ -106,7 +106,7 @@ def test_every_document_is_shown_by_exactly_one_version(
 
 def test_a_version_that_serves_alone_needs_no_filter() -> None:
     assert set(aliases.filters(Serving().ranges("live")).values()) == {None}
-    assert template("scores", "live", True, {})["template"]["aliases"] == {"scores-live": {}, "scores": {}}
+    assert template("scores", "live", True, {})["template"]["aliases"] == {"kappa-scores-live": {}, "kappa-scores": {}}
     query = aliases.filters(after([("v2", 3)]).ranges("v2"))["scores"]
     assert template("scores", "v2", True, {}, query)["template"]["aliases"]["scores"] == {"filter": query}
     assert template("scores", "v3", False, {})["template"]["aliases"] == {"scores-v3": {}}

@@ -1,0 +1,29 @@
+"""`kappa indices`: what is in Elasticsearch. The work is in `app.search.old_names`."""
+
+from __future__ import annotations
+
+import typer
+
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_json, print_line, report
+from app.core.settings import load
+
+indices_app = typer.Typer(help="Indices in Elasticsearch.", no_args_is_help=True)
+
+
+@indices_app.command("rename")
+def rename_indices(config: Config = None, as_json: Json = False) -> None:
+    """Once: copy indices of kappa 0.1, whose names had no prefix, to the names of today, and delete the old ones."""
+    from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client
+    from app.search.old_names import rename
+
+    settings = connected(load(config), ("elasticsearch",))
+    client = elasticsearch_connection(settings).connect()
+    try:
+        made = rename(client, settings, report)
+    finally:
+        client.close()
+    if as_json:
+        print_json(made)
+        return
+    print_line(f"{len(made)} indices renamed, {sum(made.values())} documents")
