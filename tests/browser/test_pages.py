@@ -232,7 +232,9 @@ def test_incident_shows_exactly_its_episodes(visit: Visit, pictures: Path, spark
     index_to_end(spark, settings)
     with Elasticsearch(settings.elasticsearch.url or "", request_timeout=60) as client:
         client.indices.refresh(index="kappa-novelties-live")
-        assert client.exists(index=f"novelties-live-{datetime.fromtimestamp(start / 1000, UTC):%Y.%m.%d}", id=other.id)
+        assert client.exists(
+            index=f"kappa-novelties-live-{datetime.fromtimestamp(start / 1000, UTC):%Y.%m.%d}", id=other.id
+        )
     page = visit.open(f"incident?incident={identity}")
     visit.heading(LAST["incident"])
     visit.settle()
