@@ -108,7 +108,7 @@ def test_a_version_that_serves_alone_needs_no_filter() -> None:
     assert set(aliases.filters(Serving().ranges("live")).values()) == {None}
     assert template("scores", "live", True, {})["template"]["aliases"] == {"kappa-scores-live": {}, "kappa-scores": {}}
     query = aliases.filters(after([("v2", 3)]).ranges("v2"))["scores"]
-    assert template("scores", "v2", True, {}, query)["template"]["aliases"]["scores"] == {"filter": query}
+    assert template("scores", "v2", True, {}, query)["template"]["aliases"]["kappa-scores"] == {"filter": query}
     assert template("scores", "v3", False, {})["template"]["aliases"] == {"scores-v3": {}}
 
 
