@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JNetworkError
+
 from pipelines import errors
 from pipelines.errors import KappaError
 
@@ -32,3 +34,8 @@ def is_of_deleted_records(error: BaseException) -> bool:
     """Whether a job ended because the log no longer has what it wanted to read."""
     text = str(error)
     return any(word in text for word in DELETED)
+
+
+def is_of_a_dead_jvm(error: BaseException) -> bool:
+    """Whether Spark's JVM has ended, so that nothing answers any more."""
+    return isinstance(error, (Py4JNetworkError, ConnectionError, EOFError))

@@ -14,6 +14,7 @@ set `TRIED_WITH`.
     cache of generated classes                   `options`                                 classes are compiled for every batch
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
+    status of running stages                     `stages_at_work`                          a long batch looks like one that hangs
 """
 
 from __future__ import annotations
@@ -206,3 +207,29 @@ def prepare_state_reader(spark: SparkSession) -> None:
     query fails when it reads a state.
     """
     _ = spark.streams
+
+
+def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
+    """How far the running stages of each streaming query are, by the query's name.
+
+    Returns
+    -------
+    dict of tuple of int
+        For each stage: its id, the tasks that have ended, and the records that tasks have read, exchanged and written, which
+        executors report every ten seconds. A query without a running stage has no entry. Without it, a batch that takes long
+        looks like one that hangs.
+    """
+    context: Any = spark.sparkContext._jsc.sc()
+    stages = context.statusStore().activeStages()
+    found: dict[str, tuple[int, ...]] = {}
+    for number in range(stages.size()):
+        stage = stages.apply(number)
+        description = stage.description()
+        if description.isDefined():
+            name = description.get().partition("\n")[0]
+            done = (
+                *(stage.stageId(), stage.numCompleteTasks(), stage.inputRecords()),
+                *(stage.shuffleReadRecords(), stage.shuffleWriteRecords(), stage.outputRecords()),
+            )
+            found[name] = found.get(name, ()) + done
+    return found

@@ -1,7 +1,13 @@
-"""`kappa run`: long-running jobs."""
+"""`kappa run`: long-running jobs. This process becomes a small parent, which starts the same command as its child."""
 
 from __future__ import annotations
 
+import faulthandler
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,9 +16,16 @@ from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import Settings
+from app.supervision.link import ChildError, ParentLink
+from app.supervision.parent import SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
-from pipelines.errors import InputError
+from pipelines import failures
+from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from replay.savepoints.savepoint_folder import find
+
+# Shorter pauses are usual: of garbage collection, of a machine with other work.
+LEAST_STALE_SECONDS = 30.0
+MOST_CHARACTERS = 500
 
 
 def run(
@@ -33,18 +46,83 @@ def run(
     replace: Annotated[
         bool, typer.Option("--replace", help="With --savepoint: set checkpoints that are there aside.")
     ] = False,
+    supervised: Annotated[int | None, typer.Option(hidden=True, help="The connection to the parent.")] = None,
 ) -> None:
-    """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first."""
+    """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first. Jobs that end or hang are started again."""
+    own, follow = serving.chosen(config, version)
+    if supervised is None:
+        position = (*(("--savepoint", savepoint) if savepoint else ()), *(("--replace",) if replace else ()))
+        share = ("--instance", str(instance), "--instances", str(instances))
+        beats = () if heartbeats else ("--no-heartbeats",)
+        named = (*(("--config", str(config)) if config else ()), *(("--version", version) if version else ()))
+        become_parent(
+            SupervisedCommand(
+                (sys.executable, "-m", "app.cli", "run", *names, *share, *beats, *named),
+                until_positioned=position,
+                until_progress=("--accept-gap",) if accept_gap else (),
+                stale_seconds=max(own.health.stale_seconds, LEAST_STALE_SECONDS),
+                log=str(own.home / "logs" / "spark.log"),
+            )
+        )
+    else:
+        parent = ParentLink(supervised)
+        write_stacks_when_asked(own.home / "logs" / "stacks.log")
+        with telling(parent):
+            run_jobs(own, follow, names, (instance, instances), heartbeats, accept_gap, (savepoint, replace), parent)
+
+
+def run_jobs(
+    own: Settings,
+    follow: bool,
+    names: list[str],
+    share: tuple[int, int],
+    heartbeats: bool,
+    accept_gap: bool,
+    position: tuple[str | None, bool],
+    parent: ParentLink,
+) -> None:
+    """Run the jobs in this process. `share`: instance and instances; `position`: savepoint and replace, see `run`."""
     from app.runtime.jobs import selected  # loads Spark
     from app.runtime.supervise import run_until_stopped
 
-    selection = selected(names, instance, instances)
-    own, follow = serving.chosen(config, version)
+    selection = selected(names, *share)
     settings = connected(own, ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",))
-    set_start_position(serving.to_run(settings) if follow else settings, savepoint, replace=replace)
+    set_start_position(serving.to_run(settings) if follow else settings, position[0], replace=position[1])
+    parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
-        run_until_stopped(settings, selection, stopping, beats, report, accept_gap=accept_gap, follow=follow)
+        run_until_stopped(settings, selection, stopping, beats, report, accept_gap, follow, parent)
+
+
+@contextmanager
+def telling(parent: ParentLink) -> Iterator[None]:
+    """Tell the parent what ends the block. What a restart may mend, the parent reports: then there is no error line here."""
+    try:
+        yield
+    except ServiceUnavailable as error:
+        parent.failed(ChildError(str(error), waits=True))
+        raise typer.Exit(1) from error
+    except KappaError as error:
+        parent.failed(ChildError(str(error), lasting=True))
+        raise
+    except Exception as error:
+        if failures.is_of_a_dead_jvm(error):
+            parent.failed(ChildError("Spark's JVM has ended: out of memory, or killed"))
+            raise typer.Exit(1) from error
+        parent.failed(ChildError(first_line(error)))
+        raise
+
+
+def first_line(error: Exception) -> str:
+    """An error in a line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:MOST_CHARACTERS]
+
+
+def write_stacks_when_asked(file: Path) -> None:
+    """Append the stacks of all threads to a file whenever SIGUSR1 comes."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    faulthandler.register(signal.SIGUSR1, file=file.open("a", encoding="utf-8"), all_threads=True)
 
 
 def set_start_position(settings: Settings, savepoint: str | None, *, replace: bool) -> None:

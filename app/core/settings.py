@@ -249,7 +249,12 @@ class HealthSettings(SettingsGroup):
         ),
     )
     stale_seconds: float = Field(
-        default=120.0, gt=0, description="How long a job may make no progress and still count as healthy."
+        default=120.0,
+        gt=0,
+        description=(
+            "How long a job may make no progress and still count as healthy. `kappa run` then ends and restarts its "
+            "jobs, after 30 s at the earliest."
+        ),
     )
 
 

@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from app.core.errors import SettingsError
+from app.supervision.link import Unsupervised
 from pipelines.errors import KappaError
 from pipelines.runner import QueryProgress
 
@@ -39,14 +40,18 @@ class JobHealth:
     watermark_delay_seconds: float | None = None
     state_bytes: int = 0
     dropped: int = 0
+    waiting_since: float | None = None  # for Elasticsearch, epoch seconds
     last_progress: float = field(default_factory=time.monotonic)
 
 
 class Health:
     """Collects the progress of jobs; thread-safe."""
 
-    def __init__(self, stale_seconds: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, stale_seconds: float, clock: Callable[[], float] = time.time, parent: Unsupervised | None = None
+    ) -> None:
         self._stale, self._clock, self._lock = stale_seconds, clock, threading.Lock()
+        self.parent = parent or Unsupervised()
         self._jobs: dict[str, JobHealth] = {}
         self.registry = CollectorRegistry()
         gauge = {
@@ -65,16 +70,20 @@ class Health:
         self._counters = {k: Counter(f"kappa_{k}", v, ["job"], registry=self.registry) for k, v in counter.items()}
         refused = "Records written to this topic"
         self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
+        restarts = "How often `kappa run` has started its jobs' process again"
+        Counter("kappa_restarts", restarts, registry=self.registry).inc(self.parent.history.restarts)
 
     def expect(self, job: str) -> None:
         """Count a job as started, so that one without any progress becomes unhealthy."""
         with self._lock:
             self._jobs.setdefault(job, JobHealth())
+        self.parent.expect(job)
 
     def forget(self) -> None:
         """Forget all jobs: those of another version will take their place."""
         with self._lock:
             self._jobs.clear()
+        self.parent.forget()
 
     def refused(self, topic: str, records: int) -> None:
         """Count records that went to `late` or `dead-letters`."""
@@ -96,7 +105,8 @@ class Health:
             job.watermark_delay_seconds = self._delay(watermark)
             job.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
             job.dropped += dropped
-            job.last_progress = time.monotonic()
+            job.last_progress, job.waiting_since = time.monotonic(), None
+        self.parent.progress(name, done=True)
         self._counters["rows"].labels(name).inc(rows)
         self._counters["batches"].labels(name).inc()
         self._counters["dropped_by_watermark"].labels(name).inc(dropped)
@@ -109,7 +119,20 @@ class Health:
     def on_idle(self, name: str) -> None:
         """A job found no data: that is progress too."""
         with self._lock:
-            self._jobs.setdefault(name, JobHealth()).last_progress = time.monotonic()
+            job = self._jobs.setdefault(name, JobHealth())
+            job.last_progress, job.waiting_since = time.monotonic(), None
+        self.parent.progress(name, done=True)
+
+    def on_wait(self, name: str) -> None:
+        """A job waits for Elasticsearch. It is not stuck, but as long as that lasts it has no progress."""
+        with self._lock:
+            job = self._jobs.setdefault(name, JobHealth())
+            job.waiting_since = job.waiting_since or self._clock()
+        self.parent.progress(name)
+
+    def on_work(self, name: str) -> None:
+        """Within a batch, tasks of a job go on."""
+        self.parent.progress(name)
 
     def summary(self) -> dict[str, Any]:
         """The newest figures of all jobs, and whether each is healthy."""
@@ -128,9 +151,14 @@ class Health:
                     "state_bytes": job.state_bytes,
                     "dropped_by_watermark": job.dropped,
                 }
+                | ({} if job.waiting_since is None else {"waiting": waiting(job.waiting_since)})
                 for name, job in self._jobs.items()
             }
-        return {"healthy": all(job["healthy"] for job in jobs.values()), "jobs": jobs}
+        return {
+            "healthy": all(job["healthy"] for job in jobs.values()),
+            "jobs": jobs,
+            "restarts": asdict(self.parent.history),
+        }
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -146,6 +174,11 @@ class Health:
                 if value is not None:
                     self._gauges[key].labels(name).set(value)
         return bytes(generate_latest(self.registry))
+
+
+def waiting(since: float) -> str:
+    """For what a job waits, in words. `since` is in epoch seconds."""
+    return f"for Elasticsearch since {datetime.fromtimestamp(since, UTC).isoformat(timespec='seconds')}"
 
 
 def lag_of(progress: QueryProgress) -> int:

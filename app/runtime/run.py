@@ -47,7 +47,12 @@ def make_job(settings: Settings, selection: JobSelection, name: str, stopping: t
             return jobs.detect_job(settings)
         case "correlate":
             return jobs.correlate_job(settings)
-    return jobs.index_job(settings, stopping.wait)
+
+    def waits(seconds: float) -> bool:
+        health.on_wait(name)
+        return stopping.wait(seconds)
+
+    return jobs.index_job(settings, waits)
 
 
 @contextmanager

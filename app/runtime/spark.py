@@ -137,7 +137,11 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.jars": ",".join(jars),
         "spark.driver.memory": settings.spark.driver_memory,
         **parallelism(settings),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration()}",
+        # A JVM without memory would go on without the threads that wanted some; its process is started again instead. Its own
+        # messages, such as the stacks that SIGQUIT asks for, go to the log.
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={log_configuration()} -XX:+ExitOnOutOfMemoryError -XX:+DisplayVMOutputToStderr"
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,

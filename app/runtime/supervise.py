@@ -23,10 +23,13 @@ from app.runtime.jobs import JobSelection
 from app.runtime.run import started_jobs
 from app.runtime.spark import session
 from app.runtime.state_query import answers_from
+from app.runtime.task_progress import TaskProgress
+from app.supervision.link import Unsupervised
 from app.versions import locks, serving, start_position
 from pipelines.errors import InputError
 
 POLL_SECONDS = 1.0
+TASKS_SECONDS = 5.0
 
 
 @dataclass
@@ -83,6 +86,7 @@ def run_until_stopped(
     report: Report = silent,
     accept_gap: bool = False,
     follow: bool = False,
+    parent: Unsupervised | None = None,
 ) -> None:
     """Run jobs until a signal stops them.
 
@@ -102,6 +106,8 @@ def run_until_stopped(
         Go on where records were deleted unread.
     follow
         Run the jobs of the version that serves, also when that changes; wait while another process runs them.
+    parent
+        Where this is the child of another process: what that is told of the jobs' progress.
 
     Raises
     ------
@@ -110,7 +116,7 @@ def run_until_stopped(
     KappaError
         Whatever ends one of the jobs.
     """
-    health, reported = Health(settings.health.stale_seconds), ""
+    health, reported = Health(settings.health.stale_seconds, parent=parent), ""
     with ExitStack() as beside:
         watch = data_loss.PartitionWatch(settings)
         services = ProcessServices(settings, selection.names, heartbeats, report, health, watch, beside)
@@ -132,6 +138,7 @@ def run_until_stopped(
                 reported = waiting
             topics.create(own)
             services.begin()
+            health.parent.alive()
             stopping.wait(POLL_SECONDS)
 
 
@@ -151,16 +158,19 @@ def run_version(
     checkpoints = selection.checkpoints(settings)
     started = started_jobs(settings, selection, services.health, accept_gap=accept_gap, report=report)
     serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
+    work = TaskProgress(services.health.on_work, TASKS_SECONDS)
 
     def look() -> None:
+        work.look(spark)
         services.watch.check()
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
     with data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
+        spark = session(settings)
         if "detect" in names:
-            services.ask = answers_from(session(settings), settings)
+            services.ask = answers_from(spark, settings)
             asked = beside.enter_context(HealthServer(services.health, LOOPBACK, 0, services.ask))
             beside.enter_context(state_server.announced(settings, asked.address))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""

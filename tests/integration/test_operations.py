@@ -35,6 +35,7 @@ METRICS = {
     "kappa_batches",
     "kappa_dropped_by_watermark",
     "kappa_refused",
+    "kappa_restarts",
 }
 STALE_SECONDS = 4
 
@@ -257,5 +258,10 @@ def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts
 def test_without_a_broker_there_is_one_line_that_says_where_it_was_looked_for(
     without_kafka: list[subprocess.Popen[str]],
 ) -> None:
-    for process in without_kafka:
-        assert_one_line(process, "Kafka at 127.0.0.1:", "does not answer", "kappa up")
+    once, jobs = without_kafka
+    assert_one_line(once, "Kafka at 127.0.0.1:", "does not answer", "kappa up")
+    assert jobs.stderr is not None
+    line = jobs.stderr.readline()  # they wait for it
+    for word in ("waiting for a server", "Kafka at 127.0.0.1:", "does not answer", "kappa up", "next_try_seconds"):
+        assert word in line
+    assert jobs.poll() is None

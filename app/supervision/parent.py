@@ -1,0 +1,344 @@
+"""The parent of `kappa run`: starts the child, and starts it again when it ends or makes no progress.
+
+    python -m app.supervision.parent JSON        (the command `kappa run` becomes this process, never by hand)
+
+It imports neither Spark nor the models, so that it needs little memory and nothing in it can fail with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from app.core import logs
+from app.supervision.link import ChildError, RestartHistory
+from app.supervision.policy import RestartLimits, RestartPolicy
+from app.supervision.processes import dump_stacks, end_session, wait_for_end, wake_when_parent_ends
+from app.supervision.progress import ProgressWatch
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.5
+# The parent itself may have been stopped, with the whole machine: no longer than this counts between two looks.
+LONGEST_LOOK_SECONDS = 5.0
+MODULE = "app.supervision.parent"
+
+
+@dataclass(frozen=True)
+class SupervisedCommand:
+    """What to run, and for how long it may be silent.
+
+    `command`           program and arguments of each start; `--supervised` and the descriptor of the connection are added.
+    `until_positioned`  arguments that the first start has as well, and each until one has set the checkpoints.
+    `until_progress`   arguments that each start has as well until every job has made progress.
+    `stale_seconds`     how long a job may make no progress.
+    `start_seconds`     the same before its first progress.
+    `dump_seconds`      how long a hung child has for writing its stacks.
+    `hung_seconds`      how long a hung child has for stopping, after SIGTERM.
+    `stop_seconds`      how long the child has for stopping when the parent is asked to.
+    `leave_seconds`     how long its JVM and workers have for ending by themselves after that.
+    `log`               where the JVM's log is, for people.
+    """
+
+    command: tuple[str, ...]
+    until_positioned: tuple[str, ...] = ()
+    until_progress: tuple[str, ...] = ()
+    stale_seconds: float = 120.0
+    start_seconds: float = 300.0
+    dump_seconds: float = 2.0
+    hung_seconds: float = 10.0
+    stop_seconds: float = 120.0
+    leave_seconds: float = 5.0
+    log: str = ""
+    limits: RestartLimits = field(default_factory=RestartLimits)
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_json(cls, text: str) -> SupervisedCommand:
+        """The inverse."""
+        raw = json.loads(text)
+        arguments = {name: tuple(raw.pop(name)) for name in ("command", "until_positioned", "until_progress")}
+        return cls(**raw | arguments | {"limits": RestartLimits(**raw["limits"])})
+
+
+def become_parent(what: SupervisedCommand) -> None:
+    """Replace this process by the parent: its memory is given back, and its id stays."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", MODULE, what.to_json()])
+
+
+class Child:
+    """One run of the child."""
+
+    def __init__(self, what: SupervisedCommand, extra: tuple[str, ...], history: RestartHistory, now: float) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [*what.command, *extra, "--supervised", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                # Ctrl-C in a terminal then reaches the parent alone, and all that it starts can be found.
+                start_new_session=True,
+                preexec_fn=wake_when_parent_ends(),  # noqa: PLW1509  (the parent has no other threads)
+            )
+        self._socket, self._text = ours, b""
+        self._socket.sendall(json.dumps(asdict(history)).encode() + b"\n")
+        self._socket.setblocking(False)
+        self.watch = ProgressWatch(now, what.stale_seconds, what.start_seconds)
+        self.error: ChildError | None = None
+        self.positioned = False
+        self._done: set[str] = set()
+
+    @property
+    def session(self) -> int:
+        """The session of all its processes."""
+        return self.process.pid
+
+    @property
+    def all_progressed(self) -> bool:
+        """Whether every job that it runs has ended a batch, or has found that there is nothing to do."""
+        return bool(self.watch.jobs) and self._done >= set(self.watch.jobs)
+
+    @property
+    def connection(self) -> int | None:
+        """What becomes readable when it sends something; None when it has closed the connection."""
+        number = self._socket.fileno()
+        return None if number < 0 else number
+
+    def read(self, now: float) -> None:
+        """Take in what it has sent."""
+        while self.connection is not None:
+            try:
+                found = self._socket.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                found = b""
+            if not found:
+                self._socket.close()
+                return
+            *lines, self._text = (self._text + found).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line), now)
+
+    def _take(self, message: dict[str, Any], now: float) -> None:
+        match message.pop("event"):
+            case "alive":
+                self.watch.alive(now)
+            case "expect":
+                self.watch.expect(message["job"], now)
+            case "progress":
+                self.watch.progress(message["job"], now)
+                if message["done"]:
+                    self._done.add(message["job"])
+            case "forget":
+                self.watch.forget(now)
+            case "positioned":
+                self.positioned = True
+            case "failed":
+                self.error = ChildError(**message)
+
+    def end(self) -> None:
+        """End all its processes, at once."""
+        end_session(self.session)
+        self.process.wait()
+        self._socket.close()
+
+    def why(self) -> str:
+        """What ended it, in words."""
+        code = self.process.returncode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            hint = "; the system kills so where memory ends" if -code == signal.SIGKILL else ""
+            return f"killed by {name}{hint}"
+        return self.error.text if self.error is not None else f"ended with code {code}"
+
+
+class Parent:
+    """Runs the child until it is asked to stop, or gives up. `stop_pipe` becomes readable when a signal asks to stop."""
+
+    def __init__(
+        self,
+        what: SupervisedCommand,
+        stop_pipe: int,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.what, self.stop_pipe, self._clock = what, stop_pipe, clock
+        self.policy = RestartPolicy(what.limits, draw)
+        self.history = RestartHistory()
+        self._positioned = self._progressed = False
+        self._awake = 0.0
+        self._looked = clock()
+
+    def run(self) -> int:
+        """Start, watch, start again; returns the exit code."""
+        while True:
+            child = Child(self.what, self._arguments(), self.history, self._now())
+            try:
+                hung = self._watch(child)
+                if hung is None and child.process.poll() is None:
+                    return self._stop(child)
+                if hung is not None:
+                    self._end_hung(child, hung)
+                code = child.process.wait()
+                child.read(self._now())
+            finally:
+                child.end()
+            if hung is None and code == 0:
+                return 0
+            error = child.error or ChildError("")
+            if error.lasting and hung is None and code > 0:
+                return code
+            why = hung or child.why()
+            wait = self.policy.ended(self._now(), error.waits and hung is None)
+            if wait is None:
+                self._give_up(why)
+                return 1
+            self.history = RestartHistory(self.history.restarts + 1, why, iso_now())
+            if error.waits:
+                log.warning("waiting for a server", why=why, next_try_seconds=round(wait, 1))
+            else:
+                log.error(
+                    "jobs ended",
+                    why=why,
+                    pid=child.process.pid,
+                    restarts=self.history.restarts,
+                    starting_again_in_seconds=round(wait, 1),
+                )
+            if self._wait(wait):
+                return 0
+            log.info("jobs start again", restarts=self.history.restarts)
+
+    def _arguments(self) -> tuple[str, ...]:
+        position = () if self._positioned else self.what.until_positioned
+        return position + (() if self._progressed else self.what.until_progress)
+
+    def _now(self) -> float:
+        """Seconds for which this process was awake."""
+        now = self._clock()
+        self._awake += min(now - self._looked, LONGEST_LOOK_SECONDS)
+        self._looked = now
+        return self._awake
+
+    def _watch(self, child: Child) -> str | None:
+        """Until the child ends, hangs (then what does, in words) or this process is asked to stop."""
+        while child.process.poll() is None:
+            sources = [self.stop_pipe, *([child.connection] if child.connection is not None else [])]
+            readable, _, _ = select.select(sources, [], [], LOOK_SECONDS)
+            now = self._now()
+            child.read(now)
+            self._take_over(child, now)
+            if self.stop_pipe in readable:
+                return None
+            hung = child.watch.hung(now)
+            if hung is not None:
+                return hung
+            if child.connection is None:  # it is about to end
+                with suppress(subprocess.TimeoutExpired):
+                    child.process.wait(LOOK_SECONDS)
+        return None
+
+    def _take_over(self, child: Child, now: float) -> None:
+        """What the child has done that later ones must not do again."""
+        self._positioned |= child.positioned
+        if child.all_progressed:
+            self.policy.progressed(now)
+            self._progressed = True
+
+    def _end_hung(self, child: Child, why: str) -> None:
+        """Have it write its stacks, ask it to stop, then end it in any case."""
+        log.error("jobs hang: ending them", why=why, pid=child.process.pid, stacks=self.what.log)
+        dump_stacks(child.session, child.process.pid)
+        self._leave(child, self.what.dump_seconds)
+        with suppress(ProcessLookupError):
+            child.process.terminate()
+        self._leave(child, self.what.hung_seconds)
+        child.end()
+
+    def _leave(self, child: Child, seconds: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            child.process.wait(seconds)
+
+    def _stop(self, child: Child) -> int:
+        """Ask the child to stop after the batch in hand; returns the exit code."""
+        child.process.terminate()
+        deadline = self._clock() + self.what.stop_seconds
+        while child.process.poll() is None and self._clock() < deadline:
+            # What it sends is read on, so that it is not held up.
+            if child.connection is not None:
+                select.select([child.connection], [], [], 0.2)
+                child.read(self._now())
+            else:
+                self._leave(child, 0.2)
+        if child.process.poll() is None:
+            log.error("jobs did not stop: ending them", after_seconds=round(self.what.stop_seconds), pid=child.session)
+            return 1
+        wait_for_end(child.session, self.what.leave_seconds)
+        return max(child.process.returncode, 0) or int(child.process.returncode < 0)
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait before a restart; True if this process is asked to stop meanwhile."""
+        readable, _, _ = select.select([self.stop_pipe], [], [], seconds)
+        return bool(readable)
+
+    def _give_up(self, why: str) -> None:
+        line = (
+            f"kappa: gave up after {self.policy.in_vain} starts in a row without progress of every job; the last one: {why}; "
+            f"Spark's log is {self.what.log}; nothing is lost: mend the cause, then run the command again"
+        )
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def iso_now() -> str:
+    """The time of the clock, for people."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def stop_signals() -> Iterator[int]:
+    """A descriptor that becomes readable when a signal asks to stop. A signal that is ignored stays ignored, as nohup has it."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+
+    def stop(_number: int, _frame: Any) -> None:
+        with suppress(BlockingIOError):
+            os.write(write_end, b"x")
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, stop)
+    try:
+        yield read_end
+    finally:
+        os.close(read_end)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the parent."""
+    logs.configure()
+    with stop_signals() as stop_pipe:
+        return Parent(SupervisedCommand.of_json(arguments[0]), stop_pipe).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

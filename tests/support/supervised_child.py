@@ -1,0 +1,70 @@
+"""A child of `app.supervision.parent` without jobs: does what its arguments say, at each start the next of them.
+
+    python -m support.supervised_child FOLDER WHAT... --supervised DESCRIPTOR
+
+Each start writes its process's id, and that of a helper process in a group of its own, into FOLDER/NUMBER.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from app.supervision.link import ChildError, ParentLink
+
+HELPER = [sys.executable, "-c", "import signal; signal.pause()"]
+
+
+def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> int:
+    """One start."""
+    parent = ParentLink(descriptor)
+    number = len(list(folder.glob("*.json")))
+    helper = subprocess.Popen(HELPER, process_group=0)
+    facts = {
+        "pids": [os.getpid(), helper.pid],
+        "restarts": parent.history.restarts,
+        "last_error": parent.history.last_error,
+        "extra": extra,
+    }
+    stopping = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda *_: (folder / "asked for stacks").touch())
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    parent.expect("job")
+    what = plan[min(number, len(plan) - 1)]
+    if what != "silent":
+        parent.progress("job", done=True)
+    if what in ("positioned", "stays"):
+        parent.positioned()
+    draft = folder / "draft"
+    draft.write_text(json.dumps(facts))
+    draft.rename(folder / f"{number}.json")
+    match what:
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "fails" | "positioned":
+            parent.failed(ChildError("the job failed"))
+            return 1
+        case "lasting":
+            parent.failed(ChildError("a setting is wrong", lasting=True))
+            sys.stderr.write("kappa: a setting is wrong\n")
+            return 1
+        case "away":
+            parent.failed(ChildError("Kafka does not answer", waits=True))
+            return 1
+        case "stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+    stopping.wait()
+    (folder / "asked to stop").touch()
+    return 0
+
+
+if __name__ == "__main__":
+    at = sys.argv.index("--supervised")
+    mine = sys.argv[2:at]
+    words = [word for word in mine if not word.startswith("--")]
+    sys.exit(main(Path(sys.argv[1]), words, [word for word in mine if word.startswith("--")], int(sys.argv[at + 1])))
