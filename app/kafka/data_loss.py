@@ -311,7 +311,8 @@ class GapRecorder:
 def headers_of(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:
     """The headers of every dead letter: reason and source position, here the first lost offset and about its timestamp."""
     since = gap.since_ms if gap.since_ms is not None else gap.until_ms
-    refused = RefusedRecord(
+    refused = RefusedRecord.about(
+        b"",
         topic=gap.topic,
         partition=gap.partition,
         offset=gap.first,

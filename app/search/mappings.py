@@ -76,7 +76,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "event": an_object(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
         "message": TEXT,
         "pipeline": an_object(
-            version=KEYWORD, size=LONG, **search_types(RefusedRecord, "topic", "partition", "offset", "stage")
+            version=KEYWORD, **search_types(RefusedRecord, "topic", "partition", "offset", "stage", "length", "sha256")
         ),
     },
     LABELS: {

@@ -22,7 +22,7 @@ LABELS = {
     "novelty.evidence": "evidence (nats)",
     "novelty.window_end": "last word at",
     "event.reason": "why",
-    "pipeline.size": "size (bytes)",
+    "pipeline.length": "length (bytes)",
 }
 
 HOST = Terms("host.name", "host", 20)

@@ -26,6 +26,8 @@ APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
 HEADER = "kappa."
 MILLISECONDS = "epoch ms"
+LETTER_BYTES = 65_536  # of a refused record that its letter holds
+MAX_REASON = 1_000  # characters of why it was refused
 
 Key = tuple[str, ...]
 
@@ -348,9 +350,9 @@ class IncidentEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusedRecord:
-    """Why a record of another topic was refused, as Kafka headers with the prefix `kappa.`; the value is that record's bytes.
+    """Why a record of another topic was refused, as Kafka headers with the prefix `kappa.`; the value is the beginning of that record.
 
-    Topics `late` and `dead-letters`.
+    Topics `late` and `dead-letters`. The value has `LETTER_BYTES` at most.
     """
 
     KIND: ClassVar = "refused"
@@ -359,9 +361,17 @@ class RefusedRecord:
     topic: Annotated[str, Doc("Topic of the record that was refused.")]
     partition: Annotated[int, Doc("Partition of that record.")]
     offset: Annotated[int | None, Doc("Offset of that record; `None` where it is not known.")]
-    timestamp: Annotated[int, Doc("Append time of that record.", MILLISECONDS)]
-    reason: Annotated[str, Doc("Why it was refused, in a sentence.")]
+    timestamp: Annotated[int | None, Doc("Append time of that record; `None` where it is not known.", MILLISECONDS)]
+    reason: Annotated[str, Doc("Why it was refused, in a sentence of 1,000 characters at most.")]
     stage: Annotated[str, Doc("The job that refused it.", values=("extract", "detect", "correlate", "index"))]
+    length: Annotated[int, Doc("Length of that record; the value is its first 65,536 bytes.", "bytes")]
+    sha256: Annotated[str, Doc("SHA-256 of the whole record, hexadecimal.")]
+
+    @classmethod
+    def about(cls, value: bytes, **source: Any) -> RefusedRecord:
+        """Why the record with this value was refused. `source` has the other fields; a reason that is too long is cut."""
+        reason = source.pop("reason")[:MAX_REASON]
+        return cls(**source, reason=reason, length=len(value), sha256=hashlib.sha256(value).hexdigest())
 
     def headers(self) -> list[tuple[str, bytes]]:
         """The Kafka headers, in one order."""

@@ -243,7 +243,8 @@ def pipeline_document(version: str) -> Column:
             partition.cast("long").alias("partition"),
             offset.cast("long").alias("offset"),
             stage.alias("stage"),
-            F.coalesce(F.octet_length("value"), F.lit(0)).cast("long").alias("size"),
+            F.coalesce(header("kappa.length").cast("long"), F.octet_length("value"), F.lit(0)).alias("length"),
+            header("kappa.sha256").alias("sha256"),
         ).alias("pipeline"),
     )
 

@@ -18,7 +18,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from models.records.records import HEADER, RefusedRecord, StatisticsRow, WatermarkMessage
+from models.records.records import HEADER, LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
 from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, quoted
@@ -45,8 +45,12 @@ SUMS = [
     field.name for field in sums_schema((SUM_SCALES, SQUARE_SCALES)) if field.name not in ("sums_window", "sums_series")
 ]
 
-# A refused record: the kind of topic it goes to, its source position and append time (ms), why, and its bytes.
-REFUSED = "destination:string,topic:string,partition:int,offset:bigint,timestamp:bigint,reason:string,value:binary"
+# A refused record: the kind of topic it goes to, its source position and append time (ms), why, its first bytes, and the
+# length and SHA-256 of all of them.
+REFUSED = (
+    "destination:string,topic:string,partition:int,offset:bigint,timestamp:bigint,reason:string,value:binary,"
+    "length:bigint,sha256:string"
+)
 
 
 def closed_windows(
@@ -113,14 +117,18 @@ def admitted(records: DataFrame, keep: list[str], windowing: WindowingConfig) ->
     why = F.coalesce(F.col("reason"), F.when(is_late, late).when(is_early, ahead))
     is_refused = F.col("why").isNotNull()
     destination = F.when(F.col("reason").isNull() & is_late, F.lit(LATE)).otherwise(F.lit(DEAD_LETTERS))
+    value = F.coalesce("raw_value", F.lit("").cast("binary"))
+    # Cut here, so that the state of a window holds no more of it than its letter does.
     record = F.struct(
         F.col("destination"),
         F.col("topic"),
         F.col("partition"),
         F.col("offset"),
         append,
-        F.col("why"),
-        F.coalesce("raw_value", F.lit("").cast("binary")),
+        F.substring("why", 1, MAX_REASON),
+        F.substring(value, 1, LETTER_BYTES),
+        F.octet_length(value),
+        F.sha2(value, 256),
     ).cast(f"struct<{REFUSED}>")
     mark = {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
     kept = [c for c in keep if c != "series"]
@@ -350,17 +358,17 @@ def watermarks_of(
 
 
 def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
-    """Records for `late` and `dead-letters`: the raw bytes, and as headers the fields of `RefusedRecord`.
+    """Records for `late` and `dead-letters`: the first bytes of each, and as headers the fields of `RefusedRecord`.
 
     A record is written once, with the least of its reasons, however many of its points or lines were refused.
     """
     refused = closed.where(F.col("refused").isNotNull()).select("refused.*")
     source = ("topic", "partition", "offset", "timestamp")
     least = F.min(F.struct("destination", "reason")).alias("least")
-    refused = refused.groupBy(*source, "value").agg(least).select("*", "least.*")
+    refused = refused.groupBy(*source, "value", "length", "sha256").agg(least).select("*", "least.*")
     fields = {
         "record": F.lit(RefusedRecord.KIND),
-        **{name: F.col(name) for name in (*source, "reason")},
+        **{name: F.col(name) for name in (*source, "reason", "length", "sha256")},
         "stage": F.lit("extract"),
     }
     headers = [header(f"{HEADER}{name}", fields[name]) for name in fields_of(RefusedRecord)]

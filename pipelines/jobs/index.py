@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
-from models.records.records import RefusedRecord
+from models.records.records import LETTER_BYTES, RefusedRecord
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, Refused, Stopping, write_all
 from pipelines.elasticsearch.documents import newest
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
@@ -64,7 +64,8 @@ def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, s
             log.error("document of a dead letter refused", **source, reason=one.reason)
         else:
             log.warning("document refused", **source, reason=one.reason)
-            letters.append((topics["dead-letters"], None, one.document.encode(), headers_of(one)))
+            value = one.document.encode()
+            letters.append((topics["dead-letters"], None, value[:LETTER_BYTES], headers_of(one)))
     if letters:
         write_to_kafka(spark.createDataFrame(letters, DEAD_LETTER_DDL), kafka)
 
@@ -72,4 +73,4 @@ def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, s
 def headers_of(refused: Refused) -> list[tuple[str, bytes]]:
     """The headers of every dead letter: why it was refused, and where it is."""
     about = {name: getattr(refused, name) for name in ("topic", "partition", "offset", "timestamp", "reason")}
-    return RefusedRecord(**about, stage=STAGE).headers()
+    return RefusedRecord.about(refused.document.encode(), **about, stage=STAGE).headers()

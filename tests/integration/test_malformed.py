@@ -140,7 +140,7 @@ def check_letters(settings: Settings, placed: dict[tuple[str, int, int], Sent]) 
         assert record.kind is not None
         assert len(found) == 1, record.kind
         value, given = found[0]
-        assert value == (record.value or b""), record.kind  # a record without a value has one without bytes
+        assert value == (record.value or b"")[:65_536], record.kind  # a record without a value has one without bytes
         assert given["kappa.reason"].startswith(record.kind.reason), record.kind
         assert given["kappa.stage"] == "extract"
         assert given["kappa.timestamp"] == str(record.append)

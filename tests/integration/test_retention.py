@@ -244,7 +244,7 @@ def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
     assert by_offset[20]["event"]["kind"] == "pipeline_error"
     assert by_offset[20]["event"]["reason"].startswith("gap: offsets 20 to 44")
     assert by_offset[20]["pipeline"]["stage"] == "extract"
-    assert by_offset[20]["pipeline"]["size"] == 0
+    assert by_offset[20]["pipeline"]["length"] == 0
 
 
 def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:

@@ -285,6 +285,8 @@ HEADERS = {
     "kappa.offset": "42",
     "kappa.timestamp": str(NIGHT),
     "kappa.stage": "extract",
+    "kappa.length": "70000",
+    "kappa.sha256": "ab" * 32,
 }
 
 
@@ -305,7 +307,8 @@ def test_a_dead_letter_is_a_document_without_its_raw_bytes(spark: SparkSession) 
             "partition": 1,
             "offset": 42,
             "stage": "extract",
-            "size": 2_006,
+            "length": 70_000,
+            "sha256": "ab" * 32,
         },
     }
 
@@ -319,6 +322,7 @@ def test_a_late_record_that_was_written_twice_is_one_document(spark: SparkSessio
 def test_a_dead_letter_without_headers_is_named_for_itself(spark: SparkSession) -> None:
     found = indexed(spark, ("dead-letters", b"a"), ("dead-letters", b"b"))
     assert [d["document"]["pipeline"]["offset"] for d in found] == [0, 1]
+    assert [d["document"]["pipeline"]["length"] for d in found] == [1, 1]
     assert found[0]["index"] == "kappa-pipeline-live-2026.11.22"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -248,6 +249,8 @@ def test_fates_change_exactly_at_the_lateness_and_at_the_skew(spark: SparkSessio
             "kappa.timestamp": str(NOON_MS + 100_000),
             "kappa.reason": reason,
             "kappa.stage": "extract",
+            "kappa.length": str(len(record.value or b"")),
+            "kappa.sha256": hashlib.sha256(record.value or b"").hexdigest(),
         }
 
 
@@ -277,6 +280,20 @@ def test_an_unreadable_record_gets_a_reason_and_the_window_of_its_append_time(sp
         assert topic == ("l" if offset == 6 else "d")
         assert kept == (value or b"")
         assert headers["kappa.reason"]
+
+
+def test_a_letter_has_the_beginning_of_a_large_record_and_its_length_and_hash(spark: SparkSession) -> None:
+    large = {0: b"{" * 5_000_000, 1: b"{" * 4_999_999, 2: "ä\U0001f600".encode() * 20_000}
+    rows = [raw(value, offset, at(0)) for offset, value in large.items()]
+    rows += [raw(value, offset, at(0), "logs") for offset, value in large.items()]
+    telemetry, logs = rows[:3], [row for row in rows[3:] if b"{" in (row.value or b"")]  # what is not JSON is syslog
+    found = refused(spark, telemetry, logs)
+    assert len(found) == 5
+    for _, value, headers in found:
+        whole = large[int(headers["kappa.offset"])]
+        assert value == whole[:65_536]
+        assert headers["kappa.length"] == str(len(whole))
+        assert headers["kappa.sha256"] == hashlib.sha256(whole).hexdigest()
 
 
 def test_a_record_of_several_bad_points_or_lines_is_refused_once(spark: SparkSession) -> None:

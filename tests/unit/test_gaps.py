@@ -155,6 +155,8 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
         "kappa.reason": b"gap: offsets 300 to 1199 of telemetry/1 were deleted before they were read, about "
         b"2026-01-05T12:00:00Z to 2026-01-05T13:00:00Z",
         "kappa.stage": b"extract",
+        "kappa.length": b"0",
+        "kappa.sha256": b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     }
     empty = OffsetGap("logs", 0, 3, 5)
     assert empty.reason.endswith("about the beginning to now")

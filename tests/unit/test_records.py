@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import make_dataclass
@@ -151,10 +152,13 @@ def test_a_field_without_a_meaning_is_an_error() -> None:
 
 
 def test_headers_of_a_refused_record_are_its_fields_as_text() -> None:
-    refused = RefusedRecord(topic="logs", partition=1, offset=7, timestamp=5, reason="not JSON", stage="extract")
+    source = {"topic": "logs", "partition": 1, "offset": 7, "timestamp": 5, "stage": "extract"}
+    refused = RefusedRecord.about(b"x" * 100_000, **source, reason="y" * 2_000)
     headers = {name: value.decode() for name, value in refused.headers()}
     Draft202012Validator(schema_files.schema_of("late")).validate(headers)
     assert headers["kappa.offset"] == "7"
+    assert (headers["kappa.length"], len(headers["kappa.reason"])) == ("100000", 1_000)
+    assert headers["kappa.sha256"] == hashlib.sha256(b"x" * 100_000).hexdigest()
 
 
 def test_schemas_describe_every_field() -> None:
