@@ -37,23 +37,37 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
 
 def write_json_durably(file: Path, value: Any) -> None:
     """Write a value as JSON, atomically and durably: after a crash or a power cut the file holds this value or the one before."""
+    write_durably(file, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+
+def write_durably(file: Path, content: bytes) -> None:
+    """Write a file atomically and durably: after a crash or a power cut it has this content or the one before."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.draft")
-    draft.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    sync_to_disk(draft)
-    draft.replace(file)
+    draft = file.with_name(f"{file.name}.{os.getpid()}.draft")  # another process may write the same file
+    try:
+        with draft.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
     sync_to_disk(file.parent)
 
 
 def read_json_object(file: Path, remedy: str = "bring it back from a copy") -> dict[str, Any] | None:
-    """A file's JSON object; None where there is no file. Raises InputError, with the remedy, for one that is not JSON."""
+    """A file's JSON object; None where there is no file. Raises InputError, with the remedy, for one that holds something else."""
     try:
-        found: dict[str, Any] = json.loads(file.read_text())
+        found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:
-        msg = f"{file} is not JSON: {error}; {remedy}"
+        what = "is empty" if not file.stat().st_size else f"is not JSON ({error})"
+        msg = f"{file} {what}; {remedy}"
         raise InputError(msg) from error
+    if not isinstance(found, dict):
+        msg = f"{file} holds {type(found).__name__}, wanted a JSON object; {remedy}"
+        raise InputError(msg)
     return found
 
 

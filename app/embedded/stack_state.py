@@ -1,13 +1,13 @@
 """The state of the embedded stack in the file `stack.json`, and whether its processes still run."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from app.core.atomic_files import write_json_durably
 from app.core.ports import LOOPBACK
 
 # Processes are identified by pid and start time, which both sides read from the same clock with its resolution.
@@ -91,11 +91,8 @@ def read_state(home: Path) -> StackState | None:
 
 
 def write_state(home: Path, state: StackState) -> None:
-    """Replace the file atomically, so that readers never see half of it."""
-    path = state_file(home)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(asdict(state), indent=1) + "\n")
-    draft.replace(path)
+    """Replace the file, whole or not at all."""
+    write_json_durably(state_file(home), asdict(state))
 
 
 def addresses(home: Path) -> Addresses | None:

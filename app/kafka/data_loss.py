@@ -21,7 +21,7 @@ from zlib import crc32
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from app.core.atomic_files import write_json_durably
+from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso, iso_or
@@ -301,8 +301,7 @@ class GapRecorder:
             producer.close()
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = json.loads(self._file.read_text()) if self._file.exists() else {}
-        return found
+        return read_json_object(self._file, "move it away: gaps are then recorded again") or {}
 
     def _keep(self, place: str, entry: Mapping[str, Any]) -> None:
         write_json_durably(self._file, self._read() | {place: entry})

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import data_loss, topics
+from app.kafka import checkpoint_damage, data_loss, topics
 from app.kafka.connection import kafka_connection
 from app.runtime import jobs
 from app.runtime.health import Health
@@ -108,6 +108,7 @@ def started_jobs(
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner."""
     checkpoints = selection.checkpoints(settings)
+    checkpoint_damage.mend_all(settings.version, checkpoints, report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare(settings, selection.names, selection.instances)
     stopping = threading.Event()

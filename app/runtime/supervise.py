@@ -14,7 +14,7 @@ from typing import Any
 from app.core.ports import LOOPBACK
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import data_loss, topics
+from app.kafka import checkpoint_damage, data_loss, topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import Heartbeats
 from app.runtime import state_server
@@ -166,7 +166,8 @@ def run_version(
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
-    with data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
+    damaged = checkpoint_damage.describing_damage(settings.version, checkpoints)
+    with damaged, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
         spark = session(settings)
         if "detect" in names:

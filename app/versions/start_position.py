@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.atomic_files import link_or_copy, read_json_object, write_json_durably
+from app.core.atomic_files import link_or_copy, read_json_object, sync_to_disk, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
@@ -187,6 +187,8 @@ def set_aside(settings: Settings, names: list[str]) -> None:
         aside.mkdir(parents=True)
         for name in kept:
             (folder / name).replace(aside / name)
+        for changed in (folder, aside, folder.parent):
+            sync_to_disk(changed)
 
 
 def link_tree(folder: Path, into: Path) -> None:
@@ -195,3 +197,5 @@ def link_tree(folder: Path, into: Path) -> None:
     into.mkdir(parents=True)
     for file in folder.iterdir():
         link_or_copy(file, into / file.name)
+        sync_to_disk(into / file.name)
+    sync_to_disk(into)

@@ -1,9 +1,15 @@
 package kappa;
 
+import java.io.File;
+import java.io.FilterOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.URI;
 import java.net.URISyntaxException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
+import java.nio.file.OpenOption;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.ChecksumFs;
@@ -12,6 +18,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FsServerDefaults;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.Syncable;
 import org.apache.hadoop.fs.local.LocalConfigKeys;
 import org.apache.hadoop.fs.permission.FsPermission;
 
@@ -20,6 +27,9 @@ import org.apache.hadoop.fs.permission.FsPermission;
  *
  * <p>Where Hadoop's native library is missing, that one starts a process for many a thing: `chmod` twice for a new file, and
  * `readlink` eight times to rename it, always with a name that there cannot be. That is 60 ms, and a batch makes six files.
+ *
+ * <p>A file is on the disk before its writer has closed it, and its name before the renaming returns. So after a power cut a
+ * checkpoint has whole files, of a batch that was the last one at some time. Scratch files do not come through here.
  */
 public class LocalFiles extends ChecksumFs {
   /** What Hadoop calls for the file system of a scheme. */
@@ -55,6 +65,22 @@ public class LocalFiles extends ChecksumFs {
 
   private static class Quiet extends RawLocalFileSystem {
     @Override
+    protected OutputStream createOutputStreamWithMode(Path path, boolean append, FsPermission permission) throws IOException {
+      return new Durable(super.createOutputStreamWithMode(path, append, permission));
+    }
+
+    @Override
+    public boolean rename(Path from, Path to) throws IOException {
+      File renamed = pathToFile(to);
+      if (renamed.getName().endsWith(SNAPSHOT)) {
+        forceAll(new File(renamed.getParentFile(), TABLES));
+      }
+      boolean done = super.rename(from, to);
+      force(renamed.getParentFile());
+      return done;
+    }
+
+    @Override
     public FileStatus getFileLinkStatus(Path path) throws IOException {
       return getFileStatus(path); // which is what an answer of `readlink` that is always empty comes to
     }
@@ -63,6 +89,61 @@ public class LocalFiles extends ChecksumFs {
     public void setPermission(Path path, FsPermission permission) throws IOException {
       String symbols = permission.getUserAction().SYMBOL + permission.getGroupAction().SYMBOL + permission.getOtherAction().SYMBOL;
       Files.setPosixFilePermissions(pathToFile(path).toPath(), PosixFilePermissions.fromString(symbols));
+    }
+  }
+
+  // A snapshot of a state is an archive that names the table files of RocksDB that it consists of. Spark copies those by another
+  // interface of Hadoop's, before it writes the archive.
+  private static final String SNAPSHOT = ".zip";
+  private static final String TABLES = "SSTs";
+
+  private static void forceAll(File folder) throws IOException {
+    File[] files = folder.listFiles();
+    if (files == null) {
+      return;
+    }
+    for (int i = 0; i < files.length; i++) {
+      force(files[i]);
+    }
+    force(folder);
+  }
+
+  private static void force(File file) throws IOException {
+    FileChannel channel;
+    try {
+      channel = FileChannel.open(file.toPath(), new OpenOption[] {StandardOpenOption.READ});
+    } catch (java.nio.file.NoSuchFileException gone) {
+      return; // deleted meanwhile, as old versions of the state are
+    }
+    try {
+      channel.force(true);
+    } finally {
+      channel.close();
+    }
+  }
+
+  private static class Durable extends FilterOutputStream {
+    private boolean open = true;
+
+    Durable(OutputStream file) {
+      super(file);
+    }
+
+    @Override
+    public void write(byte[] bytes, int from, int count) throws IOException {
+      out.write(bytes, from, count);
+    }
+
+    @Override
+    public void close() throws IOException {
+      if (open) {
+        open = false;
+        try {
+          ((Syncable) out).hsync();
+        } finally {
+          out.close();
+        }
+      }
     }
   }
 }

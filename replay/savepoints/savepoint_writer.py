@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.core.atomic_files import sync_to_disk
+from app.core.atomic_files import sync_to_disk, write_durably
 from app.core.settings import Settings
 from app.kafka.input_offsets import input_topics
 from pipelines.errors import InputError
@@ -103,9 +103,9 @@ def write(
         if correlator is not None:
             (draft / CORRELATOR).write_bytes(correlator_json(correlator))
         manifest = manifest_of(draft, folder.name, provenance, about, rows, correlator)
-        (draft / MANIFEST).write_bytes(rendered(manifest))
-        for path in [*draft.iterdir(), draft]:
+        for path in draft.iterdir():
             sync_to_disk(path)
+        write_durably(draft / MANIFEST, rendered(manifest))  # the last file: without it the folder is no savepoint
         draft.chmod(0o755)
         move(draft, folder)
     except BaseException:
