@@ -91,10 +91,13 @@ def run_slice(
     with scratch(after) as folder:
         closed = kept(extracted(context, kafka, part, topics), folder / "closed")
         windows = extract.windows_of(closed, counts.__setitem__)
-        rows = extract.statistics(closed, context.settings.windowing)
+        limited = extract.limits_of(closed, windows, context.settings.windowing, context.settings.limits)
+        rows = limited(extract.statistics(closed, context.settings.windowing))
         shards, version = context.settings.windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
-        answers = detect_bounded(rows, windows, context.settings.detector, version, shards, context.partitions, begin)
+        answers = detect_bounded(
+            rows, list(windows), context.settings.detector, version, shards, context.partitions, begin
+        )
         answers = kept(answers, folder / "answers")
         answered = answers.where(F.col("part").isNull())
         records = detect.records(answered, topics, context.settings.topics.partitions)
@@ -166,7 +169,7 @@ def correlated(
     """Incidents (id, value) of the episode events of a slice, and the correlator after them. They are rare: on the driver."""
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, context.settings.correlation)
-    rows = answers.where(F.col("event").isNotNull()).orderBy("shard", "window_end")
+    rows = answers.where(F.col("event").isNotNull() & ~detect.is_letter()).orderBy("shard", "window_end")
     for frame in arrow_frames(correlate.one_group(rows.select(F.col("event").alias("value")))):
         correlate.add_records(buffer, [frame])
     found = correlate.advance(buffer, correlator)

@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from app.core.errors import SettingsError
+from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.detection.control import ControlledParameters
 from models.incidents.parameters import CorrelationParameters
@@ -297,6 +298,7 @@ class Settings(BaseSettings):
     windowing: WindowingConfig = WindowingConfig()
     detection: DetectorParameters = DetectorParameters()
     correlation: CorrelationParameters = CorrelationParameters()
+    limits: LimitParameters = LimitParameters()
     control: ControlSettings = ControlSettings()
     kafka: KafkaSettings = KafkaSettings()
     elasticsearch: ElasticsearchSettings = ElasticsearchSettings()
@@ -322,9 +324,10 @@ class Settings(BaseSettings):
 
     @property
     def detector(self) -> ControlledParameters:
-        """The models' parameters, with the window length of `windowing`, and the rules."""
+        """The models' parameters, with the window length of `windowing`, the rules, and the limits of a shard."""
         own = dataclasses.asdict(self.detection) | {"window_seconds": float(self.windowing.window_seconds)}
-        return ControlledParameters(**own, rules=self.control.rules)
+        limits = self.limits.of_shard(self.windowing.shards)
+        return ControlledParameters(**own, rules=self.control.rules, limits=limits)
 
     @property
     def input_partitions(self) -> dict[str, int]:

@@ -74,7 +74,14 @@ def extract_job(
         ),
         transform=lambda telemetry, logs, labels=None: extract.closed_windows(telemetry, logs, windowing, labels),
         sink=extract.sink(
-            windowing, topics, settings.topics.partitions, kafka_connection(settings), instance, instances, on_refused
+            windowing,
+            topics,
+            settings.topics.partitions,
+            kafka_connection(settings),
+            instance,
+            instances,
+            on_refused,
+            settings.limits,
         ),
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,

@@ -1,6 +1,6 @@
 """The configuration that results depend on: kept when a version starts, and the same for as long as the version lives.
 
-home/checkpoints/VERSION/configuration.json    windowing, detection, correlation, rules, partitions
+home/checkpoints/VERSION/configuration.json    windowing, detection, correlation, limits, rules, partitions
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import ControlSettings, Settings, dotted_names
 from app.versions import replay_manifest
+from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
@@ -25,6 +26,7 @@ from pipelines.windowing import WindowingConfig
 def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
     """The part of the settings that results depend on, as JSON types. `instances`: how many `extract` jobs share the inputs."""
     detection = dataclasses.asdict(settings.detector)
+    detection.pop("limits")  # of a shard: they follow from those of the fleet
     found: dict[str, Any] = json.loads(
         json.dumps(
             {
@@ -32,6 +34,7 @@ def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
                 "control": {"rules": detection.pop("rules")},
                 "detection": detection,
                 "correlation": dataclasses.asdict(settings.correlation),
+                "limits": dataclasses.asdict(settings.limits),
                 "extract": {"instances": instances},
                 "topics": {
                     "telemetry_partitions": settings.topics.telemetry_partitions,
@@ -139,12 +142,13 @@ def as_begun(settings: Settings) -> Settings:
 
 
 def model_settings(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the models that a version began with: `detection`, `control` and `correlation`."""
+    """The settings of the models that a version began with: `detection`, `control`, `correlation` and `limits`."""
     rules = rules_of(kept.get("control", {}).get("rules", ()))
     return {
         "detection": DetectorParameters(**kept["detection"]),
         "control": ControlSettings(rules=rules),
         "correlation": CorrelationParameters(**kept["correlation"]),
+        "limits": LimitParameters(**kept.get("limits", {})),
     }
 
 
@@ -154,7 +158,8 @@ def differences(own: Settings, begun: Settings) -> list[str]:
     for group, one, other in (
         ("detection", own.detector, begun.detector),
         ("correlation", own.correlation, begun.correlation),
+        ("limits", own.limits, begun.limits),
     ):
-        now, kept = dataclasses.asdict(one), dataclasses.asdict(other)
+        now, kept = ({k: v for k, v in dataclasses.asdict(each).items() if k != "limits"} for each in (one, other))
         found += [f"{group}.{key} = {kept[key]}, the settings say {now[key]}" for key in now if now[key] != kept[key]]
     return found

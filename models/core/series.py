@@ -6,6 +6,7 @@
     template/HOST/SERVICE/LEVEL/ID                 lines of one template in a window
     host/HOST                                      the host itself, in episodes about a whole host
     service/HOST/SERVICE                           a service on a host, in episodes about a whole service
+    fleet///WHAT                                   what there is of the whole fleet, in episodes about its limits
 
 The service may be empty. A metric's name keeps its `/` encoded as well, so that splitting at `/` is always right.
 """
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SERIES_KINDS = ("gauge", "counter", "logs", "template", "host", "service")
+FLEET = "fleet"
+SERIES_KINDS = ("gauge", "counter", "logs", "template", "host", "service", FLEET)
 
 
 class Series(NamedTuple):
@@ -43,7 +45,7 @@ def parse(name: str) -> Series:
     kind, *rest = name.split("/")
     parts = [unquote(p) for p in rest]
     match kind, parts:
-        case (("gauge" | "counter"), [host, service, metric]):
+        case (("gauge" | "counter" | "fleet"), [host, service, metric]):
             return Series(kind, host, service, metric=metric)
         case "logs", [host, service, level]:
             return Series(kind, host, service, level=level)
@@ -64,6 +66,7 @@ def build(series: Series) -> str:
     tail = {
         "gauge": (series.service, series.metric),
         "counter": (series.service, series.metric),
+        FLEET: (series.service, series.metric),
         "logs": (series.service, series.level),
         "template": (series.service, series.level, series.template_id),
         "host": (),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
+from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection import reasons
@@ -28,12 +29,14 @@ PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"
 
 @dataclass(frozen=True)
 class ControlledParameters(DetectorParameters):
-    """The parameters of the detector with rules about some series.
+    """The parameters of the detector with rules about some series, and limits.
 
     Parameters
     ----------
     rules
         Rules, or mappings of their keys as in JSON; of several that contradict each other the last one counts.
+    limits
+        What a host and the shard may cost; None for no limits.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class ControlledParameters(DetectorParameters):
     """
 
     rules: tuple[Rule, ...] = ()
+    limits: LimitParameters | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers, and build rules from mappings."""

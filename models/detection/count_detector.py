@@ -14,6 +14,7 @@ from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
+from models.detection.limits import TEMPLATES, Limits
 from models.detection.shard_state import ShardState, ShardWindow
 from models.records.records import EpisodeEvent
 from models.rules.table import Applied, deviates
@@ -60,8 +61,8 @@ class CountScores:
 class CountDetector:
     """Scores, learns and reports the count series of a shard."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
-        self._state, self._p, self._control = state, p, control
+    def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
+        self._state, self._p, self._control, self._limits = state, p, control, limits
 
     def score(self, window: ShardWindow, present: Bools) -> CountScores:
         """Score all count series of hosts that are present, `(n_hosts,)`, then learn them; no row counts as no line."""
@@ -72,6 +73,9 @@ class CountDetector:
         counts[window.counts] = window.rows.n[window.metrics :]
         applied = self._control.of("counts")
         here = present[state.counts.owner[0]]
+        unsure = self._limits.unsure(TEMPLATES)
+        if len(unsure):
+            here &= (counts > 0) | ~np.isin(state.counts.owner[0], unsure)
         chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
         x, s = counts[chosen], state.counts.matrix[:, chosen]
         memory = self._memory(applied, chosen)

@@ -19,15 +19,16 @@ from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.core.windows import Scores, Windows
 from models.detection.appearance import Appearance
-from models.detection.control import MUTED, Control, with_planned
+from models.detection.control import MUTED, Control, ControlledParameters, with_planned
 from models.detection.count_detector import CountDetector, CountScores
 from models.detection.gauge_changes import GaugeChanges
 from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
 from models.detection.gauge_episodes import GaugeEpisodes
+from models.detection.limits import TEMPLATES, Limits
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.shard_state import ShardState, ShardWindow
 from models.detection.silence import Silence
-from models.records.records import EpisodeEvent, Watched
+from models.records.records import EpisodeEvent, Overflow, Watched
 from models.univariate.parameters import UnivariateParameters
 
 HOUR_MS = 3_600_000
@@ -43,24 +44,27 @@ class ShardDetector:
     Parameters
     ----------
     parameters
-        One set for all series; with `ControlledParameters`, rules about some of them.
+        One set for all series; with `ControlledParameters`, rules about some of them, and limits.
     state
         Where to go on from; a new shard without it.
+    shard
+        Its number, for what is said of it.
     """
 
-    def __init__(self, parameters: DetectorParameters, state: ShardState | None = None) -> None:
+    def __init__(self, parameters: DetectorParameters, state: ShardState | None = None, shard: int = 0) -> None:
         p, state = parameters, state if state is not None else ShardState()
         self._p, self._state = p, state
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
         model = model_of(p, settings, state)
         self._control = Control(state, p)
+        self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
         self._appearance = Appearance(state, p)
-        self._silence = Silence(state, p, self._control)
+        self._silence = Silence(state, p, self._control, self._limits)
         self._gauges = GaugeDetector(state, p, self._control, model, settings)
         self._changes = GaugeChanges(state, p, model, settings)
         self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes)
-        self._counts = CountDetector(state, p, self._control)
-        self._mixtures = MixtureDetector(state, p, self._control)
+        self._counts = CountDetector(state, p, self._control, self._limits)
+        self._mixtures = MixtureDetector(state, p, self._control, self._limits)
         self._named = UNNAMED  # the last window's names, and their rows
         self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
         self._contexts_counted = -1
@@ -89,7 +93,7 @@ class ShardDetector:
         """
         # what is due before the window is looked at
         events = self._advance(window_end)
-        rows = self._control.labels.take(window_end, rows)
+        rows = self._limits.take(self._control.labels.take(window_end, rows))
         planned = self._control.planned_rows(rows)
         if planned is not None:
             self._gauges.note_totals(window_end, rows, planned)
@@ -97,7 +101,11 @@ class ShardDetector:
 
         # rows of known and new series, and hosts that are present
         window, more = self._locate(window_end, rows if planned is None else rows.without(planned))
-        events += more
+        if len(window.rows) < len(rows):  # some are planned, or there is no room for some
+            kept = np.isin(rows.series, window.rows.series)
+            kept = kept if planned is None else kept | planned
+            rows, planned = rows.without(~kept), planned if planned is None else planned[kept]
+        events += more + self._limits.step(window_end)
         present = self._present(window, rows, planned)
         events += self._silence.hosts(window_end, present)
 
@@ -112,7 +120,7 @@ class ShardDetector:
         counts = self._counts.score(window, present)
         events += self._counts.update_episodes(window, counts)
         events += self._mixtures.step(window_end, counts)
-        events += self._appearance.new_templates(window_end, window.rows, self._control.planned_now)
+        events += self._appearance.new_templates(window_end, window.rows, self._not_observed)
         self._appearance.learn(window)
 
         # what is answered and published
@@ -144,7 +152,10 @@ class ShardDetector:
         return closed + self._control.turn(window_end, before)
 
     def _locate(self, now: int, rows: Windows) -> tuple[ShardWindow, list[EpisodeEvent]]:
-        """Find the rows of a window's series in the tables; unknown series get theirs, and are reported if that is news."""
+        """Find the rows of a window's series in the tables; unknown series get theirs, and are reported if that is news.
+
+        What there is no room for is no row of the answer.
+        """
         state = self._state
         names, metrics = rows.series.tolist(), bisect_left(rows.series, "h")
         if names == self._named[0]:  # as nearly always, and much cheaper than looking each of them up
@@ -154,11 +165,21 @@ class ShardDetector:
         if not (gauges.keys() >= set(names[:metrics]) and counts.keys() >= set(names[metrics:])):
             missing = [i for i in range(metrics) if names[i] not in gauges]
             missing += [i for i in range(metrics, len(names)) if names[i] not in counts]
-            events = self._appearance.register(missing, now, rows)
+            admitted = self._limits.admit(missing, rows.series)
+            events = self._appearance.register(admitted, now, rows)
+            if len(admitted) < len(missing):
+                gone = np.zeros(len(rows), dtype=bool)
+                gone[np.setdiff1d(missing, admitted)] = True
+                rows = rows.without(gone)
+                names, metrics = rows.series.tolist(), bisect_left(rows.series, "h")
         gauge_rows = np.fromiter(map(gauges.__getitem__, names[:metrics]), dtype=np.int64, count=metrics)
         count_rows = np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=len(names) - metrics)
         self._named = names, gauge_rows, count_rows
         return ShardWindow(now, rows, metrics, gauge_rows, count_rows), events
+
+    def _not_observed(self, series: str) -> bool:
+        """Whether nothing follows from the lines of a template in this window."""
+        return self._limits.unsure_of(TEMPLATES, series) or self._control.planned_now(series)
 
     def _present(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
         """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as absent.
@@ -220,6 +241,11 @@ class ShardDetector:
             kind[at] = kinds.get(series[at], kind[at])
 
     @property
+    def overflow(self) -> list[Overflow]:
+        """What was left out of the last window, by host and limit."""
+        return self._limits.overflow
+
+    @property
     def watched(self) -> Watched:
         """How many series and hosts the shard has after its last window."""
         state = self._state
@@ -234,9 +260,9 @@ class ShardDetector:
         return self._state.dump(only_changed)
 
     @classmethod
-    def load(cls, parts: Mapping[str, bytes], parameters: DetectorParameters) -> ShardDetector:
+    def load(cls, parts: Mapping[str, bytes], parameters: DetectorParameters, shard: int = 0) -> ShardDetector:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
-        return cls(parameters, ShardState.load(parts))
+        return cls(parameters, ShardState.load(parts), shard)
 
     def describe_state(self, series: str) -> dict[str, Any]:
         """What is known of a series, and expected of its next window, by name. Raises KeyError for an unknown series."""

@@ -15,6 +15,7 @@ GATHERED = 1.25  # or when the evidence has: incidents wait for it
 MOST_UPDATES = 8
 SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
 RECENT_SECONDS = 180.0  # half-life
+LIMITED = "limited"  # the cause of what says that a host sends more than it may
 APPEARED = "appeared"  # the cause of what is reported once: a new host, service, metric or template
 UNDECIDED = ("anomaly", "silence")  # kinds that may yet become a change
 PRIOR = 1e-4  # share of windows in which something is strange
@@ -58,7 +59,7 @@ class Episode:
     ----------
     cause
         What opened it, and so what ends it: `strange`, `stuck`, `high`, `zero`, `mix`, `host silent`, `metric silent`,
-        `appeared`.
+        `appeared`, `limited`.
     reason
         The sentence of its events, without since when and how sure.
     published_score, published_evidence, updates
@@ -105,8 +106,8 @@ class Episode:
     def event(self, status: str, window_end: int) -> EpisodeEvent:
         """An event of the episode; it becomes the last one that was published."""
         self.published_score, self.published_evidence = self.score, self.evidence
-        sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED
-        facts = self.cause == APPEARED
+        facts = self.cause in (APPEARED, LIMITED)
+        sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED and not facts
         return EpisodeEvent(
             series=self.series,
             kind=self.kind,
@@ -132,11 +133,12 @@ class Episode:
 
     @property
     def certainty(self) -> float:
-        """Upper bound of the probability that the episode is not chance; 1 of a host, service or metric that is new.
+        """Upper bound of the probability that the episode is not chance; 1 of a new host, service or metric, and of a limit.
 
         Evidence gathered by lasting is counted in full here, so long weak episodes look surer than they are.
         """
-        return 1.0 if self.cause == APPEARED and self.kind == "change" else certainty(self.evidence)
+        sure = self.cause == LIMITED or (self.cause == APPEARED and self.kind == "change")
+        return 1.0 if sure else certainty(self.evidence)
 
     def gather(self, score: float, allowance: float) -> bool:
         """Add the surprise of another window, nats; answers whether it is a new peak."""

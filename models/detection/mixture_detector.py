@@ -18,6 +18,7 @@ from models.detection import reasons
 from models.detection.control import Control
 from models.detection.count_detector import CountScores
 from models.detection.episodes import Episode
+from models.detection.limits import TEMPLATES, Limits
 from models.detection.shard_state import COUNT_COLUMNS, ShardState
 from models.records.records import EpisodeEvent
 from models.stats import template_mixture
@@ -52,14 +53,17 @@ class Judged:
 class MixtureDetector:
     """Scores, learns and reports the mixes of templates of the services of a shard."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
-        self._state, self._p, self._control = state, p, control
+    def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
+        self._state, self._p, self._control, self._limits = state, p, control, limits
 
     def step(self, now: int, lines: CountScores) -> list[EpisodeEvent]:
         """Add the lines of a window to the blocks; score, learn and report the services whose block is full."""
         events = self._give_up(now)
         of_template = self._state.counts.owner[2, lines.rows] == 1
         of_template &= ~np.isin(self._state.counts.owner[1, lines.rows], self._control.planned("contexts"))
+        unsure = self._limits.unsure(TEMPLATES)
+        if len(unsure):
+            of_template &= ~np.isin(self._state.counts.owner[0, lines.rows], unsure)
         if not of_template.any():
             return events
         rows, reported = lines.rows[of_template], self._reported()

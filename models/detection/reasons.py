@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from models.core.series import Series
+from models.records.records import Overflow
 
 LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 MOST_CHARACTERS = 160
@@ -129,6 +130,15 @@ def new_level(
 def new_spread(series: Series, spread: float, since: float, old: float, unit: str) -> str:
     """A change of spread that was adopted."""
     return f"{subject(series)} spreads by {number(spread)}{unit} since {clock(since)}, was {number(old)}{unit}"
+
+
+def over_limit(over: Overflow, what: str, shard: int, since: float) -> str:
+    """A host, or a shard of the fleet, that has more of `what` than it may."""
+    times = f"{over.wanted / over.most:.3g} times the {over.most:,} that"
+    owner, may = (
+        (f"host {over.host}", "a host may have") if over.host else (f"shard {shard}", "it may have of the fleet's")
+    )
+    return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out since {clock(since)}"
 
 
 def lines_of(series: Series, template: str | None) -> str:

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories
-from models.core.arrays import Floats, Ints
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import DetectorParameters
-from models.core.series import Series, parse, quote
+from models.core.series import FLEET, Series, parse, quote
 from models.core.store import SeriesTable, part, read_part
 from models.core.windows import Windows
 from models.detection import gauge_columns as col
@@ -34,6 +34,7 @@ CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first"
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
+DAY_MS = 86_400_000
 UNPUBLISHED, PUBLISHED, DEMAND = "unpublished", "published", "demand"
 # Columns of `ControlState.rows`, and their Arrow types.
 CONTROL_COLUMNS = {
@@ -151,6 +152,8 @@ class ShardState:
         Open episodes, templates on trial, and what is remembered of mutes and labels.
     texts
         Beginnings of templates by their ids, for reasons.
+    pressed
+        Quoted hosts of which series were left out in the last hour, and when last, epoch ms; the key `` is the fleet's hosts.
     steps, first, last
         Number of observed windows, and the ends of the first and last one, epoch ms.
     renamed
@@ -170,6 +173,7 @@ class ShardState:
     trials: dict[str, NewTemplate] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     control: ControlState = field(default_factory=ControlState)
+    pressed: dict[str, int] = field(default_factory=dict)
     steps: int = 0
     first: int = 0
     last: int = 0
@@ -196,12 +200,19 @@ class ShardState:
     def forget(self, now: int, p: DetectorParameters) -> list[EpisodeEvent]:
         """Remove series that were not seen for `forget_days`, and hosts and services that have none left.
 
+        Where there is no room for what is new, a day counts as so long: of a host with a full table its series, and of a shard with
+        a full table of hosts these hosts.
+
         Answers the closing of episodes that were open on them.
         """
         oldest = now - 86_400_000 * p.forget_days
         gone_gauges = self.gauges.matrix[col.SEEN] < oldest
         gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
         gone_hosts = self.host_column("seen") < oldest
+        if self.pressed:
+            crowded = self._crowded(now)
+            gone_gauges |= crowded[self.gauges.owner[0]] & (self.gauges.matrix[col.SEEN] < now - DAY_MS)
+            gone_counts |= crowded[self.counts.owner[0]] & (self.counts.matrix[poisson.LAST_LINE] < now - DAY_MS)
         if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
             return []
         self.gauges.keep(~gone_gauges)
@@ -222,7 +233,15 @@ class ShardState:
         self.texts = {i: text for i, text in self.texts.items() if i in ids}
         self.renamed = True
         known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
-        return [self.episodes.close(name, now) for name in sorted(self.episodes.open.keys() - known)]
+        gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
+        return [self.episodes.close(name, now) for name in sorted(gone)]
+
+    def _crowded(self, now: int) -> Bools:
+        """Hosts that must make room, `(n_hosts,)`."""
+        crowded = np.isin(np.array(self.hosts.names, dtype=object), list(self.pressed))
+        if "" in self.pressed:
+            crowded |= self.host_column("seen") < now - DAY_MS
+        return crowded
 
     def reset(self, chosen: Mapping[str, Ints], now: int, p: DetectorParameters) -> list[EpisodeEvent]:
         """Forget what is known of the chosen rows of each table; their names and places stay.
@@ -278,6 +297,8 @@ class ShardState:
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about["remembered"] = self.control.rows()
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
+        if self.pressed:
+            about["pressed"] = self.pressed
         parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
         if self.renamed or not only_changed:
             names = [getattr(self, name).names for name in TABLES]
@@ -320,6 +341,7 @@ class ShardState:
         state.episodes = Episodes.load(arrays["episode"].to_pylist())
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
         state.control = ControlState.of(about["remembered"])
+        state.pressed = about.get("pressed", {})
         state.steps, state.first, state.last = about["steps"], about["first"], about["last"]
         state.renamed = False
         return state

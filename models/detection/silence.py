@@ -20,6 +20,7 @@ from models.detection import gauge_columns as col
 from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
+from models.detection.limits import METRICS, Limits
 from models.detection.shard_state import ShardState, ShardWindow
 from models.records.records import EpisodeEvent
 from models.stats import run_length
@@ -32,8 +33,8 @@ TRIALS, BEGUN, ASKED, STAYED = range(4, 8)  # in the hosts' table
 class Silence:
     """Reports hosts and metrics that fall silent or return."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
-        self._state, self._p, self._control = state, p, control
+    def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
+        self._state, self._p, self._control, self._limits = state, p, control, limits
 
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
@@ -51,6 +52,8 @@ class Silence:
         state.host_column("step")[rows] = state.steps
         state.host_column("windows")[rows] += 1
         planned = self._control.planned("hosts")
+        if self._limits.hosts_unsure:
+            planned = np.union1d(planned, np.flatnonzero(~present))
         state.host_column("step")[planned] += 1.0  # the window does not count
         if not present.all():
             events += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
@@ -95,6 +98,10 @@ class Silence:
         state = self._state
         owner = state.gauges.owner[0]
         planned = self._control.planned("gauges")
+        unsure = self._limits.unsure(METRICS)
+        if len(unsure):
+            absent = state.host_column("windows")[owner] > state.gauges.matrix[col.HOST_WINDOW]
+            planned = np.union1d(planned, np.flatnonzero(absent & np.isin(owner, unsure)))
         state.gauges.matrix[col.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
         length = state.host_column("windows")[owner] - state.gauges.matrix[col.HOST_WINDOW]
         trials = state.gauges.matrix[col.PRESENT][0]

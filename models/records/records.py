@@ -22,6 +22,7 @@ STATUSES = ("open", "update", "close")
 STATUS_ORDER = {status: order for order, status in enumerate(STATUSES)}
 EPISODE_KINDS = ("anomaly", "change", "new", "silence")
 LASTING_KINDS = ("anomaly", "silence")
+LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
 HEADER = "kappa."
@@ -72,6 +73,8 @@ class Watched:
 
     def population(self, role: Key) -> int:
         """How many hosts could do what is done in this role; 0 if that is not known."""
+        if not role:
+            return 0
         return self.hosts if role[0] == "host" else self.services.get(role[1], 0)
 
 
@@ -209,7 +212,7 @@ class EpisodeEvent:
         str,
         Doc(
             "The part of the model that raised it: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step in an hour of little movement), "
-            "`spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric` or `new template`."
+            "`spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric`, `new template` or `limit`."
         ),
     ] = ""
     certainty: Annotated[
@@ -251,8 +254,8 @@ class EpisodeEvent:
 
     @property
     def is_fact(self) -> bool:
-        """Whether it says that something is there that has never been: no matter of chance, as a new level is."""
-        return self.kind not in LASTING_KINDS and self.part in APPEARANCES
+        """Whether it says that something is there that has never been, or too much: no matter of chance, as a new level is."""
+        return self.part == LIMIT or (self.kind not in LASTING_KINDS and self.part in APPEARANCES)
 
     @property
     def template_id(self) -> str:
@@ -262,6 +265,8 @@ class EpisodeEvent:
     @property
     def keys(self) -> list[Key]:
         """What this shares with another event if the two belong to one incident."""
+        if self.part == LIMIT:  # an incident of its own; all shards say the same of the fleet
+            return [(LIMIT, self.host)]
         metric = self.metric.partition("{")[0]
         found: list[Key] = []
         if self.host:
@@ -276,7 +281,7 @@ class EpisodeEvent:
 
     @property
     def series_kind(self) -> str:
-        """The kind of its series: gauge, counter, logs, template, host or service."""
+        """The kind of its series: gauge, counter, logs, template, host, service or fleet."""
         return self.series.partition("/")[0]
 
     @property
@@ -376,6 +381,28 @@ class RefusedRecord:
     def headers(self) -> list[tuple[str, bytes]]:
         """The Kafka headers, in one order."""
         return [(f"{HEADER}{name}", str(value).encode()) for name, value in plain(self).items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overflow:
+    """What was left out of one host, or of the fleet, in one window, by one limit. Topic `dead-letters`: the value of a refused record."""
+
+    KIND: ClassVar = "overflow"
+
+    record: RecordKind = KIND
+    host: Annotated[str, Doc("The host; empty where hosts are left out.")]
+    limit: Annotated[str, Doc("What is limited.", values=("metrics", "templates", "services", "new", "hosts"))]
+    window_end: WindowEnd
+    wanted: Annotated[int, Doc("How many there would be without the limit; of hosts, in the shard.")]
+    most: Annotated[int, Doc("How many there may be.")]
+    left_out: Annotated[int, Doc("How many were left out in the window.")]
+    names: Annotated[list[str], Doc("The first ten of them, each cut at 200 characters.")]
+
+    @property
+    def reason(self) -> str:
+        """Why they were left out, in a sentence."""
+        of = f"host {self.host[:100]}" if self.host else "the fleet"
+        return f"{of}: {self.left_out} left out by the limit of {self.limit}, {self.most}, of {self.wanted}"
 
 
 @dataclass(frozen=True, kw_only=True)

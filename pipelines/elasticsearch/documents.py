@@ -136,7 +136,7 @@ def id_of(version: str) -> Column:
     return (
         F.when(~is_sound(), own)
         .when(kind == "scores", score)
-        .when(kind == "pipeline", digest(F.col("dataset"), *source_position()))
+        .when(kind == "pipeline", digest(F.col("dataset"), *source_position(), without_offset()))
         .when(kind == LABELS, label)
         .otherwise(of("id"))
     )
@@ -271,6 +271,11 @@ def source_position() -> tuple[Column, Column, Column, Column]:
         F.coalesce(header("kappa.offset"), F.col("offset").cast("string")),
         F.coalesce(header("kappa.stage"), F.lit("unknown")),
     )
+
+
+def without_offset() -> Column:
+    """What tells refused records apart whose offset is not known: the hashes of their values. Null for others."""
+    return F.when(header("kappa.offset") == "None", header("kappa.sha256"))
 
 
 def header(name: str) -> Column:

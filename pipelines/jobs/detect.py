@@ -16,15 +16,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as json_format
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
-from models.records.records import EpisodeEvent, Score, WatermarkMessage
+from models.records.records import HEADER, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
+from pipelines.jobs.extract import HEADERS, header
 from pipelines.jvm import packed_by_shard
 from pipelines.spark_internals import own_workers
 from pipelines.state.state_packing import BUFFER, joined, parted
@@ -35,6 +36,8 @@ SCORE = [name for name in fields_of(Score) if name != "record"]
 TYPES = {"shard": "int", **{name: spark_type(fields_of(Score)[name].type) for name in SCORE}, "event": "string"}
 COLUMNS = list(TYPES)
 OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+
+LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins from scratch.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
@@ -48,15 +51,38 @@ def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
-    """What is written: `topic, partition, key, value`. A row with an `event` is one of `novelties`."""
+    """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties`, or a letter."""
     is_score = F.col("event").isNull()
+    other = F.when(is_letter(), F.lit(topics["dead-letters"])).otherwise(F.lit(topics["novelties"]))
     score = F.call_function("kappa_score_text", *map(F.col, SCORE))
     return answers.select(
-        F.when(is_score, F.lit(topics["scores"])).otherwise(F.lit(topics["novelties"])).alias("topic"),
+        F.when(is_score, F.lit(topics["scores"])).otherwise(other).alias("topic"),
         F.pmod("shard", F.lit(partitions)).cast("int").alias("partition"),
         F.col("series").cast("binary").alias("key"),
         F.when(is_score, score).otherwise(F.col("event").cast("binary")).alias("value"),
+        F.when(is_letter(), letter_headers(topics, partitions)).alias("headers"),
     )
+
+
+def is_letter() -> Column:
+    """Whether a row of answers is about what a limit has left out."""
+    return F.col("event").startswith(LETTER)
+
+
+def letter_headers(topics: dict[str, str], partitions: int) -> Column:
+    """Headers of a letter: the rows of `statistics` that were left out are many, so it has no offset."""
+    fields = {
+        "record": F.lit(RefusedRecord.KIND),
+        "topic": F.lit(topics["statistics"]),
+        "partition": F.pmod("shard", F.lit(partitions)),
+        "offset": F.lit("None"),
+        "timestamp": F.col("window_end"),
+        "reason": F.get_json_object("event", "$.reason"),
+        "stage": F.lit("detect"),
+        "length": F.octet_length("event"),
+        "sha256": F.sha2(F.col("event").cast("binary"), 256),
+    }
+    return F.array(*(header(f"{HEADER}{name}", fields[name]) for name in fields_of(RefusedRecord))).cast(HEADERS)
 
 
 class DetectProcessor(StatefulProcessor):
@@ -122,7 +148,9 @@ class DetectProcessor(StatefulProcessor):
         kept = bool(parts)
         if not kept and self._begin is not None and (begun := self._begin(shard)) is not None:
             parts = dict(begun[1])
-        return ShardDetector.load(parts, self._parameters) if parts else ShardDetector(self._parameters), kept
+        if not parts:
+            return ShardDetector(self._parameters, shard=shard), kept
+        return ShardDetector.load(parts, self._parameters, shard), kept
 
 
 # The columns that are read of rows and watermark messages.
@@ -158,7 +186,7 @@ def step(
     """Two tables with the columns of `OUTPUT_DDL`: the scores of the window, then its episode events and watermark message."""
     scores, novelties = detector.step(window_end, windows)
     watermark = WatermarkMessage(watermark=window_end, shard=shard, shards=shards, watched=detector.watched)
-    return [score_rows(shard, window_end, scores), event_rows(novelties, watermark, version)]
+    return [score_rows(shard, window_end, scores), event_rows(novelties, watermark, version, detector.overflow)]
 
 
 def together(answers: list[Columns]) -> Columns:
@@ -178,11 +206,14 @@ def missing(name: str, n: int) -> Any:
     return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
 
 
-def event_rows(events: list[EpisodeEvent], watermark: WatermarkMessage, version: str) -> Columns:
-    """Episode events of a window as rows of `OUTPUT_DDL`, and the watermark message that the shard has no more of them."""
-    found = [*(event.to_record(version) for event in events), message(watermark)]
+def event_rows(
+    events: list[EpisodeEvent], watermark: WatermarkMessage, version: str, overflow: Sequence[Overflow] = ()
+) -> Columns:
+    """Episode events of a window and letters as rows of `OUTPUT_DDL`, and the watermark message that the shard has no more of them."""
+    letters = [plain(one) | {"reason": one.reason} for one in overflow]
+    found = [*(event.to_record(version) for event in events), *letters, message(watermark)]
     texts = np.array([json.dumps(record, ensure_ascii=False) for record in found], dtype=object)
-    keys = np.array([*(event.series for event in events), None], dtype=object)
+    keys = np.array([*(event.series for event in events), *(None for _ in letters), None], dtype=object)
     return answer(len(texts), watermark.shard, watermark.watermark, series=keys, event=texts)
 
 

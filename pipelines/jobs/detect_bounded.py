@@ -94,7 +94,9 @@ class ShardRun:
         self._version, self._shards = version, shards
         begun = begin(shard) if begin is not None else None
         self._done, parts = begun if begun is not None else (BEGINNING, {})
-        self._detector = ShardDetector.load(parts, parameters) if parts else ShardDetector(parameters)
+        self._detector = (
+            ShardDetector.load(parts, parameters, shard) if parts else ShardDetector(parameters, shard=shard)
+        )
         self._left = deque(w for w in windows if w > self._done)
         self._answers: list[Columns] = []
 

@@ -12,14 +12,16 @@ The watermark is put on the *append time* of each Kafka partition, before anythi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from models.core.limits import LimitParameters
 from models.records.records import HEADER, LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
+from pipelines import overflow
 from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, quoted
 from pipelines.inputs.masking import template_id
@@ -254,22 +256,27 @@ def resolution(windowing: WindowingConfig) -> int:
 OnRefused = Callable[[str, int], None]  # called with a kind of topic and how many records went there
 
 
-def windows_of(closed: DataFrame, on_refused: OnRefused | None = None) -> list[int]:
-    """The window ends that a batch closed, in order: each gets watermark messages. A window nobody wrote into does not exist."""
+def windows_of(closed: DataFrame, on_refused: OnRefused | None = None) -> dict[int, int]:
+    """The window ends that a batch closed, in order, with the number of their rows: each gets watermark messages.
+
+    A window nobody wrote into does not exist.
+    """
     refused = F.col("refused").isNotNull()
     late = refused & (F.col("refused.destination") == LATE)
-    rows = closed.groupBy("window_end").agg(F.count_if(refused).alias("refused"), F.count_if(late).alias("late"))
+    rows = closed.groupBy("window_end").agg(
+        F.count_if(refused).alias("refused"), F.count_if(late).alias("late"), F.count("series").alias("rows")
+    )
     found = rows.collect()
     if on_refused is not None:
         late_records = sum(row["late"] for row in found)
         on_refused(LATE, late_records)
         on_refused(DEAD_LETTERS, sum(row["refused"] for row in found) - late_records)
-    return sorted(row["window_end"] for row in found)
+    return {row["window_end"]: row["rows"] for row in sorted(found, key=lambda row: row["window_end"])}
 
 
 def records(
     closed: DataFrame,
-    windows: list[int],
+    windows: Iterable[int],
     windowing: WindowingConfig,
     topics: dict[str, str],
     partitions: int,
@@ -277,14 +284,15 @@ def records(
     instances: int = 1,
     *,
     refused: bool = True,
+    limited: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> DataFrame:
     """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
 
     Rows of statistics and log totals, then the watermark messages of their window, shard by shard; and what was refused, which is not
     looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
-    the number of those of `statistics`.
+    the number of those of `statistics`. `limited` takes away rows of hosts that have too many.
     """
-    rows = statistics(closed, windowing).select(
+    rows = limited(statistics(closed, windowing)).select(
         "shard",
         "window_end",
         F.lit(False).alias("is_watermark"),
@@ -306,6 +314,18 @@ def records(
         F.lit(None).cast(HEADERS).alias("headers"),
     )
     return written.unionByName(refused_records(closed, topics)) if refused else written
+
+
+def limits_of(
+    closed: DataFrame,
+    windows: Mapping[int, int],
+    windowing: WindowingConfig,
+    limits: LimitParameters | None,
+    instance: int = 0,
+) -> Callable[[DataFrame], DataFrame]:
+    """What takes away the rows of hosts that have too many in these windows, by the answer of `windows_of`."""
+    over = [] if limits is None else overflow.excesses(closed, windows, limits)
+    return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards, instance)
 
 
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -335,11 +355,11 @@ def shard_of(host: Column, shards: int) -> Column:
 
 
 def watermarks_of(
-    spark: SparkSession, windows: list[int], windowing: WindowingConfig, instance: int, instances: int
+    spark: SparkSession, windows: Iterable[int], windowing: WindowingConfig, instance: int, instances: int
 ) -> DataFrame:
     """A watermark message per closed window and shard: this instance writes no more rows of the shard with a window up to it."""
     # Through JSON, because a DataFrame made of Python values would start a Python worker for each batch.
-    ends = F.explode(F.from_json(F.lit(json.dumps(windows)), "array<bigint>"))
+    ends = F.explode(F.from_json(F.lit(json.dumps(list(windows))), "array<bigint>"))
     watermarks = spark.range(windowing.shards).select(F.col("id").cast("int").alias("shard"), ends.alias("window_end"))
     watermark = F.struct(
         F.lit(WatermarkMessage.KIND).alias("record"),
@@ -394,6 +414,7 @@ def sink(
     instance: int = 0,
     instances: int = 1,
     on_refused: OnRefused | None = None,
+    limits: LimitParameters | None = None,
 ) -> BatchSink:
     """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
 
@@ -404,7 +425,18 @@ def sink(
             windows = windows_of(closed, counts.__setitem__)
             if windows:
                 refused = any(counts.values())
-                batch = records(closed, windows, windowing, topics, partitions, instance, instances, refused=refused)
+                limited = limits_of(closed, windows, windowing, limits, instance)
+                batch = records(
+                    closed,
+                    windows,
+                    windowing,
+                    topics,
+                    partitions,
+                    instance,
+                    instances,
+                    refused=refused,
+                    limited=limited,
+                )
                 write_to_kafka(batch, kafka)
         finally:
             closed.unpersist()

@@ -315,7 +315,7 @@ def test_a_record_of_several_bad_points_or_lines_is_refused_once(spark: SparkSes
 def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host(spark: SparkSession) -> None:
     beat = b'{"record":"heartbeat","@timestamp":"2026-11-21T12:00:01Z"}'
     found = closed(spark, [raw(beat, 0, at(1))], [raw(beat, 0, at(11), "logs")])
-    assert extract.windows_of(found) == [window_end(10), window_end(20)]
+    assert list(extract.windows_of(found)) == [window_end(10), window_end(20)]
     assert extract.statistics(found, WINDOWING).collect() == []
     assert extract.refused_records(found, TOPICS).collect() == []
     named = closed(
@@ -342,7 +342,7 @@ def test_each_window_and_shard_has_one_watermark_message_after_its_rows(
         n_rows = extract.statistics(batch, WINDOWING).count()
     finally:
         batch.unpersist()
-    assert windows == [window_end(s) for s in (10, 20, 30, 40, 80)]
+    assert list(windows) == [window_end(s) for s in (10, 20, 30, 40, 80)]
     announced: set[tuple[int, int]] = set()
     rows, limits = 0, dict.fromkeys(range(WINDOWING.shards), 0)
     for record in written:

@@ -1,0 +1,268 @@
+"""Limits of what a host and the fleet may cost: new series beyond them are left out, counted, and reported.
+
+What is known is kept. New hosts, services and series are admitted in the order of a hash of their names, which no sender's order of
+sending changes, up to the limit; so an answer depends on the rows of the windows alone. `extract` has left out rows before, of
+hosts that send far more than may be known, and says so in rows of series `overflow/HOST/LIMIT/INSTANCE`: of such a host it is not known
+which series were absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.core.arrays import Ints, Texts
+from models.core.limits import LimitParameters
+from models.core.parameters import DetectorParameters
+from models.core.series import FLEET, Series, build, unquote
+from models.core.windows import Windows
+from models.detection import reasons
+from models.detection.episodes import GROWTH, LIMITED, MOST_UPDATES, Episode
+from models.detection.shard_state import ShardState, context_of, host_of
+from models.records.records import LIMIT, EpisodeEvent, Overflow
+
+METRICS, TEMPLATES, SERVICES, NEW, HOSTS = "metrics", "templates", "services", "new", "hosts"
+KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS)
+FIRST, AFTER = "overflow/", "overflow0"  # names of overflow lie between
+SHOWN_NAMES, SHOWN_CHARACTERS = 10, 200
+NATS = 30.0  # score of what is no matter of chance
+QUIET_MS = 600_000  # an episode closes so long after the last series that was left out
+PRESSED_MS = 3_600_000  # and so long a host counts as full: its series are forgotten sooner
+WORDS = {
+    METRICS: "metric series",
+    TEMPLATES: "log templates",
+    SERVICES: "services",
+    NEW: "new series in a window",
+    HOSTS: "hosts",
+}
+
+
+@dataclass
+class LeftOut:
+    """What is over one limit of one host in one window.
+
+    `wanted` is how many there would be of what is limited without it, `count` how many were left out, `names` the first of these.
+    """
+
+    wanted: int = 0
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def add(self, wanted: int, count: int, names: Iterable[str]) -> None:
+        """Add what was left out elsewhere in the same window."""
+        self.wanted, self.count = max(self.wanted, wanted), self.count + count
+        self.names = sorted({*self.names, *(name[:SHOWN_CHARACTERS] for name in names)})[:SHOWN_NAMES]
+
+
+class Limits:
+    """Admits new series of a shard, and reports what is left out."""
+
+    def __init__(self, state: ShardState, p: DetectorParameters, limits: LimitParameters | None, shard: int) -> None:
+        self._state, self._p, self._limits, self._shard = state, p, limits, shard
+        self._over: dict[tuple[str, str], LeftOut] = {}  # by quoted host and limit, of this window
+        self._unsure: dict[str, set[str]] = {}  # by limit: hosts of which `extract` has left out rows in this window
+        self.overflow: list[Overflow] = []
+
+    def take(self, rows: Windows) -> Windows:
+        """Take in what `extract` has left out in a window. Answers the other rows."""
+        self._over, self._unsure, self.overflow = {}, {}, []
+        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
+        if first == after:
+            return rows
+        for at in range(first, after):
+            _, host, limit, _ = rows.series[at].split("/")
+            self._leave_out(host, limit, int(rows.last[at]), int(rows.n[at]), json.loads(rows.sample[at]))
+            self._unsure.setdefault(limit, set()).add(host)
+        gone = np.zeros(len(rows), dtype=bool)
+        gone[first:after] = True
+        return rows.without(gone)
+
+    def _leave_out(self, host: str, limit: str, wanted: int, count: int, names: Iterable[str]) -> None:
+        self._over.setdefault((host, limit), LeftOut()).add(wanted, count, names)
+
+    @property
+    def hosts_unsure(self) -> bool:
+        """Whether the absence of a host says nothing in this window."""
+        return HOSTS in self._unsure
+
+    def unsure(self, limit: str) -> Ints:
+        """Rows of the hosts whose absent series of a limit say nothing in this window."""
+        index = self._state.hosts.index
+        found = sorted(index[host] for host in self._unsure.get(limit, ()) if host in index)
+        return np.array(found, dtype=np.int64)
+
+    def unsure_of(self, limit: str, name: str) -> bool:
+        """Whether the absence of a series says nothing in this window."""
+        return host_of(name) in self._unsure.get(limit, ())
+
+    def admit(self, missing: list[int], series: Texts) -> list[int]:
+        """Which unknown series get rows in the tables; `missing` are their places in `series`, answered in that order."""
+        limits = self._limits
+        if limits is None:
+            return missing
+        by_host: dict[str, list[int]] = {}
+        for at in missing:
+            by_host.setdefault(host_of(series[at]), []).append(at)
+        left_out = self._new_hosts(by_host, series, limits)
+        gauges, templates = self._known(by_host)
+        for host, places in by_host.items():
+            if host not in left_out:
+                row = self._state.hosts.index.get(host, -1)
+                known = (int(gauges[row]), int(templates[row])) if row >= 0 else (0, 0)
+                by_host[host] = self._of_host(host, row, known, places, series, limits)
+        return sorted(at for host, places in by_host.items() if host not in left_out for at in places)
+
+    def _known(self, wanted: Iterable[str]) -> tuple[Ints, Ints]:
+        """How many metric series and templates each host has, `(n_hosts,)`; of none where no host is known."""
+        state, hosts = self._state, len(self._state.hosts)
+        gauges = np.bincount(state.gauges.owner[0], minlength=hosts)
+        templates = np.bincount(state.counts.owner[0], weights=state.counts.owner[2], minlength=hosts)
+        return gauges, templates.astype(np.int64)
+
+    def _new_hosts(self, by_host: dict[str, list[int]], series: Texts, limits: LimitParameters) -> set[str]:
+        """The hosts that there is no room for."""
+        known = self._state.hosts.index
+        new, free = [host for host in by_host if host not in known], limits.hosts - len(known)
+        if len(new) <= free:
+            return set()
+        left_out = sorted(new, key=hashed)[max(free, 0) :]
+        self._leave_out("", HOSTS, max(len(known), limits.hosts) + len(left_out), len(left_out), left_out)
+        return set(left_out)
+
+    def _of_host(
+        self, host: str, row: int, known: tuple[int, int], places: list[int], series: Texts, limits: LimitParameters
+    ) -> list[int]:
+        """The places of the series of one host that are admitted."""
+        names = {at: str(series[at]) for at in places}
+        services = self._new_services(host, row, names, limits)
+        if services:
+            names = {at: name for at, name in names.items() if context_of(name) not in services}
+        of_limit: dict[str, list[int]] = {METRICS: [], TEMPLATES: []}
+        others: list[int] = []  # levels: as many as services allow
+        for at, name in names.items():
+            kind = METRICS if name.startswith(("gauge/", "counter/")) else TEMPLATES
+            (of_limit[kind] if kind == METRICS or name.startswith("template/") else others).append(at)
+        admitted = []
+        for (kind, found), before, most in zip(
+            of_limit.items(), known, (limits.metrics_per_host, limits.templates_per_host), strict=True
+        ):
+            kept, left = chosen(found, names, most - before)
+            self._note(host, kind, max(before, most) + len(left), left, names)
+            admitted += kept
+        kept, left = chosen(admitted, names, limits.new_series_per_host)
+        self._note(host, NEW, len(admitted), left, names)
+        return [*kept, *others]
+
+    def _new_services(self, host: str, row: int, names: dict[int, str], limits: LimitParameters) -> set[str]:
+        """The services of a host that there is no room for, as `HOST/SERVICE`."""
+        state = self._state
+        new = {context_of(name) for name in names.values()} - state.contexts.index.keys()
+        before = int((state.contexts.owner[0] == row).sum()) if new and row >= 0 else 0
+        free = limits.services_per_host - before
+        if len(new) <= free:
+            return set()
+        left = sorted(new, key=hashed)[max(free, 0) :]
+        wanted = max(before, limits.services_per_host) + len(left)
+        self._leave_out(host, SERVICES, wanted, len(left), (one.split("/", 1)[1] for one in left))
+        return set(left)
+
+    def _note(self, host: str, limit: str, wanted: int, left: list[int], names: dict[int, str]) -> None:
+        if left:
+            self._leave_out(host, limit, wanted, len(left), (names[at] for at in left))
+
+    def step(self, now: int) -> list[EpisodeEvent]:
+        """Report what was left out in a window, and close the episodes of hosts of which nothing was for a while."""
+        if not (self._over or self._state.pressed):
+            return []
+        self.overflow = [
+            Overflow(
+                host=unquote(host), limit=limit, window_end=now, wanted=one.wanted, most=self._most(limit),
+                left_out=one.count, names=one.names,
+            )
+            for (host, limit), one in sorted(self._over.items())
+        ]  # fmt: skip
+        by_host: dict[str, list[Overflow]] = {}
+        for (host, _), found in zip(sorted(self._over), self.overflow, strict=True):
+            by_host.setdefault(host, []).append(found)
+        events = [event for host in sorted(by_host) for event in self._report(host, by_host[host], now)]
+        return events + self._end(now)
+
+    def _most(self, limit: str) -> int:
+        of = self._limits or LimitParameters()
+        return {
+            METRICS: of.metrics_per_host,
+            TEMPLATES: of.templates_per_host,
+            SERVICES: of.services_per_host,
+            NEW: of.new_series_per_host,
+            HOSTS: of.hosts,
+        }[limit]
+
+    def _report(self, host: str, found: list[Overflow], now: int) -> list[EpisodeEvent]:
+        """Open or continue the episode of a host that is known, or of the fleet; the largest excess speaks for it."""
+        state = self._state
+        row = state.hosts.index.get(host)
+        if host and row is None:
+            return []  # the fleet has no room for it
+        if row is not None and now - state.host_column("first")[row] < 60_000 * self._p.grace_minutes:
+            found = [one for one in found if one.limit != NEW]  # all that a host has is new at first
+        if not found:
+            return []
+        state.pressed[host] = now
+        worst = max(found, key=lambda one: (one.wanted / one.most, one.limit))
+        score = NATS + math.log(max(worst.wanted / worst.most, 1.0))
+        name = series_of(host, self._shard)
+        episode = state.episodes.get(name)
+        if episode is None:
+            nan, start = math.nan, now - int(1000 * self._p.window_seconds)
+            episode = Episode(name, LIMITED, "anomaly", start, score, score, nan, nan, nan, nan, "", "", part=LIMIT)
+            self._describe(episode, worst)
+            return [state.episodes.begin(episode, now)]
+        if episode.cause != LIMITED:
+            return []  # that a host is new, or was silent, closes with the next window
+        if worst.wanted < GROWTH * episode.value or episode.updates >= MOST_UPDATES:
+            return []
+        episode.updates += 1
+        episode.score = episode.evidence = score
+        self._describe(episode, worst)
+        return [episode.event("update", now)]
+
+    def _describe(self, episode: Episode, worst: Overflow) -> None:
+        episode.value, episode.upper, episode.unit = float(worst.wanted), float(worst.most), WORDS[worst.limit]
+        episode.reason = reasons.over_limit(worst, WORDS[worst.limit], self._shard, episode.start)
+
+    def _end(self, now: int) -> list[EpisodeEvent]:
+        state, events = self._state, []
+        for host, last in sorted(state.pressed.items()):
+            name = series_of(host, self._shard)
+            episode = state.episodes.get(name)
+            if now - last >= QUIET_MS and episode is not None and episode.cause == LIMITED:
+                events.append(state.episodes.close(name, now))
+            if now - last >= PRESSED_MS:
+                del state.pressed[host]
+        return events
+
+
+def chosen(places: list[int], names: dict[int, str], free: int) -> tuple[list[int], list[int]]:
+    """Which of the places are within the room that is free, by the hashes of their names, and which are not."""
+    if len(places) <= free:
+        return places, []
+    order = sorted(places, key=lambda at: hashed(names[at]))
+    return order[: max(free, 0)], order[max(free, 0) :]
+
+
+def hashed(name: str) -> bytes:
+    """What new names are ordered by."""
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
+
+
+def series_of(host: str, shard: int) -> str:
+    """The series of the episode about a quoted host; of the fleet's hosts in a shard without one."""
+    if host:
+        return build(Series("host", unquote(host)))
+    return build(Series(FLEET, "", metric=f"hosts in shard {shard}"))

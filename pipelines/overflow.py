@@ -1,0 +1,146 @@
+"""Rows of hosts that send far more than may be known are left out of `statistics`, and counted.
+
+Decided from the rows of a window alone, so the number of partitions and of batches changes nothing. Of a host the rows with the least
+hashes of their series are kept, so a host that sends the same series in each window keeps the same ones. Windows without such a
+host, which is nearly all, cost no query more than before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from models.core.limits import LimitParameters
+from models.detection.limits import HOSTS, METRICS, SHOWN_CHARACTERS, SHOWN_NAMES, TEMPLATES
+
+MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
+
+
+@dataclass(frozen=True)
+class Excess:
+    """A host whose rows of one kind, `sent` in a window, are too many; `host` is quoted. Of the hosts themselves it is empty."""
+
+    window_end: int
+    host: str
+    limit: str
+    sent: int
+
+
+def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters) -> list[Excess]:
+    """What is too much in windows, whose `rows` by window end say whether that can be at all."""
+    many = [end for end, n in rows.items() if n > min(limits.metric_rows, limits.template_rows)]
+    if not many:
+        return []
+    series = F.col("series")
+    chosen = closed.where(F.col("refused").isNull() & F.col("window_end").isin(many) & (of_metric() | of_template()))
+    by_host = chosen.groupBy("window_end", host_of(series).alias("host"), limit_of().alias("limit")).agg(
+        F.count(F.lit(1)).alias("sent")
+    )
+    found = by_host.where(F.col("sent") > most_rows(limits)).collect()
+    crowded = [end for end in many if rows[end] > MOST_HOSTS * limits.hosts]
+    if crowded:
+        hosts = chosen.where(F.col("window_end").isin(crowded)).groupBy("window_end")
+        counted = hosts.agg(F.count_distinct(host_of(series)).alias("sent"))
+        more = F.lit("").alias("host"), F.lit(HOSTS).alias("limit"), "sent"
+        found += counted.where(F.col("sent") > MOST_HOSTS * limits.hosts).select("window_end", *more).collect()
+    return sorted((Excess(**row.asDict()) for row in found), key=lambda one: (one.window_end, one.host, one.limit))
+
+
+def within(
+    rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int, instance: int = 0
+) -> DataFrame:
+    """Rows of statistics with their `shard`, without those that are too many, and rows of overflow that say how many these are."""
+    if not over:
+        return rows
+    rows = rows.withColumns({"host": host_of(F.col("series")), "limit": limit_of()})
+    of_hosts = [one for one in over if one.limit == HOSTS]
+    more: list[DataFrame] = []
+    if of_hosts:
+        rows, left_out = without_hosts(rows, of_hosts, limits.of_shard(shards).hosts * MOST_HOSTS)
+        more.append(left_out)
+    of_series = [one for one in over if one.limit != HOSTS]
+    if of_series:
+        rows, left_out = without_series(rows, of_series, limits)
+        more.append(left_out)
+    kept = rows.drop("host", "limit")
+    for each in more:
+        name = F.concat_ws("/", F.lit("overflow"), "host", "limit", F.lit(str(instance)))
+        row = each.withColumn("series", name).drop("host", "limit")
+        kept = kept.unionByName(row, allowMissingColumns=True)
+    return kept
+
+
+def without_series(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters) -> tuple[DataFrame, DataFrame]:
+    """The rows that are kept, and what was left out: `window_end, host, limit, shard, n, last, sample`."""
+    keys = ["window_end", "host", "limit"]
+    flooded = literal(rows, over)
+    joined = rows.join(F.broadcast(flooded), keys, "left")
+    level = F.col("series").startswith("logs/")
+    order = Window.partitionBy(*keys, level).orderBy(F.xxhash64("series"), "series")
+    most = max(limits.metric_rows, limits.template_rows) + SHOWN_NAMES
+    ranked = (
+        joined.where(F.col("sent").isNotNull())
+        .withColumn("rank", F.row_number().over(order))
+        .where(F.col("rank") <= most)  # a constant: partitions are cut before they are brought together
+    )
+    fits = F.col("rank") <= most_rows(limits)
+    calm = joined.where(F.col("sent").isNull())
+    kept = calm.unionByName(ranked.where(fits).drop("rank")).drop("sent")
+    names = F.array_sort(F.collect_list(F.substring("series", 1, SHOWN_CHARACTERS)))
+    counted = (
+        ranked.where(~fits & ~level & (F.col("rank") <= most_rows(limits) + SHOWN_NAMES))
+        .groupBy(*keys, "shard", "sent")
+        .agg(F.to_json(names).alias("sample"))
+    )
+    n = (F.col("sent") - most_rows(limits)).cast("long")
+    return kept, counted.select(*keys, "shard", n.alias("n"), F.col("sent").cast("double").alias("last"), "sample")
+
+
+def without_hosts(rows: DataFrame, over: Sequence[Excess], most: int) -> tuple[DataFrame, DataFrame]:
+    """The same, where hosts are too many: of a shard those with the most rows are kept."""
+    crowded = F.col("window_end").isin([one.window_end for one in over])
+    keys = ["window_end", "shard", "host"]
+    hosts = rows.where(crowded & (F.col("limit").isNotNull())).groupBy(*keys).agg(F.count(F.lit(1)).alias("rows"))
+    order = Window.partitionBy("window_end", "shard").orderBy(F.desc("rows"), F.xxhash64("host"), "host")
+    gone = hosts.withColumn("rank", F.row_number().over(order)).where(F.col("rank") > most)
+    kept = rows.join(gone.select(*keys), keys, "left_anti")
+    names = F.array_sort(F.collect_list(F.when(F.col("rank") <= most + SHOWN_NAMES, F.col("host"))))
+    counted = gone.groupBy("window_end", "shard").agg(
+        F.count(F.lit(1)).alias("n"), F.max("rank").cast("double").alias("last"), F.to_json(names).alias("sample")
+    )
+    return kept, counted.select("*", F.lit("").alias("host"), F.lit(HOSTS).alias("limit"))
+
+
+def literal(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
+    """What is too much as a table. Through JSON, because a DataFrame made of Python values would start a Python worker."""
+    ddl = "array<struct<window_end:bigint,host:string,limit:string,sent:bigint>>"
+    found = F.from_json(F.lit(json.dumps([asdict(one) for one in over])), ddl)
+    return rows.sparkSession.range(1).select(F.inline(found))
+
+
+def most_rows(limits: LimitParameters) -> Column:
+    """How many rows of the limit's kind a host may have in a window."""
+    return F.when(F.col("limit") == METRICS, limits.metric_rows).otherwise(limits.template_rows)
+
+
+def host_of(series: Column) -> Column:
+    """The quoted host of a series."""
+    return F.element_at(F.split(series, "/", 3), 2)
+
+
+def of_metric() -> Column:
+    return F.col("series").startswith("gauge/") | F.col("series").startswith("counter/")
+
+
+def of_template() -> Column:
+    return F.col("series").startswith("template/")
+
+
+def limit_of() -> Column:
+    """The limit that a row counts for; null of labels. Levels go with their templates."""
+    lines = of_template() | F.col("series").startswith("logs/")
+    return F.when(of_metric(), METRICS).when(lines, TEMPLATES)

@@ -1,0 +1,304 @@
+"""What a host, and the fleet, may cost: what is over a limit is left out, counted, and one episode."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.fleet_story import WINDOW, DetectorRun, Row, windows, words
+from support.machine_stories import CPU, LEVEL, LINES, Machine
+
+from models.core.limits import LimitParameters
+from models.core.windows import Scores, Windows
+from models.detection.control import ControlledParameters
+from models.detection.detector import ShardDetector
+from models.detection.limits import HOSTS, METRICS, NEW, SERVICES, TEMPLATES
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent, IncidentEvent, Overflow
+
+SMALL = LimitParameters(metrics_per_host=20, templates_per_host=6, services_per_host=4, new_series_per_host=15, hosts=3)
+QUICK = ControlledParameters(grace_minutes=1.0, warm_up_minutes=2.0, limits=SMALL)
+Story = list[dict[str, Row]]
+
+
+class LimitedRun(DetectorRun):
+    """A detector with limits, and what it leaves out."""
+
+    def __init__(self, parameters: ControlledParameters = QUICK) -> None:
+        super().__init__(ShardDetector(parameters))
+        self.overflow: list[Overflow] = []
+
+    def step(self, rows: Windows) -> list[EpisodeEvent]:
+        """One window."""
+        self.now += WINDOW
+        scores, events = self.detector.step(self.now, rows)
+        self.scores.append(scores)
+        self.overflow += self.detector.overflow
+        return events
+
+    def tell(self, story: Story) -> list[EpisodeEvent]:
+        """Several windows."""
+        return [event for rows in story for event in self.step(windows(rows))]
+
+    def left_out(self, limit: str) -> list[int]:
+        return [one.left_out for one in self.overflow if one.limit == limit]
+
+
+def flood(host: str, count: int, first: int = 0) -> dict[str, Row]:
+    return {f"gauge/{host}//flood.{i}": float(i) for i in range(first, first + count)}
+
+
+def quiet(count: int, seed: int = 0) -> Story:
+    return list(Machine(seed).windows(count))
+
+
+def known_of(run: LimitedRun, host: str, kinds: tuple[str, ...] = ("gauge", "counter")) -> list[str]:
+    state = run.detector._state
+    names = [*state.gauges.names, *state.counts.names]
+    return [name for name in names if name.split("/")[0] in kinds and name.split("/")[1] == host]
+
+
+def test_within_the_limits_nothing_is_left_out() -> None:
+    run = LimitedRun()
+    story = [rows | flood("big", 15) if k < 30 else rows | flood("big", 20) for k, rows in enumerate(quiet(60))]
+    run.tell(story)
+    assert run.overflow == []
+    assert len(known_of(run, "big")) == 20
+
+
+def test_a_host_keeps_what_it_has_and_no_more_than_it_may() -> None:
+    run = LimitedRun()
+    run.tell([rows | flood("big", 12) for rows in quiet(30)])
+    run.tell([rows | flood("big", 500) for rows in quiet(30, 1)])
+    kept = known_of(run, "big")
+    assert len(kept) == 20
+    assert kept[:12] == sorted(flood("big", 12))
+    assert run.left_out(METRICS) == [480] * 30
+    assert {len(one.names) for one in run.overflow} == {10}
+
+
+def test_what_is_left_out_has_no_score_and_everything_else_has_one() -> None:
+    run = LimitedRun()
+    run.tell([rows | flood("big", 500) for rows in quiet(3)])
+    names = run.scores[-1].series.tolist()
+    assert sorted(known_of(run, "big")) == [name for name in names if name.startswith("gauge/big/")]
+    assert CPU in names
+
+
+def test_new_ones_do_not_depend_on_the_order_or_the_rest_of_the_window() -> None:
+    alone, together = LimitedRun(), LimitedRun()
+    alone.tell([flood("big", 500)] * 2)
+    together.tell([rows | flood("big", 500) | flood("zz", 3) for rows in quiet(2)])
+    assert set(known_of(alone, "big")) == set(known_of(together, "big"))
+
+
+def test_other_hosts_have_the_same_scores_bit_by_bit_beside_a_flood() -> None:
+    calm, beside = LimitedRun(), LimitedRun()
+    story = quiet(80)
+    calm.tell(story)
+    beside.tell([rows | (flood("vm-0", 900, 7 * k) if k > 20 else flood("vm-0", 3)) for k, rows in enumerate(story)])
+    for one, other in zip(calm.scores, beside.scores, strict=True):
+        assert of_host(one, "vm-1") == of_host(other, "vm-1")
+
+
+def of_host(scores: Scores, host: str) -> list[tuple[object, ...]]:
+    columns = [getattr(scores, f.name).tolist() for f in dataclasses.fields(scores)]
+    return [tuple(map(repr, row)) for row in zip(*columns, strict=True) if str(row[0]).split("/")[1] == host]
+
+
+def test_a_flood_is_one_episode_of_the_host_and_one_incident() -> None:
+    run = LimitedRun()
+    run.tell([rows | flood("big", 12) for rows in quiet(30)])
+    events = run.tell([rows | flood("big", 500) for rows in quiet(60, 1)])
+    events += run.tell([rows | flood("big", 12) for rows in quiet(90, 2)])
+    about = [event for event in events if event.part == "limit"]
+    assert [(e.series, e.status, e.kind) for e in about] == [
+        ("host/big", "open", "anomaly"),
+        ("host/big", "close", "anomaly"),
+    ]
+    begun = "host big has 500 metric series, 25 times the 20 that a host may have; 480 are left out since "
+    assert about[0].reason.startswith(begun)
+    assert about[0].certainty == 1.0
+    assert not about[0].provisional
+    assert about[1].window_end - about[0].window_end == 59 * WINDOW + 600_000
+    incidents = correlated(events)
+    assert [(i.status, i.kind) for i in incidents if "limit" in i.reason or "may have" in i.reason] == [
+        ("open", "anomaly"),
+        ("close", "anomaly"),
+    ]
+
+
+def correlated(events: list[EpisodeEvent]) -> list[IncidentEvent]:
+    correlator = Correlator(CorrelationParameters())
+    found: list[IncidentEvent] = []
+    ends = sorted({event.window_end for event in events})
+    for end in [*ends, ends[-1] + 3_600_000]:
+        found += correlator.step(end, [event for event in events if event.window_end == end])
+    return found
+
+
+def test_a_growing_flood_is_said_again_a_few_times() -> None:
+    run = LimitedRun()
+    run.tell([flood("big", 12)] * 30)
+    events = run.tell([flood("big", 30 * 2**k) for k in range(12)])
+    said = [event.status for event in events if event.part == "limit"]
+    assert said[0] == "open"
+    assert 6 <= said.count("update") <= 8
+
+
+def test_a_young_host_with_many_series_gets_them_in_a_few_windows_without_an_episode() -> None:
+    run = LimitedRun()
+    run.tell([flood("old", 3)] * 30)
+    events = run.tell([flood("old", 3) | flood("big", 20)] * 3)
+    assert run.left_out(NEW) == [5]
+    assert len(known_of(run, "big")) == 20
+    assert not [event for event in events if event.part == "limit"]
+
+
+def test_many_new_series_of_a_known_host_wait_and_are_an_episode() -> None:
+    run = LimitedRun()
+    run.tell([flood("big", 2)] * 30)
+    events = run.tell([flood("big", 19)] * 2)
+    assert run.left_out(NEW) == [2]
+    assert [event.reason.split(",")[0] for event in events if event.part == "limit"] == [
+        "host big has 17 new series in a window"
+    ]
+
+
+def test_services_and_templates_have_limits() -> None:
+    run = LimitedRun()
+    lines: dict[str, Row] = {f"template/big/s/info/{i:016x}": (3, f"line {i}") for i in range(12)}
+    services: dict[str, Row] = {f"gauge/big/s{i}/m": 1.0 for i in range(9)}
+    run.tell([lines | services | {"logs/big/s/info": 36}] * 2)
+    assert run.left_out(SERVICES)[0] == 6  # s, and nine more
+    known = {name.split("/")[2] for name in known_of(run, "big", ("gauge", "template", "logs"))}
+    assert len(known) == 4
+    only = LimitedRun()
+    only.tell([lines | {"logs/big/s/info": 36}] * 2)
+    assert only.left_out(TEMPLATES) == [6, 6]
+    assert len(known_of(only, "big", ("template",))) == 6
+    assert only.scores[-1].series.tolist()[0] == "logs/big/s/info"
+
+
+def test_hosts_beyond_the_limit_are_left_out_and_one_incident_of_the_fleet() -> None:
+    runs = [LimitedRun(), LimitedRun()]
+    runs[1].detector._limits._shard = 1
+    events = []
+    for run in runs:
+        run.tell([flood(f"h{i}", 2) for i in range(3)])
+        events += run.tell([flood("h0", 2) | flood("h1", 2) | flood(f"new-{k}", 2) for k in range(5)])
+    assert runs[0].left_out(HOSTS) == [1] * 5
+    assert runs[0].detector.watched.hosts == 3
+    assert words(events) == [
+        ("fleet///hosts in shard 0", "open", "anomaly"),
+        ("fleet///hosts in shard 1", "open", "anomaly"),
+    ]
+    assert len([incident for incident in correlated(events) if incident.status == "open"]) == 1
+
+
+def test_a_full_host_forgets_what_it_has_not_sent_for_a_day() -> None:
+    run = LimitedRun()
+    run.tell([flood("big", 15)] * 3)
+    run.now += 3 * 86_400_000
+    run.tell([flood("big", 15, first=100)] * 3)
+    assert len(known_of(run, "big")) == 20
+    run.now += 3_600_000
+    run.tell([flood("big", 15, first=100)] * 3)
+    assert sorted(known_of(run, "big")) == sorted(flood("big", 15, first=100))
+    calm = LimitedRun()
+    calm.tell([flood("big", 15)] * 3)
+    calm.now += 3 * 86_400_000
+    calm.tell([flood("big", 2)] * 3)
+    assert len(known_of(calm, "big")) == 15
+
+
+def test_a_full_shard_forgets_hosts_that_are_gone_for_a_day() -> None:
+    run = LimitedRun()
+    run.tell([flood("h0", 1) | flood("h1", 1) | flood("h2", 1)] * 3)
+    run.now += 3 * 86_400_000
+    run.tell([flood("h0", 1) | flood("new", 1)] * 3)
+    run.now += 3_600_000
+    run.tell([flood("h0", 1) | flood("new", 1)] * 2)
+    assert sorted(run.detector._state.hosts.names) == ["h0", "new"]
+
+
+def overflow_rows(rows: Mapping[str, Row], left_out: Mapping[str, tuple[int, int]]) -> Windows:
+    """Rows, and rows of what `extract` has left out: `(sent, left out)` by the middle of the series' name."""
+    found = windows(dict(rows) | {f"overflow/{name}/0": 1.0 for name in left_out})
+    for at, name in enumerate(found.series.tolist()):
+        if name.startswith("overflow/"):
+            sent, gone = left_out[name.removeprefix("overflow/").removesuffix("/0")]
+            found.n[at], found.last[at] = gone, sent
+            found.sample[at] = json.dumps(["gauge/vm-1//x"])
+    return found
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_extract_has_left_out_is_not_silent(told: bool) -> None:
+    run = LimitedRun(dataclasses.replace(QUICK, warm_up_minutes=10.0, limits=LimitParameters()))
+    run.tell(quiet(200))
+    out = {"vm-1/metrics": (900_000, 885_000), "vm-1/templates": (8_000, 1_000)} if told else {}
+    events: list[EpisodeEvent] = []
+    for rows in quiet(40, 1):
+        less = {name: row for name, row in rows.items() if name == "gauge/vm-1/web/latency"}
+        events += run.step(overflow_rows(less, out))
+    silent = {event.series for event in events if event.kind == "silence"}
+    assert silent == (set() if told else {CPU, "counter/vm-1//bytes", LEVEL, LINES})
+    limit = [event for event in events if event.part == "limit"]
+    assert [event.status for event in limit] == (["open"] if told else [])
+    if told:
+        assert limit[0].reason.startswith("host vm-1 has 900,000 metric series, 90 times the 10,000")
+
+
+def test_hosts_that_extract_has_left_out_are_not_silent() -> None:
+    run = LimitedRun(dataclasses.replace(QUICK, limits=LimitParameters()))
+    run.tell([flood("a", 1) | flood("b", 1)] * 100)
+    events: list[EpisodeEvent] = []
+    for _ in range(50):
+        events += run.step(overflow_rows(flood("a", 1), {"/hosts": (300_000, 100_000)}))
+    assert [event.series for event in events] == ["fleet///hosts in shard 0"]
+    events = [event for _ in range(50) for event in run.step(windows(flood("a", 1)))]
+    assert ("host/b", "open", "silence") in words(events)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 60), max_size=4), min_size=3, max_size=9),
+    st.integers(1, 8),
+)
+def test_what_is_known_is_bounded_and_a_detector_that_is_loaded_goes_on(story: list[dict[str, int]], cut: int) -> None:
+    told: Story = [
+        {name: row for k, count in hosts.items() for name, row in flood(k, count, i % 3).items()}
+        for i, hosts in enumerate(story)
+    ]
+    one, other = LimitedRun(), LimitedRun()
+    one.tell(told)
+    other.tell(told[:cut])
+    other.detector = ShardDetector.load(other.detector.dump(), QUICK)
+    other.tell(told[cut:])
+    assert one.overflow == other.overflow
+    assert one.detector.dump() == other.detector.dump()
+    for host in one.detector._state.hosts.names:
+        assert len(known_of(one, host)) <= 20
+    assert len(one.detector._state.hosts) <= 3
+
+
+def test_a_share_of_the_fleet_has_room_for_uneven_shards() -> None:
+    limits = LimitParameters(hosts=20_000)
+    hashes = np.random.default_rng(0).integers(0, 64, (200, 20_000))
+    most = max(np.bincount(row, minlength=64).max() for row in hashes)
+    share = limits.of_shard(64).hosts
+    assert most <= share <= 1.35 * 20_000 / 64
+    assert limits.of_shard(1).hosts == 20_000
+
+
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(LimitParameters)])
+def test_a_limit_is_above_zero(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is 0; wanted a number above 0"):
+        LimitParameters(**{name: 0})

@@ -1,0 +1,128 @@
+"""Hosts with too many rows: what is left out of `statistics` follows from the rows of the window alone, and is counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from support.raw_records import NOON_MS, WINDOWING
+
+from models.core.limits import LimitParameters
+from models.core.parameters import DetectorParameters
+from models.records.records import RefusedRecord
+from pipelines.jobs import detect, extract
+from pipelines.jobs.detect_bounded import detect_bounded
+
+pytestmark = pytest.mark.spark
+
+LIMITS = LimitParameters(
+    metrics_per_host=30, templates_per_host=10, services_per_host=5, new_series_per_host=20, hosts=40
+)
+END = NOON_MS + 10_000
+HONEST = [f"gauge/honest/web/m{i}" for i in range(45)] + [f"template/honest/web/info/{i:016x}" for i in range(25)]
+FLOOD = [f"gauge/big//x{i}" for i in range(700)] + [f"counter/big//y{i}" for i in range(300)]
+LINES = [f"template/noisy/s{i % 90}/info/{i:016x}" for i in range(400)]
+
+
+def closed(spark: SparkSession, series: list[str], partitions: int = 3) -> DataFrame:
+    """Rows as `closed_windows` answers them."""
+    names = spark.createDataFrame([(name,) for name in series], "series string").repartition(partitions)
+    numbers = [F.lit(1.0).alias(name) for name in ("mean", "m2", "min", "max", "last")]
+    text = F.when(F.col("series").startswith("template/"), F.col("series"))
+    refused = F.lit(None).cast(f"struct<{extract.REFUSED}>").alias("refused")
+    return names.select(
+        "series", F.lit(END).alias("window_end"), F.lit(1).cast("long").alias("n"), *numbers,
+        text.alias("template"), text.alias("sample"), refused,
+    )  # fmt: skip
+
+
+def written(spark: SparkSession, series: list[str], partitions: int = 3) -> dict[str, dict[str, Any]]:
+    """Rows of statistics by their series, as the sink of `extract` writes them."""
+    frame = closed(spark, series, partitions)
+    windows = extract.windows_of(frame)
+    assert list(windows) == [END]
+    limited = extract.limits_of(frame, windows, WINDOWING, LIMITS)
+    rows = extract.records(frame, windows, WINDOWING, {"statistics": "s"}, 2, refused=False, limited=limited).collect()
+    values = [json.loads(row["value"]) for row in rows]
+    found = {value["series"]: value for value in values if value["record"] == "statistics"}
+    told = {(value["series"], value["shard"]) for value in values if value["record"] == "statistics"}
+    assert len(told) + WINDOWING.shards == len(values)
+    return found
+
+
+def kinds(found: dict[str, dict[str, Any]]) -> Counter[tuple[str, str]]:
+    return Counter((name.split("/")[1], name.split("/")[0]) for name in found)
+
+
+def test_only_hosts_that_have_too_much_lose_rows_and_no_partitioning_changes_which(spark: SparkSession) -> None:
+    found = written(spark, HONEST + FLOOD + LINES)
+    counted = kinds(found)
+    assert (counted["honest", "gauge"], counted["honest", "template"]) == (45, 25)
+    assert counted["big", "gauge"] + counted["big", "counter"] == LIMITS.metric_rows == 50
+    assert counted["noisy", "template"] == LIMITS.template_rows == 30
+    assert counted["noisy", "logs"] == 30  # of 90 services
+    over = {name: row for name, row in found.items() if name.startswith("overflow/")}
+    assert {name: (row["n"], row["last"]) for name, row in over.items()} == {
+        "overflow/big/metrics/0": (950, 1000.0),
+        "overflow/noisy/templates/0": (370, 400.0),
+    }
+    assert over["overflow/big/metrics/0"]["shard"] == next(
+        row["shard"] for name, row in found.items() if name.startswith("gauge/big/")
+    )
+    named = json.loads(over["overflow/big/metrics/0"]["sample"])
+    assert len(named) == 10
+    assert set(named) <= set(FLOOD) - found.keys()
+    assert written(spark, (LINES + FLOOD + HONEST)[::-1], 7) == found
+
+
+def test_a_level_that_is_kept_counts_all_lines_of_its_templates(spark: SparkSession) -> None:
+    lines = [f"template/noisy/web/info/{i:016x}" for i in range(400)]
+    assert written(spark, lines)["logs/noisy/web/info"]["n"] == 400
+
+
+def test_hosts_beyond_twice_the_limit_lose_all_their_rows_those_with_the_fewest_first(spark: SparkSession) -> None:
+    honest = [f"gauge/honest-{h}//m{i}" for h in range(20) for i in range(3)]
+    found = written(spark, honest + [f"gauge/random-{h}//m" for h in range(3000)])
+    counted = kinds(found)
+    assert all(counted[f"honest-{h}", "gauge"] == 3 for h in range(20))
+    over = [row for name, row in found.items() if name == "overflow//hosts/0"]
+    assert over
+    hosts = len({name.split("/")[1] for name in found if name.startswith("gauge/")})
+    most = 2 * LIMITS.of_shard(WINDOWING.shards).hosts * WINDOWING.shards
+    assert hosts <= most
+
+
+def test_within_the_limits_the_rows_are_the_same_and_no_query_is_made(spark: SparkSession) -> None:
+    frame = closed(spark, HONEST[:20])
+    rows = extract.statistics(frame, WINDOWING)
+    limited = extract.limits_of(frame, {END: 20}, WINDOWING, LIMITS)
+    assert limited(rows) is rows
+
+
+def test_what_is_left_out_is_a_dead_letter_of_its_host_and_window(spark: SparkSession) -> None:
+    frame = closed(spark, HONEST + FLOOD)
+    windows = extract.windows_of(frame)
+    limited = extract.limits_of(frame, windows, WINDOWING, LIMITS)
+    rows = limited(extract.statistics(frame, WINDOWING))
+    answers = detect_bounded(rows, list(windows), DetectorParameters(), "live", WINDOWING.shards, 2)
+    topics = {"scores": "s", "novelties": "n", "dead-letters": "d", "statistics": "st"}
+    found = detect.records(answers.where("part is null"), topics, 4).where("topic = 'd'").collect()
+    assert len(found) == 1
+    letter = json.loads(found[0]["value"])
+    assert (letter["record"], letter["host"], letter["limit"], letter["left_out"]) == (
+        "overflow",
+        "big",
+        "metrics",
+        950,
+    )
+    headers = {one["key"]: bytes(one["value"]).decode() for one in found[0]["headers"]}
+    assert headers["kappa.record"] == RefusedRecord.KIND
+    assert headers["kappa.topic"] == "st"
+    assert headers["kappa.offset"] == "None"
+    assert headers["kappa.stage"] == "detect"
+    assert headers["kappa.reason"] == "host big: 950 left out by the limit of metrics, 10000, of 1000"
+    assert found[0]["partition"] == int(headers["kappa.partition"])
