@@ -5,6 +5,7 @@
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
+# make chaos    faults after a schedule (SEED=1 MINUTES=10), then every result against a run without faults of the same log
 # make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
@@ -25,7 +26,7 @@ LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench accuracy lock sbom docs lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock sbom docs lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -73,6 +74,9 @@ test-browser: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+chaos: setup
+	@$(BIN)/python -m benchmarks.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
 accuracy: setup
 	@$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA))

@@ -1,0 +1,137 @@
+"""What each fault does to the processes, and what puts an end to it.
+
+A kill is over at once: whoever was killed is started again, by its own supervisor where it has one. A fault that lasts is
+ended by this module after its time. In neither case anything is done to help the jobs.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from elasticsearch import ApiError, TransportError
+
+from app.core.settings import PROJECT, Settings
+from app.search.connection import elasticsearch_connection
+from benchmarks.chaos.http_faults import CUT, FaultyProxy
+from benchmarks.chaos.processes import LiveJobs
+from benchmarks.chaos.schedule import PlannedFault
+from benchmarks.chaos.servers import KillableServer
+
+READ_ONLY = "index.blocks.read_only_allow_delete"
+
+
+@dataclass
+class FaultTarget:
+    """What faults are done to. `direct` are settings that reach Elasticsearch past the proxy; `wait` waits while the jobs run."""
+
+    kafka: KillableServer
+    elasticsearch: KillableServer
+    proxy: FaultyProxy
+    jobs: LiveJobs
+    direct: Settings
+    file: Path
+    wait: Callable[[float], None]
+
+
+def inject(fault: PlannedFault, target: FaultTarget) -> str:
+    """Do it, and end it. Answers what was hit, for the log; empty where there was nothing to hit."""
+    what, _, how = fault.kind.partition(" ")
+    if what == "kill":
+        return _kill(how, fault, target)
+    if what == "hang":
+        return _hang(how, fault, target)
+    if fault.kind == "restart broker":
+        target.kafka.stop()
+        target.kafka.start()
+        return "cleanly"
+    if how == "away":
+        server = target.kafka if what == "broker" else target.elasticsearch
+        server.stop()
+        target.wait(fault.lasts)
+        server.start()
+        return f"for {fault.lasts:.0f} s"
+    if how == "read-only":
+        return _read_only(fault, target)
+    target.proxy.fault = CUT if how.startswith("cuts") else int(how.split()[-1])
+    target.wait(fault.lasts)
+    target.proxy.fault = None
+    return f"for {fault.lasts:.0f} s"
+
+
+def _kill(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
+    servers = {"broker": target.kafka, "elasticsearch": target.elasticsearch}
+    if whom == "savepoint":
+        return _kill_savepoint(fault, target)
+    hit: list[str] = []
+    down: list[KillableServer] = []
+    roles = {"everything": ["broker", "elasticsearch", "jvm", "run"]}.get(whom, whom.split(" and "))
+    for role in roles:
+        if role in servers:
+            if servers[role].signal(signal.SIGKILL):
+                hit.append(role)
+                down.append(servers[role])
+        else:
+            pids = target.jobs.kill(role)
+            if role == "child" and not pids:  # a `kappa run` that runs the jobs itself
+                pids = target.jobs.kill("run")
+            hit += [f"{role} {pid}" for pid in pids]
+    for server in down:
+        server.recover()
+    return ", ".join(hit)
+
+
+def _kill_savepoint(fault: PlannedFault, target: FaultTarget) -> str:
+    """Kill `kappa savepoint create` somewhere in its work: it takes about as long as a fault lasts."""
+    command = [sys.executable, "-m", "app.cli", "savepoint", "create", f"chaos-{fault.number}", "--config"]
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen([*command, str(target.file)], stdout=quiet, stderr=quiet, cwd=PROJECT)
+    target.wait(5.0 + fault.lasts)
+    done = process.poll()
+    with suppress(psutil.NoSuchProcess):
+        tree = psutil.Process(process.pid)
+        for one in [*tree.children(recursive=True), tree]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+    process.wait()
+    return "while it wrote" if done is None else f"it had ended with {done}"
+
+
+def _hang(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
+    servers = {"broker": target.kafka, "elasticsearch": target.elasticsearch}
+    if whom in servers:
+        found = servers[whom].process()
+        hit = [found] if found else []
+    else:
+        hit = target.jobs.processes()[whom]
+    for process in hit:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    target.wait(fault.lasts)
+    for process in hit:
+        with suppress(psutil.NoSuchProcess):  # whoever supervises it has ended it meanwhile
+            process.resume()
+    if whom in servers:
+        servers[whom].recover()
+    return f"for {fault.lasts:.0f} s" if hit else ""
+
+
+def _read_only(fault: PlannedFault, target: FaultTarget) -> str:
+    """What Elasticsearch does to its indices when the disk is nearly full."""
+    client = elasticsearch_connection(target.direct).connect()
+    indices = f"*-{target.direct.version}-*"
+    try:
+        client.indices.put_settings(index=indices, settings={READ_ONLY: True}, expand_wildcards="all")
+        target.wait(fault.lasts)
+        client.indices.put_settings(index=indices, settings={READ_ONLY: None}, expand_wildcards="all")
+    except (ApiError, TransportError) as error:
+        return f"not done: {type(error).__name__}"
+    finally:
+        client.close()
+    return f"for {fault.lasts:.0f} s"

@@ -1,0 +1,62 @@
+"""Faults of real processes change no result: a few of them here, twenty kills with `make test-long`, more with `make chaos`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.core.settings import PROJECT, Settings
+from app.runtime.run import index_to_end
+from benchmarks.chaos.experiment import ChaosPlan, run
+from benchmarks.chaos.outcome import ChaosOutcome
+from benchmarks.chaos.schedule import EVERYTHING, KILLS, PlannedFault, schedule
+from replay.run import plan, replay
+from replay.slices import RequestedRange
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark]
+
+JARS = PROJECT / ".kappa" / "jars"
+FEW = ("kill jvm", "kill broker", "kill run")
+
+
+def experiment(spark: SparkSession, sizes: ChaosPlan, faults: Sequence[PlannedFault], home: Path) -> ChaosOutcome:
+    def fault_free_run(settings: Settings) -> None:
+        replay(spark, plan(settings, RequestedRange()))
+        index_to_end(spark, settings)
+
+    return run(sizes, faults, home, JARS, fault_free_run)
+
+
+def assert_passed(outcome: ChaosOutcome, home: Path) -> None:
+    report = outcome.record()
+    log = (home / "run.log").read_text()[-3000:]
+    assert outcome.passed, f"{json.dumps(report, indent=1)[:20_000]}\n{log}"
+    assert all(fault.hit for fault in outcome.faults), report["faults"]
+    assert min(outcome.records[kind].chaos for kind in ("scores", "novelties", "late")) > 0
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_jvm_broker_and_parent_change_no_result(spark: SparkSession, tmp_path: Path) -> None:
+    faults = [PlannedFault(number, kind, 1, 0.5, 1.0) for number, kind in enumerate(FEW, 1)]
+    outcome = experiment(spark, ChaosPlan(21, 600, hosts=3, drain_seconds=300), faults, tmp_path)
+    assert outcome.kills == len(FEW)
+    assert_passed(outcome, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_twenty_kills_change_no_result(spark: SparkSession, tmp_path: Path) -> None:
+    outcome = experiment(spark, ChaosPlan(20, 2400, 20), list(islice(schedule(20, KILLS), 20)), tmp_path)
+    assert_passed(outcome, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_twenty_faults_of_all_kinds_change_no_result(spark: SparkSession, tmp_path: Path) -> None:
+    outcome = experiment(spark, ChaosPlan(22, 2400, 20), list(islice(schedule(22, EVERYTHING), 20)), tmp_path)
+    assert_passed(outcome, tmp_path)
