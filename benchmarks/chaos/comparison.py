@@ -17,8 +17,8 @@ from kafka import KafkaConsumer, TopicPartition
 from app.core.settings import Settings
 from app.kafka.connection import client_options
 from app.search.connection import elasticsearch_connection
+from models.records.index_names import INDEX_KINDS, alias_of
 from models.records.records import WatermarkMessage
-from models.records.index_names import INDEX_KINDS
 
 RECORDS = ("scores", "novelties", "incidents", "late", "dead-letters")
 REFUSED = ("late", "dead-letters")
@@ -157,7 +157,7 @@ def examples(texts: Iterator[bytes], wanted: set[Digest], side: str) -> list[str
 def documents(settings: Settings, kind: str) -> Iterator[bytes]:
     """The documents of a version's indices of one kind, without what names the version."""
     client = elasticsearch_connection(settings).connect()
-    pattern = f"*{kind}-{settings.version}-*"
+    pattern = f"{alias_of(kind, settings.version)}-*"
     try:
         client.indices.refresh(index=pattern)
         after: list[Any] | None = None
