@@ -24,6 +24,7 @@ from benchmarks.chaos.processes import LiveJobs
 from benchmarks.chaos.schedule import PlannedFault
 from benchmarks.chaos.servers import KillableServer
 
+APPEAR_SECONDS = 60  # a Python worker appears some batches after the start
 READ_ONLY = "index.blocks.read_only_allow_delete"
 
 
@@ -78,13 +79,21 @@ def _kill(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
                 hit.append(role)
                 down.append(servers[role])
         else:
-            pids = target.jobs.kill(role)
-            if role == "child" and not pids:  # a `kappa run` that runs the jobs itself
-                pids = target.jobs.kill("run")
-            hit += [f"{role} {pid}" for pid in pids]
+            _await(role, target)
+            hit += [f"{role} {pid}" for pid in target.jobs.signal(role, signal.SIGKILL)]
     for server in down:
         server.recover()
     return ", ".join(hit)
+
+
+def _await(role: str, target: FaultTarget) -> list[psutil.Process]:
+    """Wait, for a while, until there is a process of a role; those there are."""
+    for _ in range(APPEAR_SECONDS):
+        found = target.jobs.processes()[role]
+        if found:
+            return found
+        target.wait(1.0)
+    return []
 
 
 def _kill_savepoint(fault: PlannedFault, target: FaultTarget) -> str:
@@ -109,7 +118,7 @@ def _hang(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
         found = servers[whom].process()
         hit = [found] if found else []
     else:
-        hit = target.jobs.processes()[whom]
+        hit = _await(whom, target)
     for process in hit:
         with suppress(psutil.NoSuchProcess):
             process.suspend()

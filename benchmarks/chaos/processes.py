@@ -55,10 +55,6 @@ class LiveJobs:
             _sort(parent, found, below_java=False)
         return found
 
-    def kill(self, role: str) -> list[int]:
-        """SIGKILL to the processes of a role, one at random order of their pids for workers; the pids."""
-        return self.signal(role, signal.SIGKILL)
-
     def signal(self, role: str, number: signal.Signals) -> list[int]:
         """Send a signal to all processes of a role; their pids."""
         hit = []
