@@ -13,7 +13,7 @@ from app.kafka.data_loss import checkpoints, extract_name
 from app.kafka.topics import indexed_kinds, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
-from pipelines.elasticsearch.bulk import Outcome, Stopping
+from pipelines.elasticsearch.bulk import Outcome, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.jobs import correlate, detect, extract, index
@@ -135,7 +135,12 @@ def correlate_job(settings: Settings) -> Job:
     )
 
 
-def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outcome], None] | None = None) -> Job:
+def index_job(
+    settings: Settings,
+    stopping: Stopping,
+    on_outcome: Callable[[Outcome], None] | None = None,
+    prepare: Prepare | None = None,
+) -> Job:
     """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
     topics = topic_names(settings)
     since = settings.index.scores_since
@@ -154,6 +159,7 @@ def index_job(settings: Settings, stopping: Stopping, on_outcome: Callable[[Outc
             kafka_connection(settings),
             stopping=stopping,
             on_outcome=on_outcome,
+            prepare=prepare,
         ),
         checkpoint=str(settings.checkpoint("index")),
         max_records_per_batch=most_records(settings),

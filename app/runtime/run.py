@@ -6,7 +6,9 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
+from elasticsearch import Elasticsearch
 from pyspark.sql import SparkSession
 
 from app.core.report import Report, silent
@@ -27,15 +29,25 @@ from pipelines.runner import Job, QueryProgress, Runner
 
 def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:
     """Prepare what jobs need: check the pinned configuration, create topics, put index templates."""
-    pin_configuration(settings, instances)
-    topics.create(settings)
+    prepare_log(settings, instances)
     if "index" in names:
         client = elasticsearch_connection(settings).connect()
         try:
-            refuse_old_names(client)
-            aliases.prepare(client, settings)
+            prepare_indices(settings, client)
         finally:
             client.close()
+
+
+def prepare_log(settings: Settings, instances: int = 1) -> None:
+    """Check the pinned configuration, create topics."""
+    pin_configuration(settings, instances)
+    topics.create(settings)
+
+
+def prepare_indices(settings: Settings, client: Elasticsearch) -> None:
+    """Put index templates. Raises InputError where indices of an earlier release have to be renamed first."""
+    refuse_old_names(client)
+    aliases.prepare(client, settings)
 
 
 def make_job(settings: Settings, selection: JobSelection, name: str, stopping: threading.Event, health: Health) -> Job:
@@ -52,7 +64,7 @@ def make_job(settings: Settings, selection: JobSelection, name: str, stopping: t
         health.on_wait(name)
         return stopping.wait(seconds)
 
-    return jobs.index_job(settings, waits)
+    return jobs.index_job(settings, waits, prepare=partial(prepare_indices, settings))
 
 
 @contextmanager
@@ -110,7 +122,7 @@ def started_jobs(
     checkpoints = selection.checkpoints(settings)
     checkpoint_damage.mend_all(settings.version, checkpoints, report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
-    prepare(settings, selection.names, selection.instances)
+    prepare_log(settings, selection.instances)  # `index` itself waits for Elasticsearch, which may be away for long
     stopping = threading.Event()
 
     def on_batch(name: str, progress: QueryProgress) -> None:

@@ -19,10 +19,11 @@ ERRORS: dict[int, str] = {
     503: "no_shard_available_action_exception",
 }
 CUT = 0
+TOO_LARGE, MOST_BYTES = 413, 32_768  # a single document is smaller: refusing one for its size would be for good
 
 
 class FaultyProxy:
-    """Passes requests on while `fault` is None. Else it answers with that status, or closes the connection (`CUT`)."""
+    """Passes requests on while `fault` is None. Else it answers with that status, 413 to large requests only, or closes the connection (`CUT`)."""
 
     def __init__(self, url: str) -> None:
         """`url` is that of Elasticsearch."""
@@ -35,7 +36,7 @@ class FaultyProxy:
 
             def _serve(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                fault = proxy.fault
+                fault = None if proxy.fault == TOO_LARGE and len(body) <= MOST_BYTES else proxy.fault
                 if fault is not None:
                     proxy.refused += 1
                 if fault == CUT:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 from elastic_transport import TransportError
-from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
+from elasticsearch import ApiError, BadRequestError, Elasticsearch, UnsupportedProductError
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,6 +26,7 @@ from pipelines.errors import ServiceUnavailable
 log = structlog.get_logger()
 
 Stopping = Callable[[float], bool]
+Prepare = Callable[[Elasticsearch], object]
 Rows = NDArray[np.int64]
 SOURCE_POSITION = ("topic", "partition", "offset", "timestamp")
 
@@ -333,6 +334,37 @@ def write_all(found: DataFrame, elastic: Elastic, parameters: BulkParameters, st
         wait_until_there(elastic, parameters, stopping)
 
 
+def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameters, stopping: Stopping) -> None:
+    """Have `prepare` do its work on the cluster, however long that is away, or refuses a password or a privilege.
+
+    Raises ServiceUnavailable when the job stops, and what the cluster refuses for good: a request that is wrong.
+    """
+    delay, began = parameters.first_delay_seconds, time.monotonic()
+    while True:
+        try:
+            with elastic.connect() as client:
+                prepare(client)
+        except (BadRequestError, UnsupportedProductError):
+            raise
+        except ApiError as error:
+            why = f"answers {error.status_code}"
+        except TransportError as error:
+            why = f"does not answer ({type(error).__name__})"
+        else:
+            return
+        waited = round(time.monotonic() - began)
+        log.warning("waiting for Elasticsearch", url=elastic.url, why=why, waited_seconds=waited)
+        if stopping(delay):
+            raise ServiceUnavailable(stopped_while_waiting(elastic))
+        wait_until_there(elastic, parameters, stopping)
+        delay = min(2 * delay, parameters.longest_delay_seconds)
+
+
+def stopped_while_waiting(elastic: Elastic) -> str:
+    """The message for a job that is stopped while the cluster is away."""
+    return f"Elasticsearch at {elastic.url}: the job was stopped while it waited; the batch will be done again"
+
+
 def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> None:
     """Wait until the cluster answers. Raises ServiceUnavailable when the job stops."""
     began = reported = time.monotonic()
@@ -340,10 +372,7 @@ def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Sto
     with elastic.connect() as client:
         while True:
             if stopping(delay):
-                msg = (
-                    f"Elasticsearch at {elastic.url}: the job was stopped while it waited; the batch will be done again"
-                )
-                raise ServiceUnavailable(msg)
+                raise ServiceUnavailable(stopped_while_waiting(elastic))
             why = trouble(client)
             if not why:
                 return

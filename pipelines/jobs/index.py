@@ -6,13 +6,23 @@ refuses for good goes to `dead-letters`, and the rest of the batch is indexed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from models.records.records import LETTER_BYTES, RefusedRecord
-from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, Refused, Stopping, write_all
+from pipelines.elasticsearch.bulk import (
+    BulkParameters,
+    Elastic,
+    Outcome,
+    Prepare,
+    Refused,
+    Stopping,
+    until_prepared,
+    write_all,
+)
 from pipelines.elasticsearch.documents import newest
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 
@@ -30,16 +40,22 @@ def sink(
     stopping: Stopping,
     parameters: BulkParameters | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
+    prepare: Prepare | None = None,
 ) -> BatchSink:
     """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
 
     `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it returns True
     while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` is called after
-    every batch, for metrics.
+    every batch, for metrics. `prepare` gets a client before the first batch, to put templates: a job that starts while the
+    cluster is away waits as any other does, and the jobs beside it run.
     """
     sending = parameters or BulkParameters()
+    prepared = threading.Event()
 
     def write(found: DataFrame, batch_id: int) -> None:
+        if prepare is not None and not prepared.is_set():
+            until_prepared(elastic, prepare, sending, stopping)
+            prepared.set()
         outcome = write_all(newest(found), elastic, sending, stopping)
         post(found.sparkSession, outcome.refused, topics, kafka)
         log.debug(

@@ -40,7 +40,8 @@ def assert_passed(outcome: ChaosOutcome, home: Path) -> None:
     assert min(outcome.records[kind].chaos for kind in ("scores", "novelties", "late")) > 0
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_a_killed_jvm_broker_and_parent_change_no_result(spark: SparkSession, tmp_path: Path) -> None:
     faults = [PlannedFault(number, kind, 1, 0.5, 1.0) for number, kind in enumerate(FEW, 1)]
     outcome = experiment(spark, ChaosPlan(21, 600, hosts=3, drain_seconds=300), faults, tmp_path)

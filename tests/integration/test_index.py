@@ -25,8 +25,9 @@ from app.search import aliases, old_names
 from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
 from app.versions import serving
 from app.versions.serving import Serving, ServingInterval
+from benchmarks.chaos.http_faults import CUT, FaultyProxy
 from models.records.index_names import INDEX_KINDS
-from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, write_all
+from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, until_prepared, write_all
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.index import sink
@@ -199,6 +200,36 @@ def test_told_to_stop_while_the_server_is_away_the_batch_fails(spark: SparkSessi
     elastic = Elastic(f"http://127.0.0.1:{free_port(0)}")
     with pytest.raises(ServiceUnavailable, match="the job was stopped"):
         write_all(frame(spark, [score("v", 0)]), elastic, QUICK, stop.wait)
+
+
+@pytest.mark.parametrize("fault", [401, 403, 429, 503, CUT])
+def test_templates_wait_for_a_server_that_refuses(url: str, client: Elasticsearch, version: str, fault: int) -> None:
+    calls: list[float] = []
+
+    def prepare(connected: Elasticsearch) -> None:
+        ensure_templates(connected, version, live=False)
+
+    with FaultyProxy(url) as faulty:
+        faulty.fault = fault
+
+        def stopping(seconds: float) -> bool:
+            calls.append(seconds)
+            if len(calls) == 3:
+                faulty.fault = None
+            return never(seconds)
+
+        until_prepared(Elastic(faulty.url), prepare, QUICK, stopping)
+        assert len(calls) >= 3
+    found = client.indices.get_index_template(name=f"kappa-scores-{version}")
+    assert [template["name"] for template in found["index_templates"]] == [f"kappa-scores-{version}"]
+
+
+def test_a_request_that_is_wrong_is_no_reason_to_wait(url: str) -> None:
+    def wrong(connected: Elasticsearch) -> None:
+        connected.indices.put_index_template(name="kappa-wrong", index_patterns=[])
+
+    with pytest.raises(BadRequestError):
+        until_prepared(Elastic(url), wrong, QUICK, never)
 
 
 def test_secrets_are_not_shown() -> None:

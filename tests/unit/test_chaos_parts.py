@@ -13,7 +13,7 @@ from support.recording_server import server_that
 
 from benchmarks.chaos import faults
 from benchmarks.chaos.comparison import SideBySide, Written, held_against
-from benchmarks.chaos.http_faults import CUT, ERRORS, FaultyProxy
+from benchmarks.chaos.http_faults import CUT, ERRORS, MOST_BYTES, TOO_LARGE, FaultyProxy
 from benchmarks.chaos.outcome import ChaosOutcome, FaultRecord
 from benchmarks.chaos.page import BEGIN, END, PAGE, publish
 from benchmarks.chaos.schedule import EVERYTHING, KILLS, schedule
@@ -32,10 +32,10 @@ def test_a_schedule_has_every_kind_and_waits_for_batches_half_of_the_time() -> N
     assert {fault.kind for fault in islice(schedule(7, KILLS), 500)} == set(KILLS)
 
 
-def asked(url: str) -> tuple[int, bytes]:
+def asked(url: str, body: bytes = b"x" * (MOST_BYTES + 1)) -> tuple[int, bytes]:
     where = urlsplit(url)
     connection = HTTPConnection(where.hostname or "", where.port or 80, timeout=10)
-    connection.request("POST", "/_bulk", b"{}")
+    connection.request("POST", "/_bulk", body)
     answer = connection.getresponse()
     found = answer.status, answer.read()
     connection.close()
@@ -49,12 +49,14 @@ def test_the_proxy_passes_on_refuses_and_cuts() -> None:
             proxy.fault = status
             found, body = asked(proxy.url)
             assert (found, json.loads(body)["error"]["type"]) == (status, name)
+        proxy.fault = TOO_LARGE
+        assert asked(proxy.url, b"{}")[0] == 200
         proxy.fault = CUT
         with pytest.raises(RemoteDisconnected):
             asked(proxy.url)
         proxy.fault = None
         assert asked(proxy.url)[0] == 200
-        assert len(requests) == 2
+        assert len(requests) == 3
         assert proxy.refused == len(ERRORS) + 1
 
 
