@@ -344,12 +344,11 @@ def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameter
         try:
             with elastic.connect() as client:
                 prepare(client)
-        except (BadRequestError, UnsupportedProductError):
-            raise
-        except ApiError as error:
-            why = f"answers {error.status_code}"
-        except TransportError as error:
-            why = f"does not answer ({type(error).__name__})"
+        except (ApiError, TransportError, ServiceUnavailable) as error:
+            cause = error.__cause__ if isinstance(error, ServiceUnavailable) else error
+            if isinstance(cause, BadRequestError | UnsupportedProductError):
+                raise
+            why = trouble_of(cause)
         else:
             return
         waited = round(time.monotonic() - began)
@@ -387,8 +386,13 @@ def trouble(client: Elasticsearch) -> str:
     """Why the cluster does not answer, empty if it does."""
     try:
         client.cluster.health(filter_path="status")
-    except ApiError as error:
-        return f"answers {error.status_code}"
-    except TransportError as error:
-        return f"does not answer ({type(error).__name__})"
+    except (ApiError, TransportError) as error:
+        return trouble_of(error)
     return ""
+
+
+def trouble_of(error: BaseException | None) -> str:
+    """What an error of the client says about the cluster."""
+    return (
+        f"answers {error.status_code}" if isinstance(error, ApiError) else f"does not answer ({type(error).__name__})"
+    )
