@@ -74,11 +74,8 @@ def measure(documents: int = DOCUMENTS) -> dict[str, float]:
         settings = base.model_copy(update={"home": home, "elasticsearch": own})
         identity = fill(settings, documents)
         port = next(p for p in range(8601, 8651) if port_is_free(p))
-        server = dashboard.start(settings, port)
-        try:
+        with dashboard.served(settings, port, say):
             return looked_at(browser, f"http://127.0.0.1:{port}", identity)
-        finally:
-            dashboard.end(server)
 
 
 # --- documents

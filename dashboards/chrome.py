@@ -6,6 +6,7 @@ Whatever is chosen is in the address of the page, so that a view can be sent to 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,9 +17,11 @@ from zoneinfo import ZoneInfo
 import streamlit as st
 from elasticsearch import Elasticsearch
 
+from dashboards import identity
+from dashboards.identity import Identity
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.search import Connection, QueryError, indexed_versions
-from dashboards.words import in_words, local_text
+from dashboards.words import code, in_words, local_text, plain
 
 RANGES = {
     "15m": ("15 min", timedelta(minutes=15)),
@@ -32,6 +35,7 @@ DEFAULT_RANGE = "1h"
 REFRESHES = {"5s": 5, "30s": 30, "off": None}
 DEFAULT_REFRESH = "5s"
 VERSIONS_SECONDS = 20
+VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")  # as in the settings; what else an address names is no version
 # Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
 LESS_ROOM = "<style>.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}</style>"
 
@@ -40,13 +44,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class View:
-    """What a page shows. `refresh`: seconds between two readings, None for only when asked. `pages`: by their names."""
+    """What a page shows. `refresh`: seconds between two readings, None for only when asked.
+
+    `who`: who looks at it. `pages`: by their names.
+    """
 
     version: str
     versions: list[str]
     range: str
     zone: ZoneInfo
     refresh: int | None
+    who: Identity = identity.NOBODY
     pages: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -72,11 +80,11 @@ class View:
         st.switch_page(self.pages[page], query_params=self.address(**own))
 
 
-def view(title: str, pages: Mapping[str, Any]) -> View:
-    """The head of a page: its title, and what is chosen."""
+def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
+    """The head of a page: its title, what is chosen, and who has signed in."""
     named = os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
     st.html(LESS_ROOM)
-    head, version, length, refresh = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
+    head, version, length, refresh, own = st.columns([3, 2, 4, 2, 1.5], vertical_alignment="bottom")
     head.markdown(f"## {title}")
     found = known_versions(named)
     with version:
@@ -94,20 +102,23 @@ def view(title: str, pages: Mapping[str, Any]) -> View:
         every = st.segmented_control(
             "Read again", list(REFRESHES), default=DEFAULT_REFRESH, required=True, key="refresh", bind="query-params"
         )
+    with own:
+        identity.show(who)
     return View(
         version=chosen or named,
         versions=found,
         range=span or DEFAULT_RANGE,
         zone=zone(),
         refresh=REFRESHES[every or DEFAULT_REFRESH],
+        who=who,
         pages=pages,
     )
 
 
 def known_versions(named: str) -> list[str]:
     """Versions that are indexed, the one that the pages were started for first; the one in the address among them."""
-    asked = st.query_params.get("version")
-    others = {*listed_versions(), *([asked] if asked else [])}
+    asked = st.query_params.get("version", "")
+    others = {*listed_versions(), *([asked] if VERSION.fullmatch(asked) else [])}
     return [named, *sorted(others - {named})]
 
 
@@ -157,7 +168,7 @@ def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T])
         with loading(is_first=last is None):
             found = read(client(Connection.of(os.environ)))
     except QueryError as error:
-        st.error(f"{error} {tries(view)}", icon=":material/cloud_off:")
+        st.error(f"{plain(error)} {tries(view)}", icon=":material/cloud_off:")
         if last is None:
             return None
         st.caption(f"Below is what was known at {local_text(last[1], view.zone)}.")
@@ -181,7 +192,7 @@ def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
     """Show how recent a version's events are: none, stale, or fresh. Returns whether there is anything to show."""
     if newest is None:
         st.info(
-            f"Nothing has been found in version `{view.version}` yet, not even a score. The first documents come about "
+            f"Nothing has been found in version {code(view.version)} yet, not even a score. The first documents come about "
             "half a minute after the jobs begin: `kappa run all`, or `kappa demo` to try it.",
             icon=":material/hourglass_empty:",
         )

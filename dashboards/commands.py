@@ -18,13 +18,23 @@ from typing import Any
 
 import streamlit as st
 
+from dashboards.identity import OPERATOR, RESPONDER, VIEWER, Identity, wanted
 from dashboards.queries.search import PREFIX
 
 MAX_CHARACTERS = 20_000
+# The role that each command of `kappa` needs. Others are not run.
+RIGHTS = {"savepoint": VIEWER, "label": RESPONDER, "state": RESPONDER, "replay": OPERATOR}
 
 
 class CommandError(Exception):
-    """The command failed, or took too long: one sentence for a person."""
+    """The command was not allowed, failed, or took too long: one sentence for a person."""
+
+
+def check(arguments: Sequence[str], who: Identity) -> None:
+    """Raise CommandError if somebody has not the role that a command needs."""
+    role = RIGHTS[arguments[0]]
+    if not who.may(role):
+        raise CommandError(wanted(role))
 
 
 def called() -> list[str]:
@@ -36,8 +46,12 @@ def called() -> list[str]:
     return [str(part) for part in json.loads(configured)]
 
 
-def answer(arguments: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The one object that a command prints with `--json`. Raises CommandError if it fails or is not ready in time."""
+def answer(arguments: Sequence[str], seconds: float, who: Identity) -> dict[str, Any]:
+    """The one object that a command prints with `--json`.
+
+    Raises CommandError if `who` may not run it, if it fails or is not ready in time.
+    """
+    check(arguments, who)
     try:
         done = subprocess.run(
             [*called(), *arguments, "--json"],
@@ -94,8 +108,9 @@ class CommandRunner:
         """Whether one runs."""
         return self.command is not None and self.command.code is None
 
-    def begin(self, arguments: Sequence[str]) -> RunningCommand:
-        """Start a command. Raises CommandError while another one runs."""
+    def begin(self, arguments: Sequence[str], who: Identity) -> RunningCommand:
+        """Start a command. Raises CommandError if `who` may not, or while another one runs."""
+        check(arguments, who)
         if self.command is not None and self.is_busy:
             msg = f"`{self.command.name}` is running: wait for its end."
             raise CommandError(msg)

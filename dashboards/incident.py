@@ -26,6 +26,7 @@ from dashboards.tables import chosen_row, score_column, table, text_column, time
 from dashboards.theme import badge
 from dashboards.words import (
     clock,
+    code,
     duration,
     local_text,
     named,
@@ -44,7 +45,7 @@ NO_POINTS = (
     "`index.scores` was set, or from `index.scores_since`; a host or service as a whole has none."
 )
 NO_SCORES = (
-    "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
+    "There is no curve to show: version {version} does not index its scores. With `index.scores = true` the job `index` "
     "writes a document for each series and window from then on (about 0.1 kB each); what is listed here comes from the "
     "novelties, which are always indexed."
 )
@@ -98,7 +99,7 @@ def choose(view: View) -> None:
         st.success("No incident is open. Overview lists the closed ones.", icon=":material/check_circle:")
         return
     for _, row in found.rows.iterrows():
-        view.link("incident", plain(f"{row['reason']} ({some(row['hosts'])})"), incident=row["id"])
+        view.link("incident", f"{plain(row['reason'])} ({some(row['hosts'])})", incident=row["id"])
 
 
 def part(view: View, identity: str) -> None:
@@ -115,7 +116,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
         return
     if isinstance(found, Missing):
         st.warning(
-            f"Version `{view.version}` has no incident `{found.id}`: it is another version's, or its index has gone with "
+            f"Version {code(view.version)} has no incident {code(found.id)}: it is another version's, or its index has gone with "
             "age. Choose the version above, or go back to Overview.",
             icon=":material/search_off:",
         )
@@ -124,7 +125,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     show_timeline(found, view)
     show_episodes(found, view)
     if not found.points:
-        text = NO_SCORES.format(version=view.version) if not found.has_scores else NO_POINTS
+        text = NO_SCORES.format(version=code(view.version)) if not found.has_scores else NO_POINTS
         st.info(text, icon=":material/info:")
     later = evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)

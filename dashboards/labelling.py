@@ -10,10 +10,11 @@ import streamlit as st
 from dashboards import commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
+from dashboards.identity import RESPONDER, wanted
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
-from dashboards.words import clock, plain
-from models.detection.labels import MOST_AUTHOR, MOST_COMMENT
+from dashboards.words import clock, code, plain
+from models.detection.labels import MOST_COMMENT
 from models.records.records import EXPECTED, FALSE_ALARM, TRUE
 
 SAYS = {
@@ -28,7 +29,7 @@ def show(view: View, of: Incident, label: LabelDocument | None) -> None:
     """The latest label of an incident."""
     st.subheader("What was it?")
     if label is None:
-        st.caption(f"Nobody has labelled incident `{of.id}` yet.")
+        st.caption(f"Nobody has labelled incident {code(of.id)} yet.")
     else:
         st.info(in_words(label, view), icon=":material/label:")
 
@@ -37,22 +38,24 @@ def in_words(label: LabelDocument, view: View) -> str:
     """A label for people."""
     ending = f": {plain(label.comment)}" if label.comment else "."
     who = plain(label.author) or "somebody"
-    return f"**{SAYS.get(label.label, label.label)}**, says {who}, {clock(label.given_at, view.zone)}{ending}"
+    return f"**{SAYS.get(label.label) or plain(label.label)}**, says {who}, {clock(label.given_at, view.zone)}{ending}"
 
 
 def form(view: View, of: Incident) -> None:
-    """Write a label when it is sent."""
+    """Write a label when it is sent; its author is who has signed in."""
+    if not view.who.may(RESPONDER) or view.who.name is None:
+        st.caption(f"To label it: {wanted(RESPONDER)}")
+        return
     with st.form(f"label {of.id}", border=True):
         label = st.radio("It was", list(SAYS), format_func=SAYS.__getitem__, horizontal=True, index=None)
         comment = st.text_input("Comment", max_chars=MOST_COMMENT, placeholder="What did you find?")
-        author = st.text_input("Your name", max_chars=MOST_AUTHOR, key="author", persist_state="session", width=260)
         sent = st.form_submit_button("Label this incident", icon=":material/label:")
     if not sent:
         st.caption("A label goes to the log: the models take it into account, and so does every replay of it.")
     elif label is None:
         st.error("Choose what it was.")
     else:
-        write(view, of, label, comment.strip(), author.strip())
+        write(view, of, label, comment.strip(), view.who.name)
 
 
 def write(view: View, of: Incident, label: str, comment: str, author: str) -> None:
@@ -60,9 +63,9 @@ def write(view: View, of: Incident, label: str, comment: str, author: str) -> No
     texts = [f"--comment={comment}", f"--author={author}", f"--version={view.version}"]
     try:
         with st.spinner("Writing the label to the log …"):
-            commands.answer(["label", of.id, label, *texts], SECONDS)
+            commands.answer(["label", of.id, label, *texts], SECONDS, view.who)
     except CommandError as error:
-        st.error(f"The label was not written: {error}", icon=":material/cloud_off:")
+        st.error(f"The label was not written: {plain(error)}", icon=":material/cloud_off:")
         return
     st.success(
         f"Labelled: {SAYS[label]}. It is in the log, and stands above when `index` has read it.",

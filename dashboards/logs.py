@@ -16,12 +16,12 @@ from dashboards.queries.logs import RATE_BUCKETS, novel_templates, rates, texts
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores
 from dashboards.tables import chosen_row, count_column, score_column, text_column, time_column
-from dashboards.words import duration, named, plural
+from dashboards.words import code, duration, named, plural
 
 # What rates are sorted by: in words, and by which number.
 BY = {"lines": ("most lines", "lines"), "surprise": ("most surprising", "score")}
 NO_SCORES = (
-    "How often each message comes is not known here: version `{version}` does not index its scores. With "
+    "How often each message comes is not known here: version {version} does not index its scores. With "
     "`index.scores = true` the job `index` writes them from then on."
 )
 NO_TEXT = "(text not known: its scores are of an older `detect`)"
@@ -105,7 +105,7 @@ def show_rates(found: LogsPageData, view: View, by: str) -> None:
     """Templates by how often they come."""
     st.subheader(f"Messages by rate: {BY[by][0]}")
     if not found.has_scores:
-        st.info(NO_SCORES.format(version=view.version), icon=":material/info:")
+        st.info(NO_SCORES.format(version=code(view.version)), icon=":material/info:")
         return
     if not found.rates.total:
         st.caption(f"No line was counted in the last {view.words}.")

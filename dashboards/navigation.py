@@ -13,7 +13,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import chrome, incident, logs, overview, pipeline, series, versions
+from dashboards import chrome, identity, incident, logs, overview, pipeline, series, versions
 
 PAGES: dict[str, tuple[str, str, ModuleType]] = {
     "overview": ("Overview", ":material/query_stats:", overview),
@@ -35,7 +35,12 @@ def run(first: str = "overview") -> None:
     }
     chosen = st.navigation(list(pages.values()), position="top")
     # The controls belong to all pages, so what they say stays when another one is opened.
-    state["view"] = chrome.view(chosen.title, pages)
+    who = identity.current()
+    if not who.may(identity.VIEWER):
+        identity.show(who)
+        identity.refused(who)
+        return
+    state["view"] = chrome.view(chosen.title, pages, who)
     chosen.run()
     settle()
 

@@ -8,21 +8,21 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboards import chrome, commands, jobs
+from dashboards import chrome, commands, identity, jobs
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.queries.frames import Listing
 from dashboards.queries.pipeline import Refusals, refusals
 from dashboards.tables import count_column, table, text_column, time_column
 from dashboards.theme import Chart, nominal, quantity, scaled, time_axis, tooltip_time
-from dashboards.words import duration, plural
+from dashboards.words import code, duration, plain, plural
 
 REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
 REFUSED_WORDS = {"late": "too late", "dead-letters": "unreadable (dead letters)"}
 SAVEPOINT_SECONDS = 30.0
 CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
-    "No process is known that runs jobs of version `{version}`. Start them with `kappa run all` on this machine, or set "
+    "No process is known that runs jobs of version {version}. Start them with `kappa run all` on this machine, or set "
     "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
     '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start these pages anew.'
 )
@@ -40,15 +40,20 @@ def show_jobs(view: View) -> None:
     st.subheader("Jobs")
     found = jobs.report(view.version)
     if not found.asked:
-        st.info(JOBS_HELP.format(version=view.version), icon=":material/info:")
+        st.info(JOBS_HELP.format(version=code(view.version)), icon=":material/info:")
         return
     for address, why in found.silent.items():
-        st.error(f"The process at {address} does not answer ({why}): see whether it runs.", icon=":material/cloud_off:")
+        st.error(
+            f"The process at {plain(address)} does not answer ({plain(why)}): see whether it runs.",
+            icon=":material/cloud_off:",
+        )
     if not found.jobs:
         return
     ill = [name for name, facts in found.jobs.items() if not facts["healthy"]]
     if ill:
-        st.error(f"Not well: {', '.join(ill)}. No progress for too long, or rows were dropped; its log says why.")
+        st.error(
+            f"Not well: {', '.join(map(plain, ill))}. No progress for too long, or rows were dropped; its log says why."
+        )
     else:
         st.success(f"{plural(len(found.jobs), 'job')} make progress.", icon=":material/check_circle:")
     job_table(pd.DataFrame([job_row(name, facts) for name, facts in found.jobs.items()]))
@@ -142,7 +147,7 @@ def show_savepoints(view: View) -> None:
         with st.spinner("Asking `kappa savepoint list` …"):
             found = savepoints()
     except CommandError as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(plain(error), icon=":material/error:")
         return
     if not found["savepoints"]:
         st.caption("There is none yet. `kappa savepoint create NAME` takes one while jobs run.")
@@ -163,7 +168,7 @@ def show_savepoints(view: View) -> None:
 @st.cache_data(show_spinner=False, ttl=30)
 def savepoints() -> dict[str, Any]:
     """What `kappa savepoint list` answers. Raises CommandError."""
-    return commands.answer(["savepoint", "list"], SAVEPOINT_SECONDS)
+    return commands.answer(["savepoint", "list"], SAVEPOINT_SECONDS, identity.NOBODY)
 
 
 def savepoint_row(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -13,17 +13,18 @@ from elasticsearch import Elasticsearch
 from dashboards import chrome, commands, links
 from dashboards.chrome import View
 from dashboards.commands import CommandError
+from dashboards.identity import RESPONDER, wanted
 from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
 from dashboards.queries.episodes import newest_event, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores, matching, novelties_of, points
 from dashboards.tables import chosen_row, count_column, score_column, table, text_column, time_column
-from dashboards.words import expected, explained, measured, named, number, plain
+from dashboards.words import code, expected, explained, measured, named, number, plain
 
 STATE_SECONDS = 120.0
 NO_SCORES = (
-    "There is no curve to show: version `{version}` does not index its scores. With `index.scores = true` the job `index` "
+    "There is no curve to show: version {version} does not index its scores. With `index.scores = true` the job `index` "
     "writes a document for each series and window from then on. Novelties of the series are below, and the button asks "
     "its model."
 )
@@ -98,7 +99,7 @@ def show_matches(view: View, asked: str) -> None:
 def show_series(view: View, series: str) -> None:
     """One series."""
     st.markdown(f"### {plain(named(series))}")
-    st.caption(f"`{series}`")
+    st.caption(code(series))
     chrome.refreshed(view, part, view, series)
     show_state(view, series)
 
@@ -136,7 +137,7 @@ def read_series(client: Elasticsearch, view: View, series: str) -> SeriesPageDat
 def show_curve(found: SeriesPageData, view: View, series: str) -> None:
     """The model plot, or why there is none."""
     if found.points is None:
-        text = NO_POINTS.format(words=view.words) if found.has_scores else NO_SCORES.format(version=view.version)
+        text = NO_POINTS.format(words=view.words) if found.has_scores else NO_SCORES.format(version=code(view.version))
         st.info(text, icon=":material/info:")
     else:
         st.caption(HOW_TO_READ)
@@ -177,12 +178,15 @@ def show_state(view: View, series: str) -> None:
         "Runs `kappa state` on this machine: it asks the process that runs `detect`, which takes about two seconds; where "
         "none runs here, it starts Spark to read the state, which takes longer."
     )
+    if not view.who.may(RESPONDER):
+        st.caption(wanted(RESPONDER))
+        return
     if st.button("Ask the model", icon=":material/psychology:"):
         try:
             with st.spinner("Asking …"):
-                answer = commands.answer(["state", series, "--version", view.version], STATE_SECONDS)
+                answer = commands.answer(["state", series, "--version", view.version], STATE_SECONDS, view.who)
         except CommandError as error:
-            st.error(str(error), icon=":material/error:")
+            st.error(plain(error), icon=":material/error:")
             return
         show_answer(answer)
 
@@ -201,7 +205,7 @@ def show_answer(answer: dict[str, Any]) -> None:
         column.metric(name, value, border=True)
     episode = answer["episode"]
     sentences = [
-        f"As of {answer['as_of']}, the last window learnt.",
+        f"As of {plain(answer['as_of'])}, the last window learnt.",
         f"Warming up: {answer['windows_to_go']} windows to go." if answer["warming"] else "",
         "It does not learn while its episode is open." if answer.get("frozen") else "",
         f"Open episode: {plain(episode['reason'])}" if episode else "No episode is open.",

@@ -16,6 +16,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboards.queries.search import Span
+from dashboards.words import plain
 
 Spec = dict[str, Any]
 
@@ -49,7 +50,7 @@ class Chart:
 
 def badge(kind: str) -> str:
     """A kind of novelty as a coloured word."""
-    return f":{WORD_COLOURS.get(kind, 'gray')}-badge[{kind}]"
+    return f":{WORD_COLOURS.get(kind, 'gray')}-badge[{plain(kind)}]"
 
 
 def kinds_in(found: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from elasticsearch import Elasticsearch
 from dashboards import chrome, commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
+from dashboards.identity import OPERATOR, Identity, wanted
 from dashboards.judging import Judgement, judged
 from dashboards.queries.frames import Listing
 from dashboards.queries.labels import LabelDocument, of_span
@@ -19,7 +20,7 @@ from dashboards.queries.search import Span
 from dashboards.queries.versions import Comparison, compare, incidents_on
 from dashboards.tables import chosen_row, score_column, text_column, time_column
 from dashboards.theme import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, tooltip_time
-from dashboards.words import local_text, what
+from dashboards.words import code, local_text, plain, what
 
 SHOWN = 200
 PIXELS = 200  # of a chart, axes and legend included
@@ -32,7 +33,7 @@ def page(view: View) -> None:
     others = [name for name in view.versions if name != view.version]
     if not others:
         st.info(
-            f"There is one version, `{view.version}`. `kappa replay --version NAME --from-time 2h` runs the past again under "
+            f"There is one version, {code(view.version)}. `kappa replay --version NAME --from-time 2h` runs the past again under "
             "another name; it is here as soon as it is indexed.",
             icon=":material/compare_arrows:",
         )
@@ -56,7 +57,7 @@ def show(found: Comparison, view: View) -> None:
     """All that was read."""
     if not all(found.newest):
         empty = found.left if found.newest[0] is None else found.right
-        st.info(f"Nothing has been found in version `{empty}` yet: there is nothing to compare.")
+        st.info(f"Nothing has been found in version {code(empty)} yet: there is nothing to compare.")
         return
     head(found, view)
     show_counts(found, view)
@@ -71,8 +72,8 @@ def head(found: Comparison, view: View) -> None:
     numbers = {
         "In both": (found.both, "Novelties with the same series and beginning."),
         "Of another kind": (found.kinds_differ, "Of those in both."),
-        f"Only {found.left}": (len(found.only_left), "Novelties that the other version does not have."),
-        f"Only {found.right}": (len(found.only_right), "Novelties that the other version does not have."),
+        f"Only {plain(found.left)}": (len(found.only_left), "Novelties that the other version does not have."),
+        f"Only {plain(found.right)}": (len(found.only_right), "Novelties that the other version does not have."),
     }
     for column, (name, (value, text)) in zip(st.columns(len(numbers)), numbers.items(), strict=True):
         column.metric(name, f"{value:,}", help=text, border=True)
@@ -89,7 +90,7 @@ def show_counts(found: Comparison, view: View) -> None:
         return
     names = [found.left, found.right]
     totals = found.counts.groupby("version")["count"].sum()
-    st.caption(" · ".join(f"`{name}`: **{int(totals.get(name, 0)):,}** novelties" for name in names))
+    st.caption(" · ".join(f"{code(name)}: **{int(totals.get(name, 0)):,}** novelties" for name in names))
     x = time_axis("time", found.span, view.zone)
     encoding = {
         "x": x,
@@ -112,7 +113,7 @@ def show_counts(found: Comparison, view: View) -> None:
 def show_only(found: Comparison, view: View) -> None:
     """What only one of them found."""
     for name, rows in ((found.left, found.only_left), (found.right, found.only_right)):
-        st.subheader(f"Only version {name}")
+        st.subheader(f"Only version {plain(name)}")
         if rows.empty:
             st.caption("Nothing.")
             continue
@@ -179,53 +180,57 @@ def show_serving(view: View) -> None:
         "Runs `kappa replay promote` and `kappa replay rollback` on this machine. A promotion first lets the version catch "
         "up, which can take minutes; what it says is shown here, and nothing has changed until it has caught up."
     )
+    if not view.who.may(OPERATOR):
+        st.caption(wanted(OPERATOR))
+        show_work()
+        return
     promote, back = st.columns(2)
     busy = commands.command_runner().is_busy
-    if promote.button(f"Promote {view.version} …", icon=":material/upgrade:", disabled=busy):
-        confirm(f"Let version {view.version} serve", ["replay", "promote", view.version])
+    if promote.button(f"Promote {plain(view.version)} …", icon=":material/upgrade:", disabled=busy):
+        confirm(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
     if back.button("Roll back …", icon=":material/undo:", disabled=busy):
-        confirm("Let the version before serve again", ["replay", "rollback"])
+        confirm("Let the version before serve again", ["replay", "rollback"], view.who)
     show_work()
 
 
 @st.dialog("Are you sure?", width="medium")
-def confirm(title: str, arguments: list[str]) -> None:
+def confirm(title: str, arguments: list[str], who: Identity) -> None:
     """Show what would be done, and do it after a confirmation."""
-    st.markdown(f"**{title}**: `kappa {' '.join(arguments)}`")
+    st.markdown(f"**{plain(title)}**: {code('kappa ' + ' '.join(arguments))}")
     try:
         with st.spinner("Looking what would be done …"):
-            plan = dry_run(tuple(arguments))
+            plan = dry_run(tuple(arguments), who)
     except CommandError as error:
-        st.error(str(error), icon=":material/block:")
+        st.error(plain(error), icon=":material/block:")
         return
     st.markdown(in_words(plan))
     if plan["already"]:
         return
     if st.button("Yes, do it", type="primary", icon=":material/check:"):
         try:
-            commands.command_runner().begin(arguments)
+            commands.command_runner().begin([*arguments, f"--by={who.name}"], who)
         except CommandError as error:
-            st.error(str(error), icon=":material/block:")
+            st.error(plain(error), icon=":material/block:")
             return
         dry_run.clear()
         st.rerun()
 
 
 @st.cache_data(show_spinner=False, ttl=60)
-def dry_run(arguments: tuple[str, ...]) -> dict[str, Any]:
+def dry_run(arguments: tuple[str, ...], who: Identity) -> dict[str, Any]:
     """What a command would do. Raises CommandError where it would be refused."""
-    return commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS)
+    return commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS, who)
 
 
 def in_words(plan: dict[str, Any]) -> str:
     """What would be done, for people."""
     version, other = plan["version"], plan["previous"]
     if plan["already"]:
-        return f"Version `{version}` serves already."
+        return f"Version {code(version)} serves already."
     runs = "its jobs run" if plan["previous_running"] else "nobody runs its jobs"
     return (
-        f"Version `{version}` would take over from `{other}` ({runs}). It has results after {plan['covers_from_time']} and is "
-        f"indexed up to {plan['reached_time']}; `{other}` is indexed up to {plan['previous_reached_time']}."
+        f"Version {code(version)} would take over from {code(other)} ({runs}). It has results after {plain(plan['covers_from_time'])} "
+        f"and is indexed up to {plain(plan['reached_time'])}; {code(other)} is indexed up to {plain(plan['previous_reached_time'])}."
     )
 
 
@@ -235,11 +240,11 @@ def show_work() -> None:
     work = commands.command_runner().command
     if work is None:
         return
-    code = work.code
-    if code is None:
-        st.info(f"`{work.name}` is running.", icon=":material/hourglass_top:")
-    elif code == 0:
-        st.success(f"`{work.name}` is done.", icon=":material/check_circle:")
+    ended = work.code
+    if ended is None:
+        st.info(f"{code(work.name)} is running.", icon=":material/hourglass_top:")
+    elif ended == 0:
+        st.success(f"{code(work.name)} is done.", icon=":material/check_circle:")
     else:
-        st.error(f"`{work.name}` ended with code {code}: its last line says why.", icon=":material/error:")
+        st.error(f"{code(work.name)} ended with code {ended}: its last line says why.", icon=":material/error:")
     st.code(work.output or "(no output yet)", language=None)

@@ -20,6 +20,10 @@ TIME_FORMAT = "%Y-%m-%d %H:%M:%S %Z"
 UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 # Text about a novelty besides its reason: see `explained`.
 SURE = 0.5
+MOST_TEXT = 4_000  # characters of a text in a sentence
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+# Control characters; marks that turn the direction of writing or are not seen at all; halves of surrogate pairs.
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
 def in_words(age: timedelta) -> str:
@@ -57,9 +61,26 @@ def number(value: Any, unit: str | None = None) -> str:
     return f"{short(float(value))}{apart}{unit or ''}"
 
 
-def plain(text: str) -> str:
-    """A text as it is, where Markdown is read: templates and messages hold its signs."""
-    return re.sub(r"([\\`*_\[\]$~<>:#])", r"\\\1", text)
+def plain(text: Any) -> str:
+    """A text as it is, where Markdown is read: names, templates and messages come from anybody.
+
+    Every sign of ASCII punctuation is escaped, which Markdown allows for each; control characters, line breaks and characters
+    that turn the direction of writing become U+FFFD, white space becomes single spaces.
+    """
+    return PUNCTUATION.sub(r"\\\1", one_line(text))
+
+
+def code(text: Any) -> str:
+    """A name as a code span, where Markdown is read, whatever signs it holds."""
+    found = one_line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", found)), default=0))
+    return f"{fence}{found}{fence}" if found and len(fence) == 1 else f"{fence} {found} {fence}"
+
+
+def one_line(text: Any) -> str:
+    """The beginning of a text in one line, without characters that are not seen."""
+    found = UNSEEN.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(text).split()))
+    return found if len(found) <= MOST_TEXT else f"{found[:MOST_TEXT]} …"
 
 
 def plural(count: int, thing: str) -> str:
@@ -68,9 +89,9 @@ def plural(count: int, thing: str) -> str:
 
 
 def some(names: list[str] | tuple[str, ...], most: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and how many more there are, for where Markdown is read."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(map(plain, names[:most])) + more
 
 
 def named(series: str) -> str:

@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+import structlog
 
 from app.core.file_lock import file_lock
 from app.core.report import Report, silent
@@ -44,6 +47,8 @@ from pipelines.errors import InputError
 from pipelines.windowing import MILLIS
 from replay.indexed import Indexed, extract_checkpoints
 
+log = structlog.get_logger()
+
 CLOSE_SECONDS = 60  # of event time: from this near, the watermark that the serving version has reached is agreed on
 POLL_SECONDS = 1.0
 TAKEN_OVER_SECONDS = 60.0
@@ -55,7 +60,7 @@ SAME = ("windowing", "topics", "extract")  # of the configuration: what both ver
 class PromotionPlan:
     """What is to be done: version `new` is to serve in the place of `old`.
 
-    `served` are the intervals so far. `covers_from` is the watermark after which the candidate has results; None: from the
+    `served` are the intervals so far, `by` who has it done. `covers_from` is the watermark after which the candidate has results; None: from the
     beginning.
     """
 
@@ -64,6 +69,7 @@ class PromotionPlan:
     served: Serving
     covers_from: int | None
     first: bool  # nothing has served yet: version `live` never ran
+    by: str | None = None
 
     @property
     def least(self) -> int | None:
@@ -432,7 +438,9 @@ def switch(what: PromotionPlan, after: int | None) -> None:
     """Write the interval, then set the aliases."""
     home = what.new.home
     with serving.locked(home):
-        serving.write(home, what.served.then(what.new.version, after))
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        serving.write(home, what.served.then(what.new.version, after, what.by, at))
+    log.info("another version serves", version=what.new.version, before=what.old.version, after=after, by=what.by)
     follow(what.new)
 
 

@@ -17,7 +17,12 @@ from app.versions import serving
 def dashboard(
     config: Config = None,
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
-    host: Annotated[str, typer.Option(help="Address to listen on. The pages ask nobody for a password.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to listen on. On any but loopback people sign in as dashboard.sign_in says, or only read."
+        ),
+    ] = "127.0.0.1",
 ) -> None:
     """The monitoring pages, in the browser."""
     with stopped_by_signals() as stopping:

@@ -30,7 +30,7 @@ from app.collector.collector import collect
 from app.core.errors import StackError
 from app.core.ports import LOOPBACK
 from app.core.report import Report
-from app.core.settings import DashboardSettings, ElasticsearchSettings, KafkaSettings, Settings
+from app.core.settings import ElasticsearchSettings, KafkaSettings, Settings
 from app.embedded import stack
 from app.kafka import topics
 from app.kafka.connection import client_options
@@ -150,7 +150,7 @@ def run_demo(
         report(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
         with running(own, ("all",)) as (runner, health):
             server = contexts.enter_context(HealthServer(health, LOOPBACK, 0))
-            shown = own.model_copy(update={"dashboard": DashboardSettings(jobs=(server.address,))})
+            shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
             pages = contexts.enter_context(dashboard.running(shown, report))
             report(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
             results = watch(own, runner, load, stopping, deadline, report)

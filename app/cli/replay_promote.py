@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,12 +19,14 @@ from app.core.timestamps import iso_or
 if TYPE_CHECKING:
     from replay.promote import OnProgress, PromotionPlan, PromotionProgress
 
+By = Annotated[str | None, typer.Option(help="Who has it done, for the record. Default: who runs this.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")]
 
 
 def promote(
     version: Annotated[str, typer.Argument(help="The version that is to serve: replayed to the end, or run.")],
     dry_run: DryRun = False,
+    by: By = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -30,12 +34,13 @@ def promote(
     from replay import promote as promotion  # loads Spark
 
     settings = connected(load(config))
-    done(promotion.plan(settings, version, report), dry_run, as_json)
+    done(promotion.plan(settings, version, report), dry_run, by, as_json)
 
 
 def rollback(
     to: Annotated[str | None, typer.Option(help="A version that served before. Default: the one before.")] = None,
     dry_run: DryRun = False,
+    by: By = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -43,10 +48,10 @@ def rollback(
     from replay import promote as promotion  # loads Spark
 
     settings = connected(load(config))
-    done(promotion.plan_back(settings, to, report), dry_run, as_json)
+    done(promotion.plan_back(settings, to, report), dry_run, by, as_json)
 
 
-def done(what: PromotionPlan, dry_run: bool, as_json: bool) -> None:
+def done(what: PromotionPlan, dry_run: bool, by: str | None, as_json: bool) -> None:
     """Carry out a plan, or say what it is."""
     from replay import promote as promotion  # loads Spark
 
@@ -54,7 +59,8 @@ def done(what: PromotionPlan, dry_run: bool, as_json: bool) -> None:
         made = promotion.shown(what)
     else:
         with stopped_by_signals() as stopping, progress() as on_progress:
-            made = promotion.take_over(what, stopping, on_progress, report)
+            named = replace(what, by=by or getpass.getuser())
+            made = promotion.take_over(named, stopping, on_progress, report)
     if as_json:
         print_json(made)
         return

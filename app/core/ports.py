@@ -3,12 +3,21 @@
 import random
 import socket
 from collections.abc import Iterable
+from ipaddress import ip_address
 
 from app.core.errors import StackError
 
 LOOPBACK = "127.0.0.1"
 # Below the range that systems give to outgoing connections: such a port stays free while the stack is down.
 _CANDIDATES = range(20_000, 30_000)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or `localhost`, is one of this machine alone."""
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def port_is_free(port: int, host: str = LOOPBACK) -> bool:

@@ -260,7 +260,48 @@ class HealthSettings(SettingsGroup):
 
 
 class DashboardSettings(SettingsGroup):
-    """Kibana's address for links, and the jobs whose health the pages show. `jobs`: addresses of processes that run jobs, as `http://host:port`."""
+    """The pages: who may do what on them, Kibana's address for links, and the jobs whose health they show.
+
+    A role is a list of names (of OpenID Connect the verified e-mail address), groups as `group:NAME`, or `*` for everybody who
+    has signed in. Operators are responders, and responders viewers.
+    """
+
+    sign_in: Literal["code", "oidc", "proxy"] = Field(
+        default="code",
+        description=(
+            "How people sign in: with the `code` that `kappa dashboard` prints, on loopback only; with an OpenID Connect provider "
+            "(`oidc`); or by a proxy that says who they are (`proxy`). Who has not signed in can only read."
+        ),
+    )
+    viewers: tuple[str, ...] = Field(
+        default=(), description="Who may read the pages. Empty: everybody who reaches them, signed in or not."
+    )
+    responders: tuple[str, ...] = Field(
+        default=(), description="Who may also label incidents and ask a model for its state."
+    )
+    operators: tuple[str, ...] = Field(
+        default=(), description="Who may also promote versions and roll back. With `code`, whoever has the code is one."
+    )
+    oidc_metadata_url: str | None = Field(
+        default=None,
+        description="With `oidc`: the provider's address that ends in `/.well-known/openid-configuration`.",
+    )
+    oidc_client_id: str | None = Field(default=None, description="With `oidc`: the client's id at the provider.")
+    oidc_client_secret: SecretStr | None = Field(default=None, description="With `oidc`: the client's secret.")
+    oidc_redirect_url: str | None = Field(
+        default=None,
+        description="With `oidc`: the pages' address as browsers reach it, with `/oauth2callback` at its end.",
+    )
+    proxy_secret: SecretStr | None = Field(
+        default=None,
+        description="With `proxy`: what the proxy sends in the header `X-Kappa-Proxy-Secret`, which it must take from nobody else.",
+    )
+    proxy_user_header: str = Field(
+        default="X-Forwarded-User", description="With `proxy`: the header with the name of who has signed in."
+    )
+    proxy_groups_header: str = Field(
+        default="X-Forwarded-Groups", description="With `proxy`: the header with their groups, separated by commas."
+    )
 
     kibana_url: str | None = Field(
         default=None, description="Address of Kibana. If it is set, pages link to it with time range and filter."

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import secrets
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import SecretStr
 
-from app.core.ports import LOOPBACK, port_is_free
+from app.core.errors import SettingsError
+from app.core.ports import LOOPBACK, is_loopback, port_is_free
 from app.core.settings import PROJECT, Settings
 from pipelines.errors import KappaError
 
@@ -27,22 +32,38 @@ def serve(
 ) -> None:
     """Serve the pages until `stopping` is set. Raises KappaError when the port is taken or the server ends by itself.
 
-    `host`: the address to listen on. The pages ask nobody for a password: any address but loopback needs protection by other means.
+    `host`: the address to listen on. With `dashboard.sign_in = "code"` nobody can sign in but on loopback.
     """
     if not port_is_free(port, host):
         msg = (
             f"dashboard: cannot listen on {host}:{port}: it is taken, or no address of this machine; see --port, --host"
         )
         raise KappaError(msg)
-    server = start(settings, port, host)
     report(f"dashboard at http://{host}:{port}; Ctrl-C stops")
-    try:
+    with served(settings, port, report, host) as (server, _):
         while not stopping.wait(0.5):
             if server.poll() is not None:
-                msg = f"dashboard: Streamlit ended with exit code {server.returncode}"
+                msg = f"dashboard: Streamlit ended with exit code {server.returncode}; see {log_file(settings)}"
                 raise KappaError(msg)
-    finally:
-        end(server)
+
+
+@contextmanager
+def served(
+    settings: Settings, port: int, report: Callable[[str], None], host: str = LOOPBACK
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Streamlit and the code to sign in with, while the block runs. Raises SettingsError where nobody could sign in as the settings say."""
+    code = new_code(settings, host)
+    with TemporaryDirectory(prefix="kappa-") as folder:  # only its user can read it
+        secrets = write_secrets(settings, Path(folder))
+        server = start(settings, port, host, code, secrets)
+        try:
+            if code:
+                report(f"to sign in on the pages: the code {code}")
+            elif settings.dashboard.sign_in == "code":
+                report(f"{host} is not loopback: the pages can only be read; dashboard.sign_in has ways to sign in")
+            yield server, code
+        finally:
+            end(server)
 
 
 @contextmanager
@@ -52,29 +73,85 @@ def running(settings: Settings, report: Callable[[str], None]) -> Iterator[str |
     if port is None:
         yield None
         return
-    server = start(settings, port)
-    try:
+    with served(settings, port, report):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        end(server)
 
 
-def environment(settings: Settings) -> dict[str, str]:
-    """The environment of the pages: the addresses of servers and jobs, and the settings for the commands that they run.
+def new_code(settings: Settings, host: str) -> str:
+    """The code to sign in with; empty where there is none: on an address that others reach it would go in clear."""
+    return secrets.token_urlsafe(12) if settings.dashboard.sign_in == "code" and is_loopback(host) else ""
+
+
+def write_secrets(settings: Settings, folder: Path) -> Path | None:
+    """Streamlit's file for OpenID Connect; None for another way to sign in. Raises SettingsError for what is missing."""
+    own = settings.dashboard
+    if own.sign_in == "proxy" and own.proxy_secret is None:
+        msg = 'dashboard.proxy_secret is not set; wanted with dashboard.sign_in = "proxy", else anybody could send the headers'
+        raise SettingsError(msg)
+    if own.sign_in != "oidc":
+        return None
+    needed = {
+        "oidc_metadata_url": own.oidc_metadata_url,
+        "oidc_client_id": own.oidc_client_id,
+        "oidc_client_secret": own.oidc_client_secret and own.oidc_client_secret.get_secret_value(),
+        "oidc_redirect_url": own.oidc_redirect_url,
+    }
+    missing = [f"dashboard.{name}" for name, value in needed.items() if not value]
+    if missing:
+        msg = f'{", ".join(missing)} not set; wanted with dashboard.sign_in = "oidc"'
+        raise SettingsError(msg)
+    file = folder / "secrets.toml"
+    lines = {
+        "server_metadata_url": needed["oidc_metadata_url"],
+        "client_id": needed["oidc_client_id"],
+        "client_secret": needed["oidc_client_secret"],
+        "redirect_uri": needed["oidc_redirect_url"],
+        "cookie_secret": secrets.token_urlsafe(32),
+    }
+    file.touch(mode=0o600)
+    # JSON's strings are TOML's as well.
+    file.write_text("[auth]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items()))
+    return file
+
+
+def access(settings: Settings, code: str) -> dict[str, Any]:
+    """How to sign in and who has which role, as `dashboards.identity.Access` reads it."""
+    own = settings.dashboard
+    return {
+        "way": own.sign_in,
+        "code": code,
+        "user": getpass.getuser(),
+        "user_header": own.proxy_user_header,
+        "groups_header": own.proxy_groups_header,
+        "secret": own.proxy_secret.get_secret_value() if own.proxy_secret else "",
+        "viewers": own.viewers,
+        "responders": own.responders,
+        "operators": own.operators,
+    }
+
+
+def log_file(settings: Settings) -> Path:
+    """Where Streamlit writes what it has to say."""
+    return settings.home / "logs" / "dashboard.log"
+
+
+def environment(settings: Settings, code: str = "") -> dict[str, str]:
+    """The environment of the pages: addresses of servers and jobs, the code to sign in with, and settings for the commands that they run.
 
     Pages read no settings. Secrets go with the environment of their process, which only its user can read.
     """
     own = settings.elasticsearch
-    secrets = {"PASSWORD": own.password, "API_KEY": own.api_key}
+    hidden = {"PASSWORD": own.password, "API_KEY": own.api_key}
     variables = {
         "URL": own.url or "",
         "VERSION": settings.version,
         "USERNAME": own.username or "",
-        **{name: s.get_secret_value() if s else "" for name, s in secrets.items()},
+        **{name: s.get_secret_value() if s else "" for name, s in hidden.items()},
         "CA_CERTS": str(own.ca_certs or ""),
         "KIBANA_URL": settings.dashboard.kibana_url or "",
         "JOBS": json.dumps(job_addresses(settings)),
         "RUN": str(settings.home / "run"),
+        "ACCESS": json.dumps(access(settings, code)),
         "COMMAND": json.dumps([sys.executable, "-m", "app.cli"]),
     }
     inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
@@ -99,7 +176,7 @@ def as_variables(settings: Settings) -> dict[str, str]:
 
 def revealed(settings: Settings, shown: dict[str, Any]) -> dict[str, Any]:
     """Settings as JSON types, with the secrets that `model_dump` masks."""
-    for group in ("kafka", "elasticsearch"):
+    for group in ("kafka", "elasticsearch", "dashboard"):
         inner = getattr(settings, group)
         for name in type(inner).model_fields:
             value = getattr(inner, name)
@@ -113,7 +190,7 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Popen[bytes]:
+def start(settings: Settings, port: int, host: str, code: str, secrets_file: Path | None) -> subprocess.Popen[bytes]:
     """Start Streamlit. Its environment has all that the pages need."""
     options = {
         "server.port": str(port),
@@ -122,16 +199,22 @@ def start(settings: Settings, port: int, host: str = LOOPBACK) -> subprocess.Pop
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "viewer",
+        # What goes wrong within is for the log, not for whoever looks.
+        "client.showErrorDetails": "none",
+        **({"secrets.files": str(secrets_file)} if secrets_file else {}),
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", "streamlit", "run", str(PAGE), *flags]
-    return subprocess.Popen(
-        command,
-        env=environment(settings),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    log = log_file(settings)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            command,
+            env=environment(settings, code),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
 
 
 def end(server: subprocess.Popen[bytes]) -> None:

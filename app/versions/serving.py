@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,15 @@ TimeRange = tuple[int | None, int | None]
 
 @dataclass(frozen=True)
 class ServingInterval:
-    """A version that serves the windows which end after `after`, epoch milliseconds; None: from the beginning."""
+    """A version that serves the windows which end after `after`, epoch milliseconds; None: from the beginning.
+
+    `by`: who let it serve, and `at`: when (ISO 8601), where that is known.
+    """
 
     version: str
     after: int | None = None
+    by: str | None = field(default=None, compare=False)
+    at: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Serving:
         ends = [one.after for one in self.intervals[1:]] + [None]
         return [(one.after, end) for one, end in zip(self.intervals, ends, strict=True) if one.version == version]
 
-    def then(self, version: str, after: int | None) -> Serving:
+    def then(self, version: str, after: int | None, by: str | None = None, at: str | None = None) -> Serving:
         """Add an interval.
 
         Parameters
@@ -74,6 +79,8 @@ class Serving:
             The version that is to serve.
         after
             The watermark (epoch milliseconds) after which it does; None: it alone, from the beginning.
+        by, at
+            Who lets it serve, and when.
 
         Returns
         -------
@@ -86,14 +93,14 @@ class Serving:
             The watermark is before the beginning of the last interval.
         """
         if after is None:
-            return Serving((ServingInterval(version),), aliased=False)
+            return Serving((ServingInterval(version, None, by, at),), aliased=False)
         last = self.intervals[-1].after
         if last is not None and after < last:
             msg = f"an interval cannot begin at {after}, before that of {self.version} at {last}; wanted a later watermark"
             raise InputError(msg)
         kept = [one for one in self.intervals if one.after != after]
         if not kept or kept[-1].version != version:
-            kept.append(ServingInterval(version, after))
+            kept.append(ServingInterval(version, after, by, at))
         return Serving(tuple(kept), aliased=False)
 
 
@@ -125,7 +132,9 @@ def of_record(kept: Any) -> Serving:
         msg = f"format {kept['format']!r}, wanted {FORMAT}"
         raise ValueError(msg)
     intervals = tuple(
-        ServingInterval(str(one["version"]), None if one["after"] is None else int(one["after"]))
+        ServingInterval(
+            str(one["version"]), None if one["after"] is None else int(one["after"]), one.get("by"), one.get("at")
+        )
         for one in kept["terms"]
     )
     begins = [one.after for one in intervals]
@@ -138,7 +147,11 @@ def of_record(kept: Any) -> Serving:
 
 def record(serving: Serving) -> dict[str, Any]:
     """As JSON types."""
-    intervals = [{"version": one.version, "after": one.after} for one in serving.intervals]
+    intervals = [
+        {"version": one.version, "after": one.after}
+        | {name: value for name, value in (("by", one.by), ("at", one.at)) if value}
+        for one in serving.intervals
+    ]
     return {"format": FORMAT, "terms": intervals, "aliased": serving.aliased}
 
 

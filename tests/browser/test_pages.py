@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 import time
@@ -16,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 from elasticsearch import Elasticsearch
 from kafka import KafkaConsumer, KafkaProducer
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, ViewportSize, expect
 from pyspark.sql import SparkSession
 from support.browser_fleet import BrowserFleet
 
@@ -58,6 +59,21 @@ class Visit:
         self.page.set_default_timeout(1000 * SECONDS)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self.keep)
+        self.page.on("request", self.watch)
+
+    def watch(self, request: Request) -> None:
+        """Keep a request that leaves for anywhere but the pages."""
+        if not request.url.startswith((self.fleet.address, self.fleet.address.replace("http", "ws"), "data:", "blob:")):
+            self.errors.append(f"a request to {request.url}")
+
+    def sign_in(self) -> None:
+        """With the code."""
+        self.page.get_by_test_id("stPopover").get_by_role("button").click()
+        self.page.get_by_label(re.compile("Code that")).fill(self.fleet.code)
+        self.page.keyboard.press("Enter")
+        expect(self.page.get_by_test_id("stPopover").get_by_text(getpass.getuser())).to_be_visible()
+        self.page.keyboard.press("Escape")
+        self.settle()
 
     def keep(self, message: ConsoleMessage) -> None:
         """Keep an error of the console.
@@ -179,19 +195,21 @@ def test_label_given_on_the_page_is_in_the_log_and_then_on_the_page(
     first_incident(page)
     visit.heading("What was it?")
     visit.settle()
+    expect(page.get_by_text("This needs the role responder").first).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Label this incident"))).to_have_count(0)
+    visit.sign_in()
     identity = parse_qs(urlsplit(page.url).query)["incident"][0]
     page.locator('[data-testid="stRadio"]').get_by_text("False alarm").click()
     page.get_by_label("Comment").fill("the backup ran twice")
-    page.get_by_label("Your name").fill("Ada")
     page.get_by_role("button", name=re.compile("Label this incident")).click()
     expect(page.get_by_text("It is in the log")).to_be_visible()
     (written,) = written_labels(visit.fleet)
     assert (written["incident"], written["label"], written["version"]) == (identity, "false-alarm", "live")
-    assert (written["comment"], written["author"]) == ("the backup ran twice", "Ada")
+    assert (written["comment"], written["author"]) == ("the backup ran twice", getpass.getuser())
     assert written["series"]
     assert written["host"]
     index_to_end(spark, visit.fleet.settings)
-    expect(page.get_by_text("says Ada")).to_be_visible()
+    expect(page.get_by_text(f"says {getpass.getuser()}")).to_be_visible()
     page.get_by_text("It is in the log").scroll_into_view_if_needed()
     visit.picture(pictures, "label")
 
@@ -268,6 +286,8 @@ def test_version_and_range_are_switched_and_stay_in_the_address(visit: Visit, pi
 
 def test_promotion_asks_and_says_what_it_would_do(visit: Visit) -> None:
     page = visit.open("versions?version=stricter")
+    expect(page.get_by_text("This needs the role operator")).to_be_visible()
+    visit.sign_in()
     page.get_by_role("button", name=re.compile("Promote stricter")).click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("kappa replay promote stricter")

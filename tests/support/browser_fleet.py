@@ -19,6 +19,7 @@ from elasticsearch import Elasticsearch
 from pyspark.sql import SparkSession
 
 from app.core.ports import port_is_free
+from app.core.report import silent
 from app.core.settings import PROJECT, DashboardSettings, IndexSettings, KafkaSettings, Settings
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
@@ -52,10 +53,11 @@ MOST_MINUTES = 8  # of what comes while jobs run: of a slow machine the rest is 
 
 @dataclass(frozen=True)
 class BrowserFleet:
-    """Two versions of what was found on a simulated fleet, and where the pages are that show them."""
+    """Two versions of what was found on a simulated fleet, and where the pages are that show them, with the code to sign in."""
 
     settings: Settings
     address: str
+    code: str
 
 
 @contextmanager
@@ -142,8 +144,5 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
 def served(settings: Settings) -> Iterator[BrowserFleet]:
     """The pages, while they are looked at."""
     port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if port_is_free(p))
-    server = dashboard.start(settings, port)
-    try:
-        yield BrowserFleet(settings, f"http://127.0.0.1:{port}")
-    finally:
-        dashboard.end(server)
+    with dashboard.served(settings, port, silent) as (_, code):
+        yield BrowserFleet(settings, f"http://127.0.0.1:{port}", code)

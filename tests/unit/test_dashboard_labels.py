@@ -16,6 +16,7 @@ from dashboards.labelling import SAYS, in_words
 from dashboards.queries import INCIDENT
 from dashboards.queries.frames import frame_of
 from dashboards.queries.labels import LabelDocument, of_document
+from dashboards.words import plain
 from models.records.records import LABELS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -33,19 +34,20 @@ def form(label: str | None, comment: str = "") -> AppTest:
 
         from dashboards import labelling
         from dashboards.chrome import View
+        from dashboards.identity import Identity
         from dashboards.queries.frames import frame_of
         from dashboards.queries.incident import CONTRIBUTION, Incident
 
         noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
         none = frame_of([], CONTRIBUTION)
+        who = Identity("Ada", "responder")
         of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
-        labelling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5), of)
+        labelling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, who), of)
 
     test = AppTest.from_function(script, default_timeout=60).run()
     if label is not None:
         test.radio[0].set_value(label)
     test.text_input[0].set_value(comment)
-    test.text_input[1].set_value("Ada")
     test.button[0].click().run()
     assert not test.exception
     return test
@@ -83,13 +85,13 @@ def test_command_that_fails_is_its_own_sentence(called: Path, monkeypatch: pytes
     program = STAND_IN.format(file=str(called), then="sys.exit('Kafka at kafka:9092 does not answer; start it')")
     monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
     test = form("true")
-    assert test.error[0].value == "The label was not written: Kafka at kafka:9092 does not answer; start it"
+    assert test.error[0].value == f"The label was not written: {plain('Kafka at kafka:9092 does not answer; start it')}"
     assert not test.success
 
 
 def test_pages_that_cannot_call_commands_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAPPA_DASHBOARD_COMMAND", raising=False)
-    assert "kappa dashboard" in form("true").error[0].value
+    assert plain("kappa dashboard") in form("true").error[0].value
 
 
 def test_label_is_said_in_words_at_the_time_of_the_reader() -> None:

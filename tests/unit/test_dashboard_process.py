@@ -14,11 +14,13 @@ from app.runtime import dashboard
 from app.runtime.health import Health, HealthServer
 from dashboards import commands, jobs
 from dashboards.commands import CommandError, CommandRunner
+from dashboards.identity import Identity
 from dashboards.links import any_of, kibana
 from dashboards.queries import Connection, Span
 from pipelines.windowing import WindowingConfig
 
 SECRET = "s3cret"
+OPERATOR = Identity("Ada", "operator")
 
 
 def settings(home: Path) -> Settings:
@@ -95,25 +97,25 @@ def calls(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
 
 def test_command_answers_its_object_and_is_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, "import json, sys; print(json.dumps({'asked': sys.argv[1:]}))")
-    assert commands.answer(["state", "a b"], 60) == {"asked": ["state", "a b", "--json"]}
+    assert commands.answer(["state", "a b"], 60, OPERATOR) == {"asked": ["state", "a b", "--json"]}
 
 
 def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, "import sys; sys.stderr.write('starting\\nkappa: no version x\\n'); sys.exit(1)")
     with pytest.raises(CommandError, match=r"^no version x$"):
-        commands.answer(["state"], 60)
+        commands.answer(["state"], 60, OPERATOR)
 
 
 def test_command_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, "import threading; threading.Event().wait()")
     with pytest.raises(CommandError, match="not ready within"):
-        commands.answer(["state"], 0.5)
+        commands.answer(["state"], 0.5, OPERATOR)
 
 
 def test_pages_that_were_started_otherwise_cannot_run_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAPPA_DASHBOARD_COMMAND", raising=False)
     with pytest.raises(CommandError, match="kappa dashboard"):
-        commands.answer(["state"], 1)
+        commands.answer(["state"], 1, OPERATOR)
 
 
 def test_only_one_command_runs_at_a_time_and_all_it_says_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +123,10 @@ def test_only_one_command_runs_at_a_time_and_all_it_says_is_kept(monkeypatch: py
     command_runner = CommandRunner()
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "DEVNULL", subprocess.PIPE)
-        work = command_runner.begin(["replay", "promote", "x"])
+        work = command_runner.begin(["replay", "promote", "x"], OPERATOR)
     assert command_runner.is_busy
     with pytest.raises(CommandError, match=re.escape("`kappa replay promote x` is running")):
-        command_runner.begin(["replay", "rollback"])
+        command_runner.begin(["replay", "rollback"], OPERATOR)
     assert work.process.stdin is not None
     work.process.stdin.close()
     assert work.process.wait(30) == 0
