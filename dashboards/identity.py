@@ -84,7 +84,9 @@ class Access:
         """The identity of who has this name, and is in these groups."""
         if name is None:
             return Identity(None, NOBODY_ROLE if self.viewers else VIEWER)
-        known = {EVERYBODY, name, *(f"{GROUP}{group}" for group in groups)}
+        known = {EVERYBODY, *(f"{GROUP}{group}" for group in groups)}
+        if not name.startswith((EVERYBODY, GROUP)):  # a name may be chosen by its bearer
+            known.add(name)
         for role, names in ((OPERATOR, self.operators), (RESPONDER, self.responders)):
             if known & set(names):
                 return Identity(name, role)

@@ -1,26 +1,29 @@
 """Every page on a real Elasticsearch: it shows what was indexed."""
 
+import getpass
 import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
-from elasticsearch.helpers import bulk
 from kafka import KafkaConsumer
 from streamlit.testing.v1 import AppTest
+from support.markdown import CODE_SPAN, HOSTILE, MARKUP, as_read
+from support.page_documents import CPU, Documents
 
 from app.core.settings import KafkaSettings, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.runtime.dashboard import environment
-from app.search.mappings import drop_version, ensure_templates
+from app.search.mappings import drop_version
 from dashboards import chrome
 from dashboards.queries import Connection, QueryError, Span, newest_event, overview, search, series, versions
 from dashboards.queries.overview import Overview
+from models.core.series import quote
 
 pytestmark = pytest.mark.stack
 
@@ -29,99 +32,8 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 # Of the overview: the tables, in their order.
 CHANGES, CLOSED = range(2)
-CPU = "gauge/vm-1/web/cpu"
+CODE = "c0de"
 ERRORS = "template/vm-1/web/error/00ff"
-
-
-# When something began and what was last heard of it, in minutes before.
-Ago = tuple[float, float]
-
-
-class Documents:
-    """Documents as `index` writes them, at times before `now`."""
-
-    def __init__(self, client: Elasticsearch, version: str, now: datetime) -> None:
-        self.client, self.version, self.now = client, version, now
-        self._actions: list[dict[str, Any]] = []
-
-    def at(self, minutes: float) -> datetime:
-        """So many minutes ago."""
-        return self.now - timedelta(minutes=minutes)
-
-    def add(self, kind: str, minutes: float, document: dict[str, Any], identity: str | None = None) -> None:
-        """A document of this kind that stands under this time."""
-        time = self.at(minutes)
-        name = f"kappa-{kind}-{self.version}-{time:%Y.%m.%d}"
-        own = {} if identity is None else {"_id": identity}
-        self._actions.append({"_index": name, **own, "_source": {"@timestamp": time.isoformat(), **document}})
-
-    def score(self, minutes: float, series: str = CPU, **own: Any) -> None:
-        """What a series scored in a window."""
-        expected = {"value": 5.0, "typical": 4.0, "lower": 3.0, "upper": 6.0}
-        novelty = {"version": self.version, "series": series, "score": 0.5, "kind": "normal", **expected, **own}
-        self.add("scores", minutes, {"host": {"name": "vm-1"}, "novelty": novelty})
-
-    def alert(self, status: str, kind: str, ago: Ago, score: float, **own: Any) -> dict[str, Any]:
-        """What novelties and incidents have in common."""
-        start, heard = (self.at(minutes).isoformat() for minutes in ago)
-        end = {"end": heard} if status == "close" else {}
-        reason = f"{kind} of score {score:g}"
-        shared = {"version": self.version, "kind": kind, "status": status, "score": score}
-        return {
-            "event": {"kind": "alert", "start": start, "reason": reason, **end},
-            "novelty": {**shared, "window_end": heard, **own},
-        }
-
-    def novelty(
-        self, host: str, kind: str, status: str, ago: Ago, score: float, identity: str | None = None, **own: Any
-    ) -> None:
-        """An episode, of a metric unless given otherwise."""
-        about = {"series": f"gauge/{host}/web/cpu", "metric": "cpu"} | own
-        text = self.alert(status, kind, ago, score, **about)
-        self.add("novelties", ago[0], {"host": {"name": host}, "service": {"name": "web"}, **text}, identity)
-
-    def incident(
-        self,
-        hosts: list[str],
-        kind: str,
-        status: str,
-        ago: Ago,
-        score: float,
-        identity: str | None = None,
-        episodes: Sequence[str] = (),
-        omitted: int = 0,
-    ) -> None:
-        """An incident to which each host contributes a series; `episodes` are the ids of its members."""
-        each = {"share": 1 / len(hosts), "score": score, "kind": kind}
-        shares = [{"series": f"gauge/{host}/web/cpu", "reason": f"{host} high", **each} for host in hosts]
-        members = {"novelties": len(hosts), "episodes": list(episodes), "episodes_omitted": omitted}
-        text = self.alert(status, kind, ago, score, contributions=shares, **members)
-        self.add("incidents", ago[0], {"host": {"name": hosts}, **text}, identity)
-
-    def refused(self, dataset: str, reason: str | None, minutes: float, sample: str) -> None:
-        """A record that was refused."""
-        event = {"kind": "pipeline_error", "dataset": f"kappa.{dataset}"} | ({"reason": reason} if reason else {})
-        source_position = {"topic": "telemetry", "partition": 1, "offset": 17, "stage": "extract"}
-        self.add("pipeline", minutes, {"event": event, "message": sample, "pipeline": source_position})
-
-    def label(
-        self, incident: str, label: str, minutes: float, host: str, ago: tuple[float, float | None], comment: str = ""
-    ) -> None:
-        """A label of an incident, which began and ended so long ago."""
-        start, end = (None if m is None else self.at(m).isoformat() for m in ago)
-        about = {"label": label, "incident": incident, "version": self.version, "author": "Ada"}
-        event = {"kind": "event", "dataset": "kappa.labels", "start": start, "end": end}
-        text = {"event": event, "host": {"name": [host]}, "message": comment, "label": about}
-        time = self.at(minutes)
-        self._actions.append(
-            {"_index": f"kappa-labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **text}}
-        )
-
-    def write(self) -> None:
-        """All of them, searchable at once; the mapping refuses a field that `index` would not write."""
-        ensure_templates(self.client, self.version, live=False)
-        bulk(self.client, self._actions, refresh=True)
-        self._actions.clear()
 
 
 @pytest.fixture
@@ -160,7 +72,7 @@ def deployed(stack: Addresses, unique: str, version: str, tmp_path: Path, monkey
         }
     )
     topics.create(own)
-    for name, text in environment(own).items():
+    for name, text in environment(own, CODE).items():
         if name.startswith("KAPPA_"):
             monkeypatch.setenv(name, text)
     return own
@@ -185,7 +97,7 @@ def opened(name: str, **query: str) -> AppTest:
 def words(test: AppTest) -> str:
     """All that is written on a page."""
     groups = (test.error, test.warning, test.info, test.success, test.caption, test.markdown, test.subheader)
-    return "\n".join(element.value for group in groups for element in group)
+    return as_read("\n".join(element.value for group in groups for element in group))
 
 
 def fill(documents: Documents) -> None:
@@ -232,7 +144,7 @@ def test_overview_shows_what_was_indexed(client: Elasticsearch, version: str, se
 
 def links(test: AppTest) -> list[str]:
     """What links on a page say."""
-    return [link.proto.label for link in test.get("page_link")]
+    return [as_read(link.proto.label) for link in test.get("page_link")]
 
 
 @pytest.mark.usefixtures("served")
@@ -323,7 +235,7 @@ def test_curves_that_are_drawn_later_stand_under_their_own_series(client: Elasti
 def shown_of(test: AppTest) -> list[str]:
     """Links and charts of the page, from its top to its bottom."""
     found = [one for one in test.main if one.type in ("page_link", "vega_lite_chart")]
-    return [f"link {one.proto.label}" if one.type == "page_link" else "curve" for one in found]
+    return [f"link {as_read(one.proto.label)}" if one.type == "page_link" else "curve" for one in found]
 
 
 @pytest.mark.usefixtures("served")
@@ -350,9 +262,11 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
 ) -> None:
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("incident", incident="now")
+    assert not test.radio
+    assert "This needs the role responder" in words(test)
+    test.text_input[0].set_value(CODE).run()
     test.radio[0].set_value("false-alarm")
-    test.text_input[0].set_value("the backup")
-    test.text_input[1].set_value("Ada")
+    next(box for box in test.text_input if box.label == "Comment").set_value("the backup")
     button = next(b for b in test.button if "Label" in b.label)
     button.click().run()
     assert not test.exception
@@ -367,7 +281,7 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
     consumer.close()
     assert (written["label"], written["incident"], written["version"]) == ("false-alarm", "now", version)
     assert (written["series"], written["host"], written["end"]) == ([CPU], ["vm-1"], None)
-    assert (written["comment"], written["author"]) == ("the backup", "Ada")
+    assert (written["comment"], written["author"]) == ("the backup", getpass.getuser())
 
 
 @pytest.mark.usefixtures("served")
@@ -470,7 +384,7 @@ def test_versions_show_what_only_one_has(client: Elasticsearch, version: str, un
         left.write()
         right.write()
         test = opened("versions", **{"with": other})
-        assert {m.label: m.value for m in test.metric} == {
+        assert {as_read(m.label): m.value for m in test.metric} == {
             "In both": "1",
             "Of another kind": "0",
             f"Only {version}": "1",
@@ -607,3 +521,61 @@ def test_search_that_is_refused_is_a_sentence(client: Elasticsearch, version: st
     documents.write()
     with pytest.raises(QueryError, match=r"answered with an error \(400"):
         search.search(client, [f"kappa-scores-{version}"], size=1, query={"no such query": {}})
+
+
+def hostile_story(documents: Documents, text: str) -> None:
+    """An open and a closed incident, novelties, a label and a refused record, all of whose texts are this one."""
+    series = f"gauge/{quote(text)}/{quote(text)}/{quote(text)}"
+    line = f"template/{quote(text)}/{quote(text)}/{quote(text)}/00ff"
+    documents.score(0, series)
+    for status, identity in (("update", "open"), ("close", "closed")):
+        documents.incident([text, text], "anomaly", status, (30, 1), 20.0, identity, episodes=["e1"])
+    texts = {"metric": text, "unit": text, "part": text, "value": 9.0, "lower": 1.0, "upper": 2.0, "certainty": 0.9}
+    documents.novelty(text, "anomaly", "update", (30, 1), 20.0, "e1", series=series, **texts)
+    documents.novelty(text, "new", "open", (20, 1), 30.0, "e2", series=line, template=text, sample=text)
+    documents.novelty(text, "change", "close", (20, 1), 30.0, "e3", series=series, before=1.0, after=2.0, **texts)
+    documents.refused("dead-letters", text, 5, text)
+    documents.label("open", text, 3, text, (30, None), comment=text)
+    documents.write()
+
+
+def read_as_markdown(test: AppTest) -> list[str]:
+    """Every text of a page that Streamlit reads as Markdown."""
+    groups: list[Any] = [
+        *(
+            test.error,
+            test.warning,
+            test.info,
+            test.success,
+            test.caption,
+            test.markdown,
+            test.subheader,
+            test.header,
+            test.title,
+        )
+    ]
+    found = [element.value for group in groups for element in group]
+    found += [element.label for group in (test.metric, test.button, test.expander, test.radio) for element in group]
+    return [*found, *(element.proto.label for element in test.get("page_link"))]
+
+
+@pytest.mark.usefixtures("served")
+def test_text_from_outside_is_shown_as_text_on_every_page(client: Elasticsearch, version: str) -> None:
+    text = " ".join(HOSTILE)
+    documents = Documents(client, version, datetime.now(tz=UTC), reason=text)
+    hostile_story(documents, text)
+    shown = {
+        "overview": opened("overview"),
+        "incident": opened("incident", incident="open"),
+        "no incident": opened("incident", incident=text),
+        "series": opened("series", series=f"gauge/{quote(text)}/{quote(text)}/{quote(text)}"),
+        "no series": opened("series", series=text),
+        "no version": opened("overview", version=text),
+        "logs": opened("logs"),
+        "pipeline": opened("pipeline"),
+    }
+    for page, test in shown.items():
+        for written in read_as_markdown(test):
+            assert not MARKUP.search(CODE_SPAN.sub("", written)), (page, written)
+    for page in ("overview", "incident", "no incident", "series", "no series"):
+        assert "evil-1 :red[evil]" in as_read("".join(read_as_markdown(shown[page]))), page

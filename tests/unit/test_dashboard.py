@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
+from support.markdown import as_read
 
 from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
 from dashboards.navigation import PAGES
@@ -133,7 +134,7 @@ def words(test: AppTest) -> str:
 def test_server_that_is_away_is_a_sentence_with_what_to_do_and_no_numbers(name: str) -> None:
     test = page_named(name).run()
     assert not test.exception
-    errors = [e.value for e in test.error if "Elasticsearch" in e.value]
+    errors = [as_read(e.value) for e in test.error if "Elasticsearch" in e.value]
     assert errors
     assert set(errors) == {
         "Elasticsearch does not answer: see whether it runs (`kappa status`), and check elasticsearch.url. "
@@ -177,7 +178,7 @@ def test_missing_address_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("KAPPA_DASHBOARD_URL", "")
     test = page().run()
     assert not test.exception
-    assert "KAPPA_DASHBOARD_URL" in test.error[0].value
+    assert "KAPPA_DASHBOARD_URL" in as_read(test.error[0].value)
 
 
 @pytest.mark.parametrize("url", ["localhost:9200", "http://", "what://127.0.0.1:1"])
@@ -185,7 +186,7 @@ def test_address_that_is_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch, url
     monkeypatch.setenv("KAPPA_DASHBOARD_URL", url)
     test = page().run()
     assert not test.exception
-    assert "elasticsearch.url" in test.error[0].value
+    assert "elasticsearch.url" in as_read(test.error[0].value)
 
 
 @pytest.mark.usefixtures("nobody")

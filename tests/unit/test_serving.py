@@ -109,7 +109,7 @@ def test_a_version_that_serves_alone_needs_no_filter() -> None:
     assert template("scores", "live", True, {})["template"]["aliases"] == {"kappa-scores-live": {}, "kappa-scores": {}}
     query = aliases.filters(after([("v2", 3)]).ranges("v2"))["scores"]
     assert template("scores", "v2", True, {}, query)["template"]["aliases"]["kappa-scores"] == {"filter": query}
-    assert template("scores", "v3", False, {})["template"]["aliases"] == {"scores-v3": {}}
+    assert template("scores", "v3", False, {})["template"]["aliases"] == {"kappa-scores-v3": {}}
 
 
 @given(promotions)
