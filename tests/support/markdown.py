@@ -20,9 +20,24 @@ HOSTILE = (
     "evil-10\n\n# evil\n\n    evil\n\n* evil\n\nevil-10",
 )
 # What none of them may leave unescaped in anything that is read as Markdown.
-MARKUP = re.compile(
-    r"(?<!\\)(:red\[|!\[evil|\[evil\]|<img|<script|\*\*evil\*\*|__evil__|~~evil~~|\$\$x|&lt;|&#58;|http://evil|www\.evil|\n# evil)|[\u202e\u200b\u0007]"
+RAW = (
+    *(
+        ":red[",
+        "![evil",
+        "[evil]",
+        "<img",
+        "<script",
+        "**evil**",
+        "__evil__",
+        "~~evil~~",
+        "$$x",
+        "&lt;",
+        "&#58;",
+        "http://evil",
+    ),
+    *("www.evil", "\n# evil"),
 )
+MARKUP = re.compile(r"(?<!\\)(" + "|".join(map(re.escape, RAW)) + ")|[\u202e\u200b\x07]")
 
 
 def as_read(text: str) -> str:
