@@ -26,10 +26,14 @@ ORDER = ("extract", "detect", "correlate", "index")
 
 @dataclass(frozen=True)
 class JobReport:
-    """The answers of processes: facts by the job's name, and for those that did not answer, address and reason."""
+    """The answers of processes: facts by the job's name, and for those that did not answer, address and reason.
+
+    `quarantined` is how many records are in quarantine.
+    """
 
     jobs: Mapping[str, Mapping[str, Any]]
     silent: Mapping[str, str] = field(default_factory=dict)
+    quarantined: int = 0
 
     @property
     def asked(self) -> bool:
@@ -44,9 +48,12 @@ def report(version: str) -> JobReport:
         return JobReport({})
     with ThreadPoolExecutor(len(known)) as pool:
         answers = dict(zip(known, pool.map(fetch, known), strict=True))
-    jobs = {name: facts for found in answers.values() if isinstance(found, dict) for name, facts in found.items()}
+    found = [one for one in answers.values() if isinstance(one, JobReport)]
+    jobs = {name: facts for one in found for name, facts in one.jobs.items()}
     ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
-    return JobReport(ordered, {where: why for where, why in answers.items() if isinstance(why, str)})
+    silent = {where: why for where, why in answers.items() if isinstance(why, str)}
+    # The topic is one for all: who read it last knows most.
+    return JobReport(ordered, silent, max((one.quarantined for one in found), default=0))
 
 
 def addresses(environment: Mapping[str, str], version: str) -> list[str]:
@@ -65,8 +72,8 @@ def announced(file: Path) -> str | None:
         return None  # no such process has run here
 
 
-def fetch(address: str) -> dict[str, Any] | str:
-    """The facts of a process' jobs by name, or why there are none."""
+def fetch(address: str) -> JobReport | str:
+    """What a process answers, or why it does not."""
     try:
         try:
             with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT_SECONDS) as found:
@@ -74,10 +81,9 @@ def fetch(address: str) -> dict[str, Any] | str:
         except HTTPError as error:  # 503 says which job is not well
             with error:
                 answer = json.loads(error.read(MAX_BYTES))
-        jobs: dict[str, Any] = answer["jobs"]
+        return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
-    return jobs
 
 
 def place(job: str) -> int:

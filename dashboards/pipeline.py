@@ -27,6 +27,8 @@ JOBS_HELP = (
     '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start these pages anew.'
 )
 
+QUARANTINE_HELP = "{records} in quarantine: whenever a job read one, it ended, so it is left unread. `kappa quarantine list` says which and why."
+
 
 def page(view: View) -> None:
     """The whole page."""
@@ -56,6 +58,8 @@ def show_jobs(view: View) -> None:
         )
     else:
         st.success(f"{plural(len(found.jobs), 'job')} make progress.", icon=":material/check_circle:")
+    if found.quarantined:
+        st.warning(QUARANTINE_HELP.format(records=plural(found.quarantined, "record")), icon=":material/bug_report:")
     job_table(pd.DataFrame([job_row(name, facts) for name, facts in found.jobs.items()]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from py4j.protocol import Py4JNetworkError
 
@@ -11,6 +12,13 @@ from pipelines.errors import KappaError
 
 # A traceback ends in the exception's name and message. Spark indents traces that it quotes in others.
 RAISED = re.compile(r"^\s*(?:\w+: )*pipelines\.errors\.(\w+): (.+)$", re.M)
+# Spark's words before what a task raised; and the last line of a Python worker's traceback.
+TASK_RAISED = re.compile(r"\(executor [^)]*\)\s*: (.+)|\(\S+ executor driver\)\s*: (.+)")
+PYTHON_RAISED = re.compile(
+    r"^(?!\s|Traceback)([\w.]+(?:Error|Exception|Violation|Interrupt|Exit|Unavailable)\b.*)$", re.M
+)
+OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
+MOST_CHARACTERS = 300
 DELETED = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
 
 
@@ -39,3 +47,20 @@ def is_of_deleted_records(error: BaseException) -> bool:
 def is_of_a_dead_jvm(error: BaseException) -> bool:
     """Whether Spark's JVM has ended, so that nothing answers any more."""
     return isinstance(error, (Py4JNetworkError, ConnectionError, EOFError))
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether there was too little memory: what is left of the process may not work."""
+    text = str(error)
+    return any(word in text for word in OF_MEMORY)
+
+
+def first_line(error: BaseException) -> str:
+    """What went wrong in a line of at most 300 characters, without control characters: what a task raised, if one did."""
+    text = str(error) or type(error).__name__
+    task = TASK_RAISED.search(text)
+    line = next(filter(None, task.groups())) if task else text.strip().partition("\n")[0]
+    if "PythonException" in line:
+        line = next(iter(PYTHON_RAISED.findall(text)), line)
+    plain = "".join("?" if unicodedata.category(c).startswith("C") else c for c in line.strip())
+    return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"

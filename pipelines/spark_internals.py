@@ -121,6 +121,14 @@ def jvm_of(spark: SparkSession) -> Any:
     return spark._jvm
 
 
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the session's JVM answers and its context has not been stopped. Without it, one failed query would look like any other."""
+    try:
+        return not jvm_of(spark).org.apache.spark.SparkContext.getOrCreate().isStopped()
+    except Exception:  # py4j raises whatever its socket does
+        return False
+
+
 def java_object(spark: SparkSession, kind: str, *arguments: Any) -> Any:
     """An object of a class in the package `kappa`."""
     return getattr(jvm_of(spark).kappa, kind)(*arguments)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import topics
+from app.kafka import quarantine, topics
 from app.kafka.input_offsets import input_topics
 from app.versions import replay_manifest, start_position
 from app.versions.pinned_configuration import configuration_of, pin_configuration
@@ -111,6 +111,7 @@ def plan(
     if lateness is not None:
         settings = with_lateness(settings, lateness(whole))
         whole = resolve(settings, requested)
+    until = requested.quarantine_until if earlier is None else earlier.quarantine
     manifest = ReplayManifest(
         version=settings.version,
         code_version=code_version(),
@@ -120,6 +121,7 @@ def plan(
         savepoint=reference,
         whole=whole,
         slices=tuple(slices(settings, whole, slice_records)),
+        quarantine=quarantine.read(settings, until).end,
     )
     return ReplayPlan(settings, savepoint, manifest, earlier)
 
@@ -168,7 +170,9 @@ def replay(
         what.earlier.check_same_run(manifest)
         manifest = what.earlier
     provenance = provenance_of(settings, manifest.configuration)
-    context = SliceContext(spark, settings, provenance, partitions or spark.sparkContext.defaultParallelism)
+    unread = quarantine.read(settings, manifest.quarantine).found
+    workers = partitions or spark.sparkContext.defaultParallelism
+    context = SliceContext(spark, settings, provenance, workers, quarantine=unread)
     if manifest.complete:
         report(f"version {settings.version} is complete: running it again without writing")
         check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)

@@ -6,7 +6,6 @@ before and ends with a savepoint, so it can be repeated on its own; what it has 
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -26,10 +25,12 @@ from app.kafka.partitions import by_topic
 from app.kafka.topics import topic_names
 from app.versions.replay_manifest import Slice, SliceResult
 from models.records.records import WatermarkMessage
+from pipelines import runner
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
-from pipelines.runner import CONSUMER, Kafka, write_to_kafka
+from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.runner import Kafka, write_to_kafka
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
@@ -39,26 +40,23 @@ from replay.savepoints.savepoint_writer import Provenance
 
 @dataclass(frozen=True)
 class SliceContext:
-    """What all slices of a run share. `partitions` are Spark's; `write` is off where a run only checks itself."""
+    """What all slices of a run share.
+
+    `partitions` are Spark's; `write` is off where a run only checks itself; what is in `quarantine` is refused unread.
+    """
 
     spark: SparkSession
     settings: Settings
     provenance: Provenance
     partitions: int
     write: bool = True
+    quarantine: Quarantine = NOTHING
 
 
 def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, partitions: int) -> DataFrame:
     """The records of a topic in a slice, with the columns of a Kafka source."""
     begins, ends = by_topic(part.begins)[topic], by_topic(part.ends)[topic]
-    options = {
-        "assign": json.dumps({topic: sorted(map(int, begins))}),
-        "startingOffsets": json.dumps({topic: begins}),
-        "endingOffsets": json.dumps({topic: ends}),
-        "minPartitions": str(partitions),
-        "failOnDataLoss": "true",
-    }
-    return spark.read.format("kafka").options(**kafka.prefixed(), **CONSUMER, **options).load()
+    return runner.read_bounded(spark, kafka, {topic: begins}, {topic: ends}, partitions)
 
 
 def run_slice(
@@ -138,7 +136,8 @@ def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[
     telemetry, logs, labels = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
-    return only(extract.closed_windows(telemetry, logs, context.settings.windowing, labels), part)
+    unread = context.quarantine.of("extract", [topics[kind] for kind in INPUTS])
+    return only(extract.closed_windows(telemetry, logs, context.settings.windowing, labels, unread), part)
 
 
 def only(closed: DataFrame, part: Slice) -> DataFrame:

@@ -39,13 +39,15 @@ LEAST_WINDOWS = 30
 class RequestedRange:
     """Where a run begins and ends: offsets by partition, or windows by time (epoch ms); None for all that there is.
 
-    `from_ms` is the end of the last window that is not made, as a savepoint's watermark is.
+    `from_ms` is the end of the last window that is not made, as a savepoint's watermark is. `quarantine_until` is the offset up to
+    which the topic `quarantine` counts.
     """
 
     from_ms: int | None = None
     to_ms: int | None = None
     from_offsets: Offsets | None = None
     to_offsets: Offsets | None = None
+    quarantine_until: int | None = None
 
 
 def resolve(settings: Settings, requested: RequestedRange) -> Slice:

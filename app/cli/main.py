@@ -21,6 +21,7 @@ from app.cli.indices import indices_app
 from app.cli.kibana import kibana_app
 from app.cli.label import label
 from app.cli.output import fail
+from app.cli.quarantine import quarantine_app
 from app.cli.replay import replay_app
 from app.cli.run import run
 from app.cli.savepoint import savepoint_app
@@ -54,6 +55,7 @@ app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
+app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(kibana_app, name="kibana")
 app.add_typer(indices_app, name="indices")
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 
@@ -65,7 +66,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         return
     table = Table(*columns)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # text is shown as it is: rich would obey `[...]` in it
     out.print(table)
 
 

@@ -72,7 +72,9 @@ def requested(settings: Settings, given: Mapping[str, str | None]) -> tuple[Sett
     if given["manifest"] is not None:
         file = Path(given["manifest"])
         settings, earlier = from_manifest.parsed(settings, file, read_json("--manifest", given["manifest"]))
-        whole = from_manifest.range_of(settings, earlier.whole)
+        whole = dataclasses.replace(
+            from_manifest.range_of(settings, earlier.whole), quarantine_until=earlier.quarantine
+        )
         return settings, ReplayRequest(whole, from_manifest.savepoint_of(settings, earlier.savepoint))
     begin = None if given["savepoint"] is None else savepoint_folder.find(settings.home, given["savepoint"])
     return settings, ReplayRequest(range_given(settings, given), begin)

@@ -29,7 +29,8 @@ from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
-INPUTS = ("telemetry", "logs", "labels")  # topics that all versions share
+INPUTS = ("telemetry", "logs", "labels")
+SHARED = (*INPUTS, "quarantine")  # topics that all versions share
 
 
 def default_home() -> Path:
@@ -382,7 +383,7 @@ class Settings(BaseSettings):
 
     def topic(self, kind: str) -> str:
         """The name of a topic of this version: telemetry, logs, statistics, scores, ..."""
-        shared = kind in INPUTS or self.version == "live"
+        shared = kind in SHARED or self.version == "live"
         return f"{self.topics.prefix}{kind}" if shared else f"{self.topics.prefix}{kind}.{self.version}"
 
     def checkpoint(self, job: str) -> Path:

@@ -12,6 +12,7 @@ Spark's files never change once they are written, they are only deleted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,35 @@ class ConsumedOffsets:
 
     offsets: Mapping[Partition, int]
     at_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """A batch that is planned and not committed: its number, a hash of Spark's file, and the offsets that it reads."""
+
+    number: int
+    hash: str
+    begins: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+
+
+def planned_batch(checkpoint: Path) -> PlannedBatch | None:
+    """The batch that a job begins with when it is started, as it was planned before. None where it plans a new one.
+
+    Raises InputError for a checkpoint that is not as Spark writes it.
+    """
+    planned = max(batches_in(checkpoint / "offsets"), default=None)
+    done = last_committed(checkpoint)
+    if planned is None or (done is not None and planned <= done):
+        return None
+    try:
+        text = (checkpoint / "offsets" / str(planned)).read_bytes()
+        ends = offsets_of(offset_log(checkpoint, planned)[1])
+    except (OSError, ValueError) as error:
+        raise unreadable(checkpoint, error) from error
+    begun = consumed_offsets(checkpoint)
+    begins = {} if begun is None else begun.offsets
+    return PlannedBatch(planned, hashlib.sha256(text).hexdigest(), {part: begins.get(part, 0) for part in ends}, ends)
 
 
 def consumed_offsets(checkpoint: Path) -> ConsumedOffsets | None:
@@ -95,8 +125,12 @@ def has_started(checkpoint: Path) -> bool:
 
 def committed_batches(checkpoint: Path) -> list[int]:
     """The numbers of the batches that are done and still kept, ascending."""
-    commits = checkpoint / "commits"
-    return sorted(int(file.name) for file in commits.iterdir() if file.name.isdigit()) if commits.is_dir() else []
+    return batches_in(checkpoint / "commits")
+
+
+def batches_in(folder: Path) -> list[int]:
+    """The numbers of the batches that have a file in a folder, ascending."""
+    return sorted(int(file.name) for file in folder.iterdir() if file.name.isdigit()) if folder.is_dir() else []
 
 
 def last_committed(checkpoint: Path) -> int | None:

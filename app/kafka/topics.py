@@ -15,6 +15,7 @@ __all__ = [
     "INDEXED",
     "INPUTS",
     "OUTPUTS",
+    "QUARANTINE",
     "Topic",
     "check_timestamps",
     "create",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
+QUARANTINE = "quarantine"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 HOUR_MS = 3_600_000
 
@@ -50,10 +52,15 @@ def wanted(settings: Settings) -> list[Topic]:
         "message.timestamp.type": "LogAppendTime",
         "retention.ms": str(own.retention_hours * HOUR_MS),
     }
+    # What it names is left out of every replay, however late that is.
+    for_ever = outputs | {"retention.ms": "-1"}
     count = settings.input_partitions
     return [
-        Topic(settings.topic(kind), count.get(kind, own.partitions), inputs if kind in INPUTS else outputs)
-        for kind in (*INPUTS, *OUTPUTS)
+        *(
+            Topic(settings.topic(kind), count.get(kind, own.partitions), inputs if kind in INPUTS else outputs)
+            for kind in (*INPUTS, *OUTPUTS)
+        ),
+        Topic(settings.topic(QUARANTINE), 1, for_ever),
     ]
 
 

@@ -68,6 +68,9 @@ class Health:
             "dropped_by_watermark": "Rows dropped by the watermark; anything but 0 stops the job",
         }
         self._counters = {k: Counter(f"kappa_{k}", v, ["job"], registry=self.registry) for k, v in counter.items()}
+        kept = "Records in quarantine that have not been appended again, as known at the last start"
+        self._quarantined = Gauge("kappa_quarantined_records", kept, registry=self.registry)
+        self._in_quarantine = 0
         refused = "Records written to this topic"
         self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
         restarts = "How often `kappa run` has started its jobs' process again"
@@ -88,6 +91,11 @@ class Health:
     def refused(self, topic: str, records: int) -> None:
         """Count records that went to `late` or `dead-letters`."""
         self._refused.labels(topic).inc(records)
+
+    def quarantined(self, records: int) -> None:
+        """Take in how many records are in quarantine. They do no harm: it is for people to look at them."""
+        self._in_quarantine = records
+        self._quarantined.set(records)
 
     def on_progress(self, name: str, progress: QueryProgress) -> None:
         """Take in the progress of a batch, as Spark reports it."""
@@ -158,6 +166,7 @@ class Health:
             "healthy": all(job["healthy"] for job in jobs.values()),
             "jobs": jobs,
             "restarts": asdict(self.parent.history),
+            "quarantined": self._in_quarantine,
         }
 
     def exposition(self) -> bytes:

@@ -17,6 +17,7 @@ from pipelines.elasticsearch.bulk import Outcome, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.jobs import correlate, detect, extract, index
+from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Input, Job
 from pipelines.state import savepoint_format
 
@@ -55,7 +56,11 @@ def selected(names: Sequence[str], instance: int = 0, instances: int = 1) -> Job
 
 
 def extract_job(
-    settings: Settings, instance: int = 0, instances: int = 1, on_refused: extract.OnRefused | None = None
+    settings: Settings,
+    instance: int = 0,
+    instances: int = 1,
+    on_refused: extract.OnRefused | None = None,
+    quarantine: Quarantine = NOTHING,
 ) -> Job:
     """telemetry, logs, labels -> statistics, late, dead-letters."""
     windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds
@@ -67,12 +72,15 @@ def extract_job(
     starting = starting_of(start_position(settings))
     # There is one partition of labels: the first of several jobs reads it.
     shares = {kind: own_share(count, instance, instances) for kind, count in settings.input_partitions.items()}
+    unread = quarantine.of("extract", [topics[kind] for kind in shares])
     return Job(
         name=name,
         inputs=tuple(
             Input((topics[kind],), parts, delay, starting=starting) for kind, parts in shares.items() if parts
         ),
-        transform=lambda telemetry, logs, labels=None: extract.closed_windows(telemetry, logs, windowing, labels),
+        transform=lambda telemetry, logs, labels=None: extract.closed_windows(
+            telemetry, logs, windowing, labels, unread
+        ),
         sink=extract.sink(
             windowing,
             topics,
@@ -85,6 +93,7 @@ def extract_job(
         ),
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,
+        readers=extract.readers(windowing, unread),
     )
 
 
@@ -104,31 +113,33 @@ def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]
     return tuple(p for p in range(partitions) if p % instances == instance)
 
 
-def detect_job(settings: Settings) -> Job:
+def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
     begin = None if begun is None else partial(savepoint_format.begin_of, str(begun.folder))
     processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
+    unread = quarantine.of("detect", (topics["statistics"],))
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
-        transform=lambda raw: detect.records(detect.detect(raw, processor), topics, partitions),
+        transform=lambda raw: detect.records(detect.detect(unread.left_out(raw), processor), topics, partitions),
         checkpoint=str(settings.checkpoint("detect")),
         max_records_per_batch=most_records(settings),
     )
 
 
-def correlate_job(settings: Settings) -> Job:
+def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     """novelties -> incidents."""
     topics = topic_names(settings)
     begun = start_position(settings)
     begin = None if begun is None else partial(savepoint_format.correlator_of, str(begun.folder))
+    unread = quarantine.of("correlate", (topics["novelties"],))
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),
         transform=lambda raw: correlate.correlate(
-            raw, settings.correlation, settings.version, topics["incidents"], begin
+            unread.left_out(raw), settings.correlation, settings.version, topics["incidents"], begin
         ),
         checkpoint=str(settings.checkpoint("correlate")),
         max_records_per_batch=most_records(settings),
@@ -140,19 +151,24 @@ def index_job(
     stopping: Stopping,
     on_outcome: Callable[[Outcome], None] | None = None,
     prepare: Prepare | None = None,
+    quarantine: Quarantine = NOTHING,
 ) -> Job:
     """novelties, incidents, late, dead-letters, labels (and scores, where switched on) -> Elasticsearch."""
     topics = topic_names(settings)
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
+    own = tuple(topics[kind] for kind in indexed_kinds(settings))
+    unread = quarantine.of("index", (*own, topics["labels"]))
     return Job(
         name="index",
         inputs=(
-            Input(tuple(topics[kind] for kind in indexed_kinds(settings)), headers=True),
+            Input(own, headers=True),
             # Nearly all of it are heartbeats, which are no reason for a batch.
             Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
         ),
-        transform=lambda raw, labels: documents(raw.unionByName(labels), settings.version, topics, first),
+        transform=lambda raw, labels: documents(
+            unread.left_out(raw.unionByName(labels)), settings.version, topics, first
+        ),
         sink=index.sink(
             topics,
             elasticsearch_connection(settings),

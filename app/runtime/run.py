@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import checkpoint_damage, data_loss, topics
+from app.kafka import checkpoint_damage, data_loss, quarantine, topics
 from app.kafka.connection import kafka_connection
-from app.runtime import jobs
+from app.runtime import jobs, poison
 from app.runtime.health import Health
 from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
@@ -24,6 +24,7 @@ from app.search.connection import elasticsearch_connection
 from app.search.old_names import refuse_old_names
 from app.versions import locks
 from app.versions.pinned_configuration import pin_configuration
+from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Job, QueryProgress, Runner
 
 
@@ -50,21 +51,28 @@ def prepare_indices(settings: Settings, client: Elasticsearch) -> None:
     aliases.prepare(client, settings)
 
 
-def make_job(settings: Settings, selection: JobSelection, name: str, stopping: threading.Event, health: Health) -> Job:
+def make_job(
+    settings: Settings,
+    selection: JobSelection,
+    name: str,
+    stopping: threading.Event,
+    health: Health,
+    unread: Quarantine = NOTHING,
+) -> Job:
     """One of the selected jobs, by its name."""
     match name:
         case "extract":
-            return jobs.extract_job(settings, selection.instance, selection.instances, health.refused)
+            return jobs.extract_job(settings, selection.instance, selection.instances, health.refused, unread)
         case "detect":
-            return jobs.detect_job(settings)
+            return jobs.detect_job(settings, unread)
         case "correlate":
-            return jobs.correlate_job(settings)
+            return jobs.correlate_job(settings, unread)
 
     def waits(seconds: float) -> bool:
         health.on_wait(name)
         return stopping.wait(seconds)
 
-    return jobs.index_job(settings, waits, prepare=partial(prepare_indices, settings))
+    return jobs.index_job(settings, waits, prepare=partial(prepare_indices, settings), quarantine=unread)
 
 
 @contextmanager
@@ -117,12 +125,18 @@ def started_jobs(
     on_progress: Callable[[str, QueryProgress], None] | None = None,
     accept_gap: bool = False,
     report: Report = silent,
+    stopping_early: threading.Event | None = None,
 ) -> Iterator[Runner]:
-    """As `running`, for a caller that holds the locks of the jobs; yields the runner."""
+    """As `running`, for a caller that holds the locks of the jobs; yields the runner.
+
+    `stopping_early` ends the search through a batch that was begun twice in vain.
+    """
     checkpoints = selection.checkpoints(settings)
     checkpoint_damage.mend_all(settings.version, checkpoints, report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings, selection.instances)  # `index` itself waits for Elasticsearch, which may be away for long
+    unread = poison.quarantine_before_start(settings, selection, report, stopping_early, health.parent.alive)
+    health.quarantined(unread.kept)
     stopping = threading.Event()
 
     def on_batch(name: str, progress: QueryProgress) -> None:
@@ -135,7 +149,7 @@ def started_jobs(
     runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle)
     try:
         for name in selection.names:
-            job = make_job(settings, selection, name, stopping, health)
+            job = make_job(settings, selection, name, stopping, health, unread.found)
             if job.name in lossy:
                 inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
                 job = dataclasses.replace(job, inputs=inputs)
@@ -150,8 +164,9 @@ def started_jobs(
 def index_to_end(spark: SparkSession, settings: Settings) -> None:
     """Index the results of a version up to the end of its topics. The caller holds the lock of `index`."""
     prepare(settings, ("index",))
+    unread = quarantine.read(settings).found
     runner = Runner(spark, kafka_connection(settings))
     try:
-        runner.run_to_end(jobs.index_job(settings, threading.Event().wait))
+        runner.run_to_end(jobs.index_job(settings, threading.Event().wait, quarantine=unread))
     finally:
         runner.stop()

@@ -156,7 +156,9 @@ def run_version(
         serving.to_run(services.settings, report)  # says what differs
         start_position.start_after_replay(settings, report)
     checkpoints = selection.checkpoints(settings)
-    started = started_jobs(settings, selection, services.health, accept_gap=accept_gap, report=report)
+    started = started_jobs(
+        settings, selection, services.health, accept_gap=accept_gap, report=report, stopping_early=stopping
+    )
     serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
     work = TaskProgress(services.health.on_work, TASKS_SECONDS)
 

@@ -83,8 +83,8 @@ class SavepointReference:
 class ReplayManifest:
     """A replay: its range and configuration, and the results of the slices that are done.
 
-    `topics` are the names of the inputs by kind. `slices` are those of the first start; `results` belong to the first of
-    them, in order.
+    `topics` are the names of the inputs by kind; `quarantine` is the offset up to which the topic of that name was read. `slices`
+    are those of the first start; `results` belong to the first of them, in order.
     """
 
     version: str
@@ -96,6 +96,7 @@ class ReplayManifest:
     whole: Slice
     slices: tuple[Slice, ...]
     results: tuple[SliceResult, ...] = ()
+    quarantine: int = 0
 
     @property
     def complete(self) -> bool:
@@ -132,6 +133,7 @@ class ReplayManifest:
             "configuration_hash": self.configuration_hash,
             "topics": self.topics,
             "savepoint": None if self.savepoint is None else self.savepoint.record(),
+            "quarantine": self.quarantine,
             "whole": self.whole.record(),
             "slices": slices,
         }
@@ -154,6 +156,7 @@ class ReplayManifest:
             Slice.of(record["whole"]),
             tuple(Slice.of(part) for part in record["slices"]),
             tuple(SliceResult(part["counts"], part["digests"], part["seconds"]) for part in done),
+            int(record.get("quarantine", 0)),
         )
 
     def padded_results(self) -> list[SliceResult | None]:

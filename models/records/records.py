@@ -25,6 +25,7 @@ LASTING_KINDS = ("anomaly", "silence")
 LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
+JOBS = ("extract", "detect", "correlate", "index")
 HEADER = "kappa."
 MILLISECONDS = "epoch ms"
 LETTER_BYTES = 65_536  # of a refused record that its letter holds
@@ -368,7 +369,7 @@ class RefusedRecord:
     offset: Annotated[int | None, Doc("Offset of that record; `None` where it is not known.")]
     timestamp: Annotated[int | None, Doc("Append time of that record; `None` where it is not known.", MILLISECONDS)]
     reason: Annotated[str, Doc("Why it was refused, in a sentence of 1,000 characters at most.")]
-    stage: Annotated[str, Doc("The job that refused it.", values=("extract", "detect", "correlate", "index"))]
+    stage: Annotated[str, Doc("The job that refused it.", values=JOBS)]
     length: Annotated[int, Doc("Length of that record; the value is its first 65,536 bytes.", "bytes")]
     sha256: Annotated[str, Doc("SHA-256 of the whole record, hexadecimal.")]
 
@@ -403,6 +404,42 @@ class Overflow:
         """Why they were left out, in a sentence."""
         of = f"host {self.host[:100]}" if self.host else "the fleet"
         return f"{of}: {self.left_out} left out by the limit of {self.limit}, {self.most}, of {self.wanted}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuarantinedRecord:
+    """A record that ended a job each time it was read, and that this job does not read again. Topic `quarantine`.
+
+    A record that was appended again has a second one, with the status `released`.
+    """
+
+    KIND: ClassVar = "quarantined"
+
+    record: RecordKind = KIND
+    status: Annotated[str, Doc("`released` once it has been appended again.", values=("quarantined", "released"))]
+    topic: Annotated[str, Doc("Topic of the record.")]
+    partition: Annotated[int, Doc("Partition of the record.")]
+    offset: Annotated[int, Doc("Offset of the record.")]
+    timestamp: Annotated[int, Doc("Append time of the record.", MILLISECONDS)]
+    job: Annotated[str, Doc("The job that it ended, and that refuses it.", values=JOBS)]
+    reason: Annotated[str, Doc("What happened when it was read: the first line of the error.")]
+    length: Annotated[int, Doc("Length of its value.", "bytes")]
+    sha256: Annotated[str, Doc("SHA-256 of its value, in hexadecimal digits.")]
+    head: Annotated[str, Doc("The first 1,024 bytes of its value, in Base64.")]
+    found: Annotated[int, Doc("When it was found, or released.", MILLISECONDS)]
+    version: Version
+    software: Annotated[str, Doc("Version of the program that could not read it.")]
+    released_as: Annotated[int | None, Doc("Offset of the copy, of one that is released.")] = None
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition and offset."""
+        return self.topic, self.partition, self.offset
+
+    @property
+    def name(self) -> str:
+        """Its place as text, `TOPIC/PARTITION/OFFSET`: the key in the topic."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -443,4 +480,5 @@ PUBLIC: dict[str, tuple[type, ...]] = {
     "late": (RefusedRecord,),
     "dead-letters": (RefusedRecord,),
     "labels": (Label, Heartbeat),
+    "quarantine": (QuarantinedRecord,),
 }

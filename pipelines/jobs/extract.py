@@ -26,6 +26,7 @@ from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, quoted
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
+from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 from pipelines.windowing import MICROS, MILLIS, WindowingConfig
 
@@ -54,23 +55,43 @@ REFUSED = (
     "length:bigint,sha256:string"
 )
 
+Reader = Callable[[DataFrame], DataFrame]
+
 
 def closed_windows(
-    telemetry: DataFrame, logs: DataFrame, windowing: WindowingConfig, labels: DataFrame | None = None
+    telemetry: DataFrame,
+    logs: DataFrame,
+    windowing: WindowingConfig,
+    labels: DataFrame | None = None,
+    quarantine: Quarantine = NOTHING,
 ) -> DataFrame:
-    """Statistics of the windows that are closed, and what was refused in them.
+    """Statistics of the windows that are closed, and what was refused in them. What is in quarantine is refused unread.
 
     Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
     record: then `series` is null, and `refused` has the fields of `REFUSED`.
     """
-    points = admitted(points_and_sums(telemetry, windowing), ["series", "value", *SUMS], windowing)
-    lines = log_lines(logs).withColumn("series", template_series())
+    read_points, read_lines, read_labels = readers(windowing, quarantine)
+    points = admitted(read_points(telemetry), ["series", "value", *SUMS], windowing, quarantine)
+    lines = read_lines(logs)
     if labels is not None:
-        found = label_lines(labels)
+        found = read_labels(labels)
         lines = lines.select(*found.columns).unionByName(found)
-    lines = admitted(lines, ["series", "template", "message"], windowing)
+    lines = admitted(lines, ["series", "template", "message"], windowing, quarantine)
     return point_statistics(points, windowing).unionByName(line_statistics(lines))
+
+
+def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tuple[Reader, Reader, Reader]:
+    """What reads telemetry, logs and labels, a record at a time: Kafka's columns -> the columns that `admitted` takes."""
+
+    def reading(read: Reader) -> Reader:
+        return lambda raw: quarantine.refused(read(quarantine.unread(raw)))
+
+    return (
+        reading(lambda raw: points_and_sums(raw, windowing)),
+        reading(lambda raw: log_lines(raw).withColumn("series", template_series())),
+        reading(label_lines),
+    )
 
 
 def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFrame:
@@ -102,7 +123,9 @@ def template_series() -> Column:
     return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
 
 
-def admitted(records: DataFrame, keep: list[str], windowing: WindowingConfig) -> DataFrame:
+def admitted(
+    records: DataFrame, keep: list[str], windowing: WindowingConfig, quarantine: Quarantine = NOTHING
+) -> DataFrame:
     """Decide for each record, from the record alone, where it goes.
 
     A refused record has no series, and its event time is its append time, so that it is never behind the watermark.
@@ -129,8 +152,8 @@ def admitted(records: DataFrame, keep: list[str], windowing: WindowingConfig) ->
         append,
         F.substring("why", 1, MAX_REASON),
         F.substring(value, 1, LETTER_BYTES),
-        F.octet_length(value),
-        F.sha2(value, 256),
+        quarantine.length(F.octet_length(value)),
+        quarantine.sha256(F.sha2(value, 256)),
     ).cast(f"struct<{REFUSED}>")
     mark = {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
     kept = [c for c in keep if c != "series"]

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
+from app.kafka import quarantine
 from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
@@ -36,6 +37,7 @@ from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer
 from pipelines.jobs.extract import shard_of
+from pipelines.quarantine import Quarantine
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
@@ -242,6 +244,7 @@ def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[st
 def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
     """Records of `novelties` from offsets to the topic's end."""
     topic = settings.topic("novelties")
+    unread = quarantine.read(settings).found.of("correlate", (topic,))
     try:
         consumer = KafkaConsumer(**client_options(settings), enable_auto_commit=False)
     except (KafkaError, OSError) as error:
@@ -255,7 +258,7 @@ def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]
         first, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
         for part in parts:
             consumer.seek(part, start_of(part, positions, first[part]))
-        return list(values_to(consumer, ends, settings))
+        return list(values_to(consumer, ends, settings, unread))
     finally:
         consumer.close()
 
@@ -272,8 +275,8 @@ def start_of(part: Any, positions: Mapping[int, int], first: int) -> int:
     return max(wanted, first)
 
 
-def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings) -> Iterator[str]:
-    """Values of records up to offsets. Raises ServiceUnavailable if the broker falls silent."""
+def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings, unread: Quarantine) -> Iterator[str]:
+    """Values of records up to offsets, without those in quarantine. Raises ServiceUnavailable if the broker falls silent."""
     silent = 0
     while any(consumer.position(part) < end for part, end in ends.items()):
         batches = consumer.poll(timeout_ms=1_000)
@@ -281,7 +284,8 @@ def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings) -> Ite
         if silent > SILENT_POLLS:
             raise ServiceUnavailable(no_answer(settings, "novelties"))
         for records in batches.values():
-            yield from ((record.value or b"").decode(errors="replace") for record in records)
+            read = [one for one in records if not unread.contains(one.topic, one.partition, one.offset)]
+            yield from ((record.value or b"").decode(errors="replace") for record in read)
 
 
 def no_answer(settings: Settings, topic: str) -> str:

@@ -64,6 +64,7 @@ def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pyt
     health = Health(120.0)
     health.on_progress("index", {"batchId": 3, "batchDuration": 500, "numInputRows": 7})
     health.expect("extract-0-of-2")
+    health.quarantined(3)
     with HealthServer(health, "127.0.0.1", 0) as server:
         addresses = [server.address, "http://127.0.0.1:1"]
         monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps(addresses))
@@ -71,6 +72,7 @@ def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pyt
     assert list(found.jobs) == ["extract-0-of-2", "index"]
     assert (found.jobs["index"]["rows"], found.jobs["index"]["batch_seconds"]) == (7, 0.5)
     assert list(found.silent) == ["http://127.0.0.1:1"]
+    assert found.quarantined == 3
 
 
 def test_job_that_is_not_well_still_says_what_it_knows() -> None:
@@ -78,8 +80,8 @@ def test_job_that_is_not_well_still_says_what_it_knows() -> None:
     health.expect("detect")
     with HealthServer(health, "127.0.0.1", 0) as server:
         found = jobs.fetch(server.address)
-    assert isinstance(found, dict)
-    assert found["detect"]["healthy"] is False
+    assert isinstance(found, jobs.JobReport)
+    assert found.jobs["detect"]["healthy"] is False
 
 
 def test_process_that_runs_detect_is_found_by_what_it_wrote_down(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""Records that a job does not read, because each time it did they ended it. They are named in the topic `quarantine`.
+
+`extract` refuses such a record unread, as a dead letter with the reason: it is counted in its window as any other refused
+record. The other jobs leave it out. A job without such records has the same query plan as ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Container
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from models.records.records import MAX_REASON, QuarantinedRecord
+
+REFUSAL = "map<string,struct<reason:string,head:string,length:bigint,sha256:string>>"
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Records in quarantine: at most one for each job, topic, partition and offset, in the order in which they were found."""
+
+    records: tuple[QuarantinedRecord, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.records)
+
+    def of(self, job: str, topics: Container[str]) -> Quarantine:
+        """Those that a job does not read, in these topics."""
+        return Quarantine(tuple(one for one in self.records if one.job == job and one.topic in topics))
+
+    def contains(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether it holds the record at a place."""
+        return any(one.place == (topic, partition, offset) for one in self.records)
+
+    def left_out(self, frame: DataFrame) -> DataFrame:
+        """Kafka's rows without those in quarantine."""
+        return frame.where(~self._listed()) if self else frame
+
+    def unread(self, frame: DataFrame) -> DataFrame:
+        """Kafka's rows, with null for the value of those in quarantine: whatever reads them finds nothing to read."""
+        return frame.withColumn("value", F.when(~self._listed(), F.col("value"))) if self else frame
+
+    def refused(self, frame: DataFrame) -> DataFrame:
+        """Rows of `unread`, parsed: those in quarantine get their `reason`, and their first bytes as `raw_value`."""
+        if not self:
+            return frame
+        reason = F.concat(F.lit("quarantined: "), self._known("reason"))
+        return frame.withColumns(
+            {
+                "reason": F.when(self._listed(), reason).otherwise(F.col("reason")),
+                "raw_value": F.when(self._listed(), F.unbase64(self._known("head"))).otherwise(F.col("raw_value")),
+            }
+        )
+
+    def length(self, own: Column) -> Column:
+        """The bytes of a record: of those in quarantine as it is known, of others their own."""
+        return F.when(self._listed(), self._known("length")).otherwise(own) if self else own
+
+    def sha256(self, own: Column) -> Column:
+        """The same for the SHA-256."""
+        return F.when(self._listed(), self._known("sha256")).otherwise(own) if self else own
+
+    def _listed(self) -> Column:
+        """Whether a row is in quarantine; never null."""
+        offsets: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for one in self.records:
+            offsets[one.topic, one.partition].append(one.offset)
+        each = (
+            (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").isin(sorted(found))
+            for (topic, partition), found in sorted(offsets.items())
+        )
+        return F.coalesce(reduce(Column.__or__, each), F.lit(False))
+
+    def _known(self, field: str) -> Column:
+        """What the quarantine says of a row."""
+        known = {
+            one.name: {
+                "reason": one.reason[:MAX_REASON],
+                "head": one.head,
+                "length": one.length,
+                "sha256": one.sha256,
+            }
+            for one in self.records
+        }
+        place = F.concat_ws("/", "topic", "partition", "offset")
+        return F.from_json(F.lit(json.dumps(known)), REFUSAL)[place][field]
+
+
+NOTHING = Quarantine()

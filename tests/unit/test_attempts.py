@@ -1,0 +1,65 @@
+"""Starts with a batch in hand are counted, and some of them are the time to search it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.core.settings import Settings
+from app.kafka.checkpoints import PlannedBatch, planned_batch
+from app.runtime import attempts
+from app.runtime.attempts import count_start
+
+BATCH = PlannedBatch(4, "hash", {("a", 0): 1}, {("a", 0): 9})
+
+
+def test_the_second_start_with_a_batch_in_hand_is_to_search_it_and_then_fewer_and_fewer(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    due = [count_start(settings, "extract", BATCH).due for _ in range(130)]
+    assert [start for start, is_due in enumerate(due, 1) if is_due] == [2, 8, 32, 128]
+
+
+def test_another_batch_or_other_offsets_are_counted_anew(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    other = PlannedBatch(4, "other", BATCH.begins, BATCH.ends)
+    found = [count_start(settings, "extract", batch).starts for batch in (BATCH, BATCH, other, BATCH)]
+    assert found == [1, 2, 1, 1]
+    attempts.forget(settings, "extract")
+    assert count_start(settings, "extract", BATCH).starts == 1
+    assert count_start(settings, "detect", BATCH).starts == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"batch": "4"}', '{"batch": 4, "offsets": "hash", "starts": null}']
+)
+def test_a_file_that_cannot_be_read_counts_as_none(tmp_path: Path, text: str) -> None:
+    settings = Settings(home=tmp_path)
+    file = attempts.file_of(settings, "extract")
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert count_start(settings, "extract", BATCH).starts == 1
+
+
+def checkpoint(folder: Path, planned: int, done: int) -> Path:
+    """A checkpoint with batches planned and committed, ten records each."""
+    for name, count in (("offsets", planned), ("commits", done)):
+        (folder / name).mkdir(parents=True)
+        for batch in range(count):
+            text = "v1\n{}\n" + json.dumps({"logs": {"0": 100 + 10 * batch}}) + "\n-\n"
+            (folder / name / str(batch)).write_text(text)
+    (folder / "sources" / "0").mkdir(parents=True)
+    (folder / "sources" / "0" / "0").write_text('\0v1\n{"logs":{"0":90}}')
+    return folder
+
+
+def test_the_batch_in_hand_is_the_one_that_is_planned_and_not_committed(tmp_path: Path) -> None:
+    first = planned_batch(checkpoint(tmp_path / "first", 1, 0))
+    assert first is not None
+    assert (first.number, first.begins, first.ends) == (0, {("logs", 0): 90}, {("logs", 0): 100})
+    third = planned_batch(checkpoint(tmp_path / "third", 3, 2))
+    assert third is not None
+    assert (third.number, third.begins, third.ends) == (2, {("logs", 0): 110}, {("logs", 0): 120})
+    assert planned_batch(checkpoint(tmp_path / "done", 3, 3)) is None
+    assert planned_batch(tmp_path / "none") is None
