@@ -88,8 +88,8 @@ def without_series(rows: DataFrame, over: Sequence[Excess], limits: LimitParamet
         .where(F.col("rank") <= most)  # a constant: partitions are cut before they are brought together
     )
     fits = F.col("rank") <= most_rows(limits)
-    calm = joined.where(F.col("sent").isNull())
-    kept = calm.unionByName(ranked.where(fits).drop("rank")).drop("sent")
+    within = joined.where(F.col("sent").isNull())
+    kept = within.unionByName(ranked.where(fits).drop("rank")).drop("sent")
     names = F.array_sort(F.collect_list(F.substring("series", 1, SHOWN_CHARACTERS)))
     counted = (
         ranked.where(~fits & ~level & (F.col("rank") <= most_rows(limits) + SHOWN_NAMES))

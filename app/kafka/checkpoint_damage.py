@@ -279,8 +279,8 @@ def mend(job: str, version: str, damage: CheckpointDamage, report: Report = sile
         sync_to_disk(file.parent)
     if damage.checkpoint / "metadata" in damage.aside:
         write_durably(damage.checkpoint / "metadata", json.dumps({"id": str(uuid4())}).encode())
-    whence = "its beginning" if damage.after == NO_BATCH else f"batch {damage.after}, the last one that is whole"
-    report(f"{job} of version {version}: {damage.found}; going on after {whence}; what was there is in {aside}")
+    place = "its beginning" if damage.after == NO_BATCH else f"batch {damage.after}, the last one that is whole"
+    report(f"{job} of version {version}: {damage.found}; going on after {place}; what was there is in {aside}")
 
 
 def with_checksums(files: Iterable[Path]) -> Iterator[Path]:

@@ -107,7 +107,7 @@ def run_until_stopped(
     follow
         Run the jobs of the version that serves, also when that changes; wait while another process runs them.
     parent
-        Where this is the child of another process: what that is told of the jobs' progress.
+        Where this is the child of another process: what that learns of the jobs' progress.
 
     Raises
     ------

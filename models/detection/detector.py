@@ -48,7 +48,7 @@ class ShardDetector:
     state
         Where to go on from; a new shard without it.
     shard
-        Its number, for what is said of it.
+        Its number, for its sentences.
     """
 
     def __init__(self, parameters: DetectorParameters, state: ShardState | None = None, shard: int = 0) -> None:

@@ -99,11 +99,11 @@ def test_new_ones_do_not_depend_on_the_order_or_the_rest_of_the_window() -> None
 
 
 def test_other_hosts_have_the_same_scores_bit_by_bit_beside_a_flood() -> None:
-    calm, beside = LimitedRun(), LimitedRun()
+    alone, beside = LimitedRun(), LimitedRun()
     story = quiet(80)
-    calm.tell(story)
+    alone.tell(story)
     beside.tell([rows | (flood("vm-0", 900, 7 * k) if k > 20 else flood("vm-0", 3)) for k, rows in enumerate(story)])
-    for one, other in zip(calm.scores, beside.scores, strict=True):
+    for one, other in zip(alone.scores, beside.scores, strict=True):
         assert of_host(one, "vm-1") == of_host(other, "vm-1")
 
 
@@ -147,9 +147,9 @@ def test_a_growing_flood_is_said_again_a_few_times() -> None:
     run = LimitedRun()
     run.tell([flood("big", 12)] * 30)
     events = run.tell([flood("big", 30 * 2**k) for k in range(12)])
-    said = [event.status for event in events if event.part == "limit"]
-    assert said[0] == "open"
-    assert 6 <= said.count("update") <= 8
+    statuses = [event.status for event in events if event.part == "limit"]
+    assert statuses[0] == "open"
+    assert 6 <= statuses.count("update") <= 8
 
 
 def test_a_young_host_with_many_series_gets_them_in_a_few_windows_without_an_episode() -> None:
@@ -211,11 +211,11 @@ def test_a_full_host_forgets_what_it_has_not_sent_for_a_day() -> None:
     run.now += 3_600_000
     run.tell([flood("big", 15, first=100)] * 3)
     assert sorted(known_of(run, "big")) == sorted(flood("big", 15, first=100))
-    calm = LimitedRun()
-    calm.tell([flood("big", 15)] * 3)
-    calm.now += 3 * 86_400_000
-    calm.tell([flood("big", 2)] * 3)
-    assert len(known_of(calm, "big")) == 15
+    alone = LimitedRun()
+    alone.tell([flood("big", 15)] * 3)
+    alone.now += 3 * 86_400_000
+    alone.tell([flood("big", 2)] * 3)
+    assert len(known_of(alone, "big")) == 15
 
 
 def test_a_full_shard_forgets_hosts_that_are_gone_for_a_day() -> None:
@@ -239,20 +239,20 @@ def overflow_rows(rows: Mapping[str, Row], left_out: Mapping[str, tuple[int, int
     return found
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_what_extract_has_left_out_is_not_silent(told: bool) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_what_extract_has_left_out_is_not_silent(known: bool) -> None:
     run = LimitedRun(dataclasses.replace(QUICK, warm_up_minutes=10.0, limits=LimitParameters()))
     run.tell(quiet(200))
-    out = {"vm-1/metrics": (900_000, 885_000), "vm-1/templates": (8_000, 1_000)} if told else {}
+    out = {"vm-1/metrics": (900_000, 885_000), "vm-1/templates": (8_000, 1_000)} if known else {}
     events: list[EpisodeEvent] = []
     for rows in quiet(40, 1):
         less = {name: row for name, row in rows.items() if name == "gauge/vm-1/web/latency"}
         events += run.step(overflow_rows(less, out))
     silent = {event.series for event in events if event.kind == "silence"}
-    assert silent == (set() if told else {CPU, "counter/vm-1//bytes", LEVEL, LINES})
+    assert silent == (set() if known else {CPU, "counter/vm-1//bytes", LEVEL, LINES})
     limit = [event for event in events if event.part == "limit"]
-    assert [event.status for event in limit] == (["open"] if told else [])
-    if told:
+    assert [event.status for event in limit] == (["open"] if known else [])
+    if known:
         assert limit[0].reason.startswith("host vm-1 has 900,000 metric series, 90 times the 10,000")
 
 
@@ -273,15 +273,15 @@ def test_hosts_that_extract_has_left_out_are_not_silent() -> None:
     st.integers(1, 8),
 )
 def test_what_is_known_is_bounded_and_a_detector_that_is_loaded_goes_on(story: list[dict[str, int]], cut: int) -> None:
-    told: Story = [
+    known: Story = [
         {name: row for k, count in hosts.items() for name, row in flood(k, count, i % 3).items()}
         for i, hosts in enumerate(story)
     ]
     one, other = LimitedRun(), LimitedRun()
-    one.tell(told)
-    other.tell(told[:cut])
+    one.tell(known)
+    other.tell(known[:cut])
     other.detector = ShardDetector.load(other.detector.dump(), QUICK)
-    other.tell(told[cut:])
+    other.tell(known[cut:])
     assert one.overflow == other.overflow
     assert one.detector.dump() == other.detector.dump()
     for host in one.detector._state.hosts.names:

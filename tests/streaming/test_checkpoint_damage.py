@@ -1,4 +1,4 @@
-"""Damaged files of a real checkpoint: found, told in one line, and mended so that Spark goes on to the same results."""
+"""Damaged files of a real checkpoint: found, described in one line, and mended so that Spark goes on to the same results."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ def test_a_torn_file_is_found_and_moved_aside(checkpoint: Path, case: str, tear:
     assert damage is not None
     assert [one.file for one in damage.files] == [torn]
     assert damage.after == after
-    said: list[str] = []
-    mend(JOB, VERSION, damage, said.append)
+    reported: list[str] = []
+    mend(JOB, VERSION, damage, reported.append)
     assert damage_of(checkpoint, thorough=True) is None
-    assert len(said) == 1
-    assert str(torn) in said[0]
+    assert len(reported) == 1
+    assert str(torn) in reported[0]
     assert last_committed(checkpoint) == (None if after == NO_BATCH else after)
     assert (checkpoint.parent / "damaged" / f"{JOB}-1" / torn.relative_to(checkpoint)).exists()
 

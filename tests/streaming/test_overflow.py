@@ -49,8 +49,8 @@ def written(spark: SparkSession, series: list[str], partitions: int = 3) -> dict
     rows = extract.records(frame, windows, WINDOWING, {"statistics": "s"}, 2, refused=False, limited=limited).collect()
     values = [json.loads(row["value"]) for row in rows]
     found = {value["series"]: value for value in values if value["record"] == "statistics"}
-    told = {(value["series"], value["shard"]) for value in values if value["record"] == "statistics"}
-    assert len(told) + WINDOWING.shards == len(values)
+    written = {(value["series"], value["shard"]) for value in values if value["record"] == "statistics"}
+    assert len(written) + WINDOWING.shards == len(values)
     return found
 
 

@@ -44,6 +44,7 @@ KEPT = {
     "docs/inputs.md": "`.ticks`",  # metrics of an agent
     "pipelines/inputs/ecs.py": r"\.ticks$",
     "models/stats/regression.py": "origin of time",
+    "deploy/sbom.py": "spec.origin",  # of Python's import machinery
     "models/detection/reasons.py": "calm hour",  # a sentence that people read in records
     "models/templates/log_header.py": "STATEMENT",  # a level of PostgreSQL
     "tests/streaming/test_inputs.py": 'log__level="loud"',  # levels that are none
