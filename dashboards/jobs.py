@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +29,13 @@ class JobReport:
     """The answers of processes: facts by the job's name, and for those that did not answer, address and reason.
 
     `quarantined` is how many records are in quarantine.
+    `notes` are sentences about restarts and violations of determinism.
     """
 
     jobs: Mapping[str, Mapping[str, Any]]
     silent: Mapping[str, str] = field(default_factory=dict)
     quarantined: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def asked(self) -> bool:
@@ -52,8 +54,21 @@ def report(version: str) -> JobReport:
     jobs = {name: facts for one in found for name, facts in one.jobs.items()}
     ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
     silent = {where: why for where, why in answers.items() if isinstance(why, str)}
+    notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
     # The topic is one for all: who read it last knows most.
-    return JobReport(ordered, silent, max((one.quarantined for one in found), default=0))
+    return JobReport(ordered, silent, max((one.quarantined for one in found), default=0), notes)
+
+
+def notes_of(answer: Mapping[str, Any]) -> Iterator[str]:
+    """What a process says of restarts and of violations, and for what its jobs wait, a sentence each."""
+    restarts, violations = answer.get("restarts") or {}, answer.get("violations") or {}
+    if restarts.get("restarts"):
+        yield f"{', '.join(answer['jobs'])}: restarts {restarts['restarts']}, the last at {restarts['last_at']}: {restarts['last_error']}"
+    if violations.get("count"):
+        yield f"Violations of determinism {violations['count']}, accepted {violations['accepted']}, the last: {violations['last']}"
+    for name, facts in answer["jobs"].items():
+        if "waiting" in facts:
+            yield f"{name} waits {facts['waiting']}"
 
 
 def addresses(environment: Mapping[str, str], version: str) -> list[str]:
@@ -76,13 +91,14 @@ def fetch(address: str) -> JobReport | str:
     """What a process answers, or why it does not."""
     try:
         try:
-            with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT_SECONDS) as found:
-                answer = json.loads(found.read(MAX_BYTES))
+            with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT_SECONDS) as response:
+                answer = json.loads(response.read(MAX_BYTES))
         except HTTPError as error:  # 503 says which job is not well
             with error:
                 answer = json.loads(error.read(MAX_BYTES))
-        return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        notes = tuple(notes_of(answer))
+        return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)), notes=notes)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{type(error).__name__}: {error}"
 
 

@@ -60,6 +60,8 @@ def show_jobs(view: View) -> None:
         st.success(f"{plural(len(found.jobs), 'job')} make progress.", icon=":material/check_circle:")
     if found.quarantined:
         st.warning(QUARANTINE_HELP.format(records=plural(found.quarantined, "record")), icon=":material/bug_report:")
+    for note in found.notes:
+        st.warning(plain(note), icon=":material/history:")
     job_table(pd.DataFrame([job_row(name, facts) for name, facts in found.jobs.items()]))
 
 

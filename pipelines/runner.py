@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import failures
 from pipelines.errors import DeterminismViolation
-from pipelines.spark_internals import ProgressListener
+from pipelines.spark_internals import ProgressListener, dropped_by_watermark
 
 log = structlog.get_logger()
 
@@ -73,7 +73,8 @@ class Job:
 
     `transform` gets one DataFrame an input, in their order. `sink` is a function of a batch; without it, the output's
     rows (`topic, partition, key, value`) go to Kafka. `readers`, where there are any, one for each input, are the part of
-    `transform` that looks into single records: it is planned in a fraction of the time.
+    `transform` that looks into single records: it is planned in a fraction of the time. `accepted_drops` are batches that
+    may end although the watermark dropped rows of theirs.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Job:
     sink: BatchSink | None = None
     max_records_per_batch: int = 200_000
     readers: tuple[Callable[[DataFrame], DataFrame], ...] = ()
+    accepted_drops: frozenset[int] = frozenset()
 
 
 def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: int) -> DataFrame:
@@ -227,8 +229,33 @@ def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any
     writer = job.transform(*streams).writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
     writer = writer.trigger(**trigger)
     if job.sink is not None:
-        return writer.foreachBatch(job.sink).start()
+        return writer.foreachBatch(without_drops(spark, job, job.sink)).start()
     return writer.format("kafka").options(**kafka.prefixed(), **PRODUCER).outputMode("append").start()
+
+
+def without_drops(spark: SparkSession, job: Job, sink: BatchSink) -> BatchSink:
+    """A sink that raises DeterminismViolation where the watermark dropped rows, before the batch is committed.
+
+    So the batch is repeated at each start, and the violation is found each time. A job whose inputs have no watermark drops none.
+    """
+    if all(source.delay_seconds is None for source in job.inputs):
+        return sink
+
+    def write(batch: DataFrame, number: int) -> None:
+        sink(batch, number)
+        dropped = 0 if number in job.accepted_drops else dropped_by_watermark(spark, job.name)
+        if dropped:
+            raise dropped_rows(job.name, dropped)
+
+    return write
+
+
+def dropped_rows(job: str, rows: int) -> DeterminismViolation:
+    """The error for rows that the watermark dropped."""
+    return DeterminismViolation(
+        f"{job}: {rows} rows were dropped by the watermark, wanted 0: the topic's append times go back by more than "
+        "disorder_seconds; raise it and replay"
+    )
 
 
 class BatchListener(ProgressListener):
@@ -243,6 +270,7 @@ class BatchListener(ProgressListener):
         self._on_progress, self._on_idle = on_progress, on_idle
         self._names: dict[str, str] = {}
         self.dropped: dict[str, int] = {}
+        self.accepted: dict[str, frozenset[int]] = {}
 
     def query_started(self, query: str, name: str) -> None:
         """Remember the name: events of idle queries have only the id."""
@@ -252,6 +280,8 @@ class BatchListener(ProgressListener):
         """Count dropped rows, and hand on the progress."""
         name = progress.get("name") or "?"
         dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
+        if progress.get("batchId") in self.accepted.get(name, ()):
+            dropped = 0
         self.dropped[name] = self.dropped.get(name, 0) + dropped
         if self._on_progress is not None:
             self._on_progress(name, progress)
@@ -273,8 +303,9 @@ class Runner:
         trigger_seconds: float = 1.0,
         on_progress: Callable[[str, QueryProgress], None] | None = None,
         on_idle: Callable[[str], None] | None = None,
+        on_violation: Callable[[str, DeterminismViolation], None] = lambda job, found: None,
     ) -> None:
-        self._spark, self._kafka = spark, kafka
+        self._spark, self._kafka, self._on_violation = spark, kafka, on_violation
         self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
         self._listener = BatchListener(on_progress, on_idle)
         self._queries: dict[str, StreamingQuery] = {}
@@ -296,6 +327,7 @@ class Runner:
         """Start a job."""
         # A pool each, so that a long batch of one job does not hold up the others' short ones.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", job.name)
+        self._listener.accepted[job.name] = job.accepted_drops
         query = start(self._spark, self._kafka, job, self._trigger)
         self._queries[job.name] = query
         self._jobs[job.name] = job
@@ -331,19 +363,20 @@ class Runner:
                 self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again."""
-        if self.dropped_by_watermark:
-            msg = (
-                f"{query.name}: {self.dropped_by_watermark} rows were dropped by the watermark, wanted 0: the topic's "
-                "append times go back by more than disorder_seconds; raise it and replay"
-            )
-            raise DeterminismViolation(msg)
+        """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again.
+
+        A violation of determinism is handed on first, to be remembered.
+        """
         error = query.exception()
-        if error is not None:
-            ours = failures.of_ours(error)
-            if ours is None:
-                raise error
+        ours = None if error is None else failures.of_ours(error)
+        if ours is None and self.dropped_by_watermark:
+            ours = dropped_rows(query.name, self.dropped_by_watermark)
+        if isinstance(ours, DeterminismViolation):
+            self._on_violation(query.name, ours)
+        if ours is not None:
             raise ours from error
+        if error is not None:
+            raise error
 
     def stop(self, timeout_seconds: float = 60.0) -> None:
         """Stop every job after the batch that it is in."""

@@ -14,6 +14,7 @@ set `TRIED_WITH`.
     cache of generated classes                   `options`                                 classes are compiled for every batch
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
+    metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
     status of running stages                     `stages_at_work`                          a long batch looks like one that hangs
 """
 
@@ -234,10 +235,28 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
         stage = stages.apply(number)
         description = stage.description()
         if description.isDefined():
-            name = description.get().partition("\n")[0]
+            name = query_of(description.get())
             done = (
                 *(stage.stageId(), stage.numCompleteTasks(), stage.inputRecords()),
                 *(stage.shuffleReadRecords(), stage.shuffleWriteRecords(), stage.outputRecords()),
             )
             found[name] = found.get(name, ()) + done
     return found
+
+
+def query_of(description: str) -> str:
+    """The name of a streaming query, of the description that Spark gives to its jobs: the first line, by HTML or as it is."""
+    return description.replace("<br/>", "\n").partition("\n")[0]
+
+
+def dropped_by_watermark(spark: SparkSession, query: str) -> int:
+    """Rows that the watermark has dropped in the batch which a streaming query is writing now; 0 if there is no such query.
+
+    Without it, they are known only from the report of a batch that has been committed: a crash in between would hide them.
+    """
+    java: Any = spark._jsparkSession
+    for running in java.streams().active():
+        if running.name() == query:
+            plan = running.streamingQuery().lastExecution().executedPlan()
+            return int(jvm_of(spark).kappa.DroppedRows.of(plan))
+    return 0

@@ -34,7 +34,7 @@ from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
-from app.versions import locks, replay_manifest, serving, start_position
+from app.versions import locks, replay_manifest, serving, start_position, violations
 from app.versions.pinned_configuration import (
     pin_configuration,
     pinned_or_replayed,
@@ -122,7 +122,7 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
     InputError
         The version is not known, has an unfinished replay, or has another windowing, other topics or shards.
     DeterminismViolation
-        The log no longer reaches back to where the version ended.
+        The log no longer reaches back to where the version ended, or a violation has ended it.
     """
     served = serving.read(settings.home)
     old = with_pinned_models(settings, served.version)
@@ -133,6 +133,7 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
     check_known(new, replayed)
     check_same(old, new)
     check_reach(new, replayed)
+    violations.check(new)
     return PromotionPlan(old, new, served, covers_from(new, replayed), first=is_first(old, served))
 
 

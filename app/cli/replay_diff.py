@@ -14,7 +14,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, out, print_json, print_line, print_table, report
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
-from app.versions import replay_manifest
+from app.versions import replay_manifest, violations
 from app.versions.replay_manifest import RESULT_KINDS
 
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
@@ -44,7 +44,11 @@ def diff(
     settings = connected(load(config), ("kafka",))
     for version in (left, right):  # refused before Spark starts
         version_results.offsets_of(settings, version)
-        replayed = replay_manifest.read(settings.model_copy(update={"version": version}))
+        own = settings.model_copy(update={"version": version})
+        known_violations = violations.read(own)
+        if known_violations:
+            report(f"version {version} has a violation of determinism: {known_violations[0].what}")
+        replayed = replay_manifest.read(own)
         if replayed is not None:
             replayed.check_complete()
     with own_session(settings, "kappa-replay-diff", report) as spark:

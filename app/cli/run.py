@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from app.cli.output import report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import Settings
 from app.supervision.link import ChildError, ParentLink
-from app.supervision.parent import SupervisedCommand, become_parent
+from app.supervision.parent import PYTHON, SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
 from pipelines import failures
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
@@ -37,6 +36,9 @@ def run(
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
     ] = False,
+    accept_violation: Annotated[
+        bool, typer.Option("--accept-violation", help="Go on after a violation of determinism; a record says which.")
+    ] = False,
     version: Annotated[
         str | None, typer.Option(help="Whose jobs, and no other's. Default: whichever version serves.")
     ] = None,
@@ -51,15 +53,17 @@ def run(
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first. Jobs that end or hang are started again."""
     own, follow = serving.chosen(config, version)
     if supervised is None:
+        if savepoint is None and not accept_violation:
+            refuse_after_violation(own, follow)
         position = (*(("--savepoint", savepoint) if savepoint else ()), *(("--replace",) if replace else ()))
         share = ("--instance", str(instance), "--instances", str(instances))
         beats = () if heartbeats else ("--no-heartbeats",)
         named = (*(("--config", str(config)) if config else ()), *(("--version", version) if version else ()))
         become_parent(
             SupervisedCommand(
-                (sys.executable, "-m", "app.cli", "run", *names, *share, *beats, *named),
+                (*PYTHON, "app.cli", "run", *names, *share, *beats, *named),
                 until_positioned=position,
-                until_progress=("--accept-gap",) if accept_gap else (),
+                until_progress=tuple(accepted(accept_gap, accept_violation)),
                 stale_seconds=max(own.health.stale_seconds, LEAST_STALE_SECONDS),
                 log=str(own.home / "logs" / "spark.log"),
             )
@@ -68,7 +72,23 @@ def run(
         parent = ParentLink(supervised)
         write_stacks_when_asked(own.home / "logs" / "stacks.log")
         with telling(parent):
-            run_jobs(own, follow, names, (instance, instances), heartbeats, accept_gap, (savepoint, replace), parent)
+            accept = (accept_gap, accept_violation)
+            run_jobs(own, follow, names, (instance, instances), heartbeats, accept, (savepoint, replace), parent)
+
+
+def refuse_after_violation(own: Settings, follow: bool) -> None:
+    """Raise DeterminismViolation at once for a version that a violation has ended: its jobs would be refused after their start."""
+    from app.versions import violations  # loads Kafka's client
+
+    violations.check(serving.current(own) if follow else own)
+
+
+def accepted(gap: bool, violation: bool) -> Iterator[str]:
+    """The options for what an operator accepts."""
+    if gap:
+        yield "--accept-gap"
+    if violation:
+        yield "--accept-violation"
 
 
 def run_jobs(
@@ -77,21 +97,26 @@ def run_jobs(
     names: list[str],
     share: tuple[int, int],
     heartbeats: bool,
-    accept_gap: bool,
+    accept: tuple[bool, bool],
     position: tuple[str | None, bool],
     parent: ParentLink,
 ) -> None:
-    """Run the jobs in this process. `share`: instance and instances; `position`: savepoint and replace, see `run`."""
+    """Run the jobs in this process. `share`: instance and instances; `accept`: a gap, a violation; `position`: savepoint and replace."""
     from app.runtime.jobs import selected  # loads Spark
     from app.runtime.supervise import run_until_stopped
 
     selection = selected(names, *share)
-    settings = connected(own, ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",))
+    try:
+        settings = connected(own, ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",))
+    except InputError as error:
+        if parent.history.restarts:  # it was there before
+            raise ServiceUnavailable(str(error)) from error
+        raise
     set_start_position(serving.to_run(settings) if follow else settings, position[0], replace=position[1])
     parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
-        run_until_stopped(settings, selection, stopping, beats, report, accept_gap, follow, parent)
+        run_until_stopped(settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1])
 
 
 @contextmanager

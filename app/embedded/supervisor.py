@@ -1,23 +1,25 @@
-"""The process that owns the embedded Kafka and Elasticsearch: starts both, watches both, ends both.
+"""The process that owns the embedded Kafka and Elasticsearch: starts both, starts again the one that ends by itself, ends both.
 
     python -m app.embedded.supervisor JSON        (started by app.embedded.stack, never by hand)
 
 It reports its progress on stdout, one JSON object a line: {"report": text}, then {"ready": true}, {"busy": true} or
 {"error": text}. A tied stack ends with its owner: when stdin closes, or when the owner's process is gone (a forked
-child of the owner may hold the pipe open). Servers end with this process, see app.embedded.jvm.
+child of the owner may hold the pipe open). Servers end with this process, see app.embedded.jvm. A server that ends by itself is
+started again on its ports and data, after growing waits; after five starts in a row in vain the whole stack ends.
 """
 
 import contextlib
 import json
 import logging
 import os
+import random
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -38,12 +40,15 @@ from app.embedded.jars import Jars
 from app.embedded.jvm import Jvm, JvmCommand
 from app.embedded.kafka import kafka_command, kafka_version, start_kafka, stop_kafka
 from app.embedded.stack_state import ProcessId, ServiceState, StackState, read_state, write_state
+from app.supervision.policy import RestartLimits, RestartPolicy
 
 _LOCK_WAIT_SECONDS = 3.0
 _WATCH_SECONDS = 0.5
 _START_SECONDS = 180.0  # 6 s on an idle machine, 35 s on one with many times its load
 _STOP_SECONDS = 20.0
 _LEFTOVER_SECONDS = 5.0
+_GOOD_SECONDS = 30.0  # a server that ran for so long was well
+_LIMITS = RestartLimits(good_seconds=0.0, most_in_vain=5)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Server:
 
 
 def main(arguments: list[str]) -> int:
-    """Run until a signal asks to stop, the owner ends, or a server ends by itself."""
+    """Run until a signal asks to stop, the owner ends, or a server cannot be kept running."""
     task = Task(**json.loads(arguments[0]))
     # A Java process that ends is reported in a line; py4j would add a stack trace for each of its connections.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -102,6 +107,27 @@ def main(arguments: list[str]) -> int:
             _send({"error": str(error)})
             return 1
     return 0
+
+
+@dataclass
+class WatchedServer:
+    """A server that has been started: when it was up, or when it is to be started again, or what starts it now."""
+
+    name: str
+    server: Server
+    up: float = field(default_factory=time.monotonic)
+    due: float | None = None
+    starting: "Future[Any] | None" = None
+    deadline: float = 0.0
+    policy: RestartPolicy = field(default_factory=lambda: RestartPolicy(_LIMITS, random.random))
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads that nobody waits for: what hangs in one ends with its JVM."""
+
+    def close(self) -> None:
+        """Start nothing more."""
+        self.shutdown(wait=False, cancel_futures=True)
 
 
 class Supervisor:
@@ -129,7 +155,7 @@ class Supervisor:
                 self._write("ready")
                 _send({"ready": True})
                 _release_starter()
-                _log(f"stopping: {self._watch()}")
+                _log(f"stopping: {self._watch(servers)}")
         finally:
             _stop(servers, self.jvms, self.handles)
             stopped = {name: replace(service, process=None) for name, service in (known | self.services).items()}
@@ -137,9 +163,12 @@ class Supervisor:
 
     def _launch(self, servers: dict[str, Server]) -> None:
         for name, server in servers.items():
-            jvm = self.jvms[name] = Jvm(server.command)
-            self.services[name] = replace(self.services[name], process=ProcessId.of(jvm.process.pid))
+            self._launch_one(name, server)
         self._write("starting")
+
+    def _launch_one(self, name: str, server: Server) -> None:
+        jvm = self.jvms[name] = Jvm(server.command)
+        self.services[name] = replace(self.services[name], process=ProcessId.of(jvm.process.pid))
 
     def _write(self, phase: str) -> None:
         supervisor = ProcessId.of(os.getpid())
@@ -152,7 +181,7 @@ class Supervisor:
         futures = {name: threads.submit(self._start, name, server) for name, server in servers.items()}
         try:
             while not all(future.done() for future in futures.values()):
-                if self._stop_reason(watching={}):
+                if self._stop_reason():
                     return False
                 for name, future in futures.items():
                     if future.done():
@@ -176,13 +205,57 @@ class Supervisor:
         _send({"report": f"{server.title} {service.version} is up on {LOOPBACK}:{service.port} after {seconds:.1f} s"})
         return handle
 
-    def _watch(self) -> str:
-        while True:
-            reason = self._stop_reason(self.jvms)
-            if reason:
-                return reason
+    def _watch(self, servers: dict[str, Server]) -> str:
+        """Start again what ends by itself, until there is a reason to stop; StackError where that is in vain."""
+        watched = [WatchedServer(name, server) for name, server in servers.items()]
+        with contextlib.closing(_Threads(len(watched))) as threads:
+            while True:
+                reason = self._stop_reason()
+                if reason:
+                    return reason
+                for one in watched:
+                    self._look(one, threads)
 
-    def _stop_reason(self, watching: dict[str, Jvm]) -> str | None:
+    def _look(self, one: "WatchedServer", threads: "_Threads") -> None:
+        """One look at a server. JVMs are launched here, in the main thread, see app.embedded.jvm."""
+        now, jvm = time.monotonic(), self.jvms[one.name]
+        if one.due is not None:
+            if now >= one.due:
+                one.due, one.deadline = None, now + _START_SECONDS
+                self._launch_one(one.name, one.server)
+                self._write("ready")
+                one.starting = threads.submit(self._start, one.name, one.server)
+        elif one.starting is not None:
+            if one.starting.done():
+                try:
+                    self.handles[one.name] = one.starting.result()
+                    one.starting, one.up = None, now
+                    _log(f"{one.server.title} is up again")
+                except StackError as error:
+                    self._ended(one, str(error))
+            elif now > one.deadline:
+                self._ended(one, str(jvm.failure(f"not up after {_START_SECONDS:.0f} s")))
+        elif jvm.process.poll() is not None:
+            self._ended(one, str(jvm.failure(f"ended with code {jvm.process.returncode}")))
+        elif now - one.up > _GOOD_SECONDS:
+            one.policy.progressed(now)
+
+    def _ended(self, one: "WatchedServer", why: str) -> None:
+        """A server has ended: decide when to start it again. StackError where that has been in vain too often."""
+        now = time.monotonic()
+        self.jvms[one.name].process.kill()
+        self.jvms[one.name].end()
+        self.handles.pop(one.name, None)
+        wait = one.policy.ended(now)
+        if wait is None:
+            msg = (
+                f"gave up: {one.server.title} has ended {one.policy.in_vain} times in a row soon after its start; {why}"
+            )
+            raise StackError(msg)
+        _log(f"{why}; starting it again in {wait:.1f} s")
+        one.starting, one.due = None, now + wait
+
+    def _stop_reason(self) -> str | None:
         """Why to stop, or None after a short wait."""
         owner = self.task.owner()
         inputs = [self.stop_pipe, *([sys.stdin.fileno()] if owner else [])]
@@ -193,9 +266,6 @@ class Supervisor:
             return "its owner closed the pipe"
         if owner and not owner.alive():
             return "its owner ended"
-        for jvm in watching.values():
-            if jvm.process.poll() is not None:
-                return str(jvm.failure(f"ended with code {jvm.process.returncode}"))
         return None
 
 

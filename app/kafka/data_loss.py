@@ -270,7 +270,7 @@ class GapRecorder:
         at = TopicPartition(self._topic, partitions[crc32(f"{self._job} {place}".encode()) % len(partitions)])
         intent = {"next": new.last, "partition": at.partition, "from": self._consumer.end_offsets([at])[at]}
         self._keep(place, entry | intent | {"reason": new.reason})
-        self._append(headers_of(self._job, new), at.partition)
+        append_letter(self._settings, headers_of(self._job, new), at.partition)
         self._keep(place, {"last": new.last})
         report(f"{self._job}: {new.reason}; written to {self._topic}")
 
@@ -289,22 +289,24 @@ class GapRecorder:
                 return True
         return False
 
-    def _append(self, headers: list[tuple[str, bytes]], partition: int) -> None:
-        producer = KafkaProducer(**client_options(self._settings), acks="all")
-        try:
-            sent = producer.send(self._topic, value=b"", headers=headers, partition=partition)
-            producer.flush()
-            sent.get(timeout=WAIT_MS / 1000)
-        except KafkaError as error:
-            raise unavailable(self._settings, error) from error
-        finally:
-            producer.close()
-
     def _read(self) -> dict[str, dict[str, Any]]:
         return read_json_object(self._file, "move it away: gaps are then recorded again") or {}
 
     def _keep(self, place: str, entry: Mapping[str, Any]) -> None:
         write_json_durably(self._file, self._read() | {place: entry})
+
+
+def append_letter(settings: Settings, headers: list[tuple[str, bytes]], partition: int) -> None:
+    """Append a record without a value to `dead-letters`. Raises ServiceUnavailable if Kafka does not take it."""
+    producer = KafkaProducer(**client_options(settings), acks="all")
+    try:
+        sent = producer.send(settings.topic("dead-letters"), value=b"", headers=headers, partition=partition)
+        producer.flush()
+        sent.get(timeout=WAIT_MS / 1000)
+    except KafkaError as error:
+        raise unavailable(settings, error) from error
+    finally:
+        producer.close()
 
 
 def headers_of(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:

@@ -52,6 +52,7 @@ class Health:
     ) -> None:
         self._stale, self._clock, self._lock = stale_seconds, clock, threading.Lock()
         self.parent = parent or Unsupervised()
+        self.violations: Callable[[], dict[str, Any]] = lambda: {"count": 0, "accepted": 0, "last": None}
         self._jobs: dict[str, JobHealth] = {}
         self.registry = CollectorRegistry()
         gauge = {
@@ -73,6 +74,8 @@ class Health:
         self._in_quarantine = 0
         refused = "Records written to this topic"
         self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
+        violations = "Violations of determinism of the version, accepted ones included"
+        self._violations = Gauge("kappa_determinism_violations", violations, registry=self.registry)
         restarts = "How often `kappa run` has started its jobs' process again"
         Counter("kappa_restarts", restarts, registry=self.registry).inc(self.parent.history.restarts)
 
@@ -167,11 +170,14 @@ class Health:
             "jobs": jobs,
             "restarts": asdict(self.parent.history),
             "quarantined": self._in_quarantine,
+            "violations": self.violations(),
         }
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        for name, job in self.summary()["jobs"].items():
+        summary = self.summary()
+        self._violations.set(summary["violations"]["count"])
+        for name, job in summary["jobs"].items():
             facts = {
                 "lag_records": job["lag"],
                 "watermark_delay_seconds": job["watermark_delay_seconds"],

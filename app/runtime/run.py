@@ -22,8 +22,9 @@ from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
 from app.search.old_names import refuse_old_names
-from app.versions import locks
+from app.versions import locks, violations
 from app.versions.pinned_configuration import pin_configuration
+from pipelines.errors import DeterminismViolation
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Job, QueryProgress, Runner
 
@@ -82,6 +83,7 @@ def running(
     on_progress: Callable[[str, QueryProgress], None] | None = None,
     accept_gap: bool = False,
     report: Report = silent,
+    accept_violation: bool = False,
 ) -> Iterator[tuple[Runner, Health]]:
     """Run jobs while the block runs; they are stopped after their batch when it ends.
 
@@ -96,7 +98,9 @@ def running(
     accept_gap
         Go on where records were deleted unread; the gap is recorded in `dead-letters`.
     report
-        Gets a line for each gap that is recorded.
+        Gets a line for each gap and violation that is recorded.
+    accept_violation
+        Go on with a version although a violation of determinism has ended it; that is recorded in `dead-letters`.
 
     Yields
     ------
@@ -108,11 +112,13 @@ def running(
     InputError
         Another process runs one of them, or the settings are not those that the version began with.
     DeterminismViolation
-        The log no longer reaches back to where one of them stopped.
+        The log no longer reaches back to where one of them stopped, or a violation has ended the version before.
     """
     selection = jobs.selected(names)
     health = Health(settings.health.stale_seconds)
-    started = started_jobs(settings, selection, health, on_progress, accept_gap, report)
+    started = started_jobs(
+        settings, selection, health, on_progress, accept_gap, report, accept_violation=accept_violation
+    )
     with locks.only_here(settings, list(selection.checkpoints(settings))), started as runner:
         yield runner, health
 
@@ -126,6 +132,7 @@ def started_jobs(
     accept_gap: bool = False,
     report: Report = silent,
     stopping_early: threading.Event | None = None,
+    accept_violation: bool = False,
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner.
 
@@ -133,6 +140,7 @@ def started_jobs(
     """
     checkpoints = selection.checkpoints(settings)
     checkpoint_damage.mend_all(settings.version, checkpoints, report)
+    accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings, selection.instances)  # `index` itself waits for Elasticsearch, which may be away for long
     unread = poison.quarantine_before_start(settings, selection, report, stopping_early, health.parent.alive)
@@ -144,9 +152,12 @@ def started_jobs(
         if on_progress is not None:
             on_progress(name, progress)
 
+    def on_violation(name: str, found: DeterminismViolation) -> None:
+        violations.remember(settings, name, checkpoints[name], found)
+
     spark = session(settings)
     trigger = settings.spark.trigger_seconds
-    runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle)
+    runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_violation)
     try:
         for name in selection.names:
             job = make_job(settings, selection, name, stopping, health, unread.found)
@@ -154,7 +165,7 @@ def started_jobs(
                 inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
                 job = dataclasses.replace(job, inputs=inputs)
             health.expect(job.name)
-            runner.start(job)
+            runner.start(dataclasses.replace(job, accepted_drops=accepted[job.name]))
         yield runner
     finally:
         stopping.set()

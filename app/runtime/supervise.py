@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from app.core.ports import LOOPBACK
@@ -25,7 +26,7 @@ from app.runtime.spark import session
 from app.runtime.state_query import answers_from
 from app.runtime.task_progress import TaskProgress
 from app.supervision.link import Unsupervised
-from app.versions import locks, serving, start_position
+from app.versions import locks, serving, start_position, violations
 from pipelines.errors import InputError
 
 POLL_SECONDS = 1.0
@@ -87,6 +88,7 @@ def run_until_stopped(
     accept_gap: bool = False,
     follow: bool = False,
     parent: Unsupervised | None = None,
+    accept_violation: bool = False,
 ) -> None:
     """Run jobs until a signal stops them.
 
@@ -107,7 +109,9 @@ def run_until_stopped(
     follow
         Run the jobs of the version that serves, also when that changes; wait while another process runs them.
     parent
-        Where this is the child of another process: what that learns of the jobs' progress.
+        Where this is the child of another process: it gets the jobs' progress.
+    accept_violation
+        Go on with a version although a violation of determinism has ended it.
 
     Raises
     ------
@@ -126,7 +130,7 @@ def run_until_stopped(
                 if not busy:
                     reported = ""
                     services.listen()
-                    run_version(own, selection, services, accept_gap, stopping, follow)
+                    run_version(own, selection, services, (accept_gap, accept_violation), stopping, follow)
                     continue
             if not follow:
                 raise locks.run_elsewhere(own, busy)
@@ -146,18 +150,28 @@ def run_version(
     settings: Settings,
     selection: JobSelection,
     services: ProcessServices,
-    accept_gap: bool,
+    accept: tuple[bool, bool],
     stopping: threading.Event,
     follow: bool,
 ) -> None:
-    """Run the jobs of one version until a signal stops them, or with `follow` until another one serves."""
+    """Run the jobs of one version until a signal stops them, or with `follow` until another one serves.
+
+    `accept`: a gap in the log, a violation of determinism.
+    """
     names, report = selection.names, services.report
     if follow:
         serving.to_run(services.settings, report)  # says what differs
         start_position.start_after_replay(settings, report)
     checkpoints = selection.checkpoints(settings)
+    services.health.violations = partial(violations.summary, settings)
     started = started_jobs(
-        settings, selection, services.health, accept_gap=accept_gap, report=report, stopping_early=stopping
+        settings,
+        selection,
+        services.health,
+        accept_gap=accept[0],
+        report=report,
+        accept_violation=accept[1],
+        stopping_early=stopping,
     )
     serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
     work = TaskProgress(services.health.on_work, TASKS_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
@@ -21,7 +21,7 @@ class TaskProgress:
     ) -> None:
         self._on_work, self._every, self._clock = on_work, every_seconds, clock
         self._looked = clock()
-        self._seen: dict[str, tuple[int, ...]] = {}
+        self._seen: Mapping[str, tuple[int, ...]] = {}
 
     def look(self, spark: SparkSession) -> None:
         """Compare what the running stages have done with the last time."""
@@ -30,7 +30,7 @@ class TaskProgress:
             self._looked = now
             self.compare(stages_at_work(spark))
 
-    def compare(self, found: dict[str, tuple[int, ...]]) -> None:
+    def compare(self, found: Mapping[str, tuple[int, ...]]) -> None:
         """Take in what the running stages of each job have done."""
         for job, done in found.items():
             if self._seen.get(job) != done:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -36,6 +37,7 @@ LOOK_SECONDS = 0.5
 # The parent itself may have been stopped, with the whole machine: no longer than this counts between two looks.
 LONGEST_LOOK_SECONDS = 5.0
 MODULE = "app.supervision.parent"
+PYTHON = (sys.executable, "-P", "-m")  # a module by its name, never one of the working directory
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ def become_parent(what: SupervisedCommand) -> None:
     """Replace this process by the parent: its memory is given back, and its id stays."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, "-m", MODULE, what.to_json()])
+    # Modules come from where this one does, whatever the working directory holds.
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *([before] if before else [])])
+    os.execv(sys.executable, [*PYTHON, MODULE, what.to_json()])
 
 
 class Child:

@@ -22,7 +22,7 @@ from app.kafka.connection import open_consumer
 from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window
 from app.kafka.offset_ranges import offset_ranges
 from app.kafka.partitions import Offsets
-from app.versions import replay_manifest
+from app.versions import replay_manifest, violations
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
@@ -178,7 +178,7 @@ def jobs_with_checkpoint(settings: Settings) -> list[str]:
 def set_aside(settings: Settings, names: list[str]) -> None:
     """Move a version's checkpoints beside, under the next free number."""
     folder = checkpoint_home(settings)
-    own = (*names, "begin", "begin.json", settings.configuration_file.name)
+    own = (*names, "begin", "begin.json", settings.configuration_file.name, violations.FILE)
     kept = [name for name in own if (folder / name).exists()]
     if kept:
         number = 1

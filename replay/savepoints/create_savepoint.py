@@ -29,6 +29,7 @@ from app.kafka import quarantine
 from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
+from app.versions import violations
 from app.versions.pinned_configuration import read_pinned, started_versions
 from app.versions.start_position import start_position
 from models.detection.shard_state import host_of
@@ -78,12 +79,15 @@ def create(spark: SparkSession, settings: Settings, name: str, report: Report = 
         of `detect`.
     ServiceUnavailable
         Kafka does not answer.
+    DeterminismViolation
+        A violation has ended the version.
     """
     savepoint_format.check_name(name)
     home = savepoint_folder.home_of(settings.home)
     folder = home / name
     if folder.exists():
         raise InputError(savepoint_writer.taken(folder))
+    violations.check(settings)
     provenance = provenance_of(settings, begun_configuration(settings))
     home.mkdir(parents=True, exist_ok=True)
     savepoint_folder.tidy(home)
@@ -112,6 +116,7 @@ def begun_configuration(settings: Settings) -> dict[str, Any]:
 def check_begun(settings: Settings) -> None:
     """Raise InputError for a version of which there is no state yet."""
     begun_configuration(settings)
+    violations.check(settings)
     if last_committed(settings.checkpoint("detect")) is None:
         raise InputError(no_batch(settings))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
@@ -226,6 +228,37 @@ def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_ther
     written = Counter(window for window, _ in rows)
     again = [window for window, _ in before if written[window] > 1]
     assert not again, "what was written before the stop is written again"
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("name", "number"), [("java", signal.SIGKILL), ("python", signal.SIGKILL), ("java", signal.SIGSTOP)]
+)
+def test_jobs_go_on_after_their_process_was_killed_or_stopped(
+    deployment: ExtractAndDetect, name: str, number: signal.Signals
+) -> None:
+    more = {"KAPPA_HEALTH__STALE_SECONDS": "30"}
+    before = max((window for window, _ in deployment.statistics()), default=0)
+    with deployment.run(**more) as process:
+
+        def goes_on(beyond: int) -> bool:
+            deployment.send()
+            return max((window for window, _ in deployment.statistics()), default=0) > beyond
+
+        process.wait(lambda: goes_on(before), 240, "statistics")
+        [child] = psutil.Process(process.process.pid).children()
+        hit = child if name == "python" else next(one for one in child.children(recursive=True) if one.name() == name)
+        hit.send_signal(number)
+        killed = int(time.time() * 1000)
+        process.wait(lambda: "jobs start again" in process.output, 120, "the restart")
+        assert not hit.is_running()
+        process.wait(lambda: goes_on(killed), 240, "statistics after the restart")
+        process.stop()
+    assert ("jobs hang" in process.output) == (number == signal.SIGSTOP)
+    rows = deployment.statistics()
+    assert all(len(found) == 1 for found in variants(rows).values()), "a repeated row must be the same"
 
 
 def variants(rows: list[tuple[int, str]]) -> dict[int, set[str]]:

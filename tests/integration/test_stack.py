@@ -154,7 +154,7 @@ def test_data_survive_a_killed_owner_a_killed_supervisor_and_a_clean_stop(tmp_pa
     assert not down(home), "nothing is left to stop"
 
 
-def test_nothing_listens_beyond_loopback_and_a_dead_server_ends_the_stack(tmp_path: Path) -> None:
+def test_nothing_listens_beyond_loopback_and_a_dead_server_is_started_again_with_its_data(tmp_path: Path) -> None:
     with running_stack(Stack(tmp_path, elasticsearch=False, jars=JARS)) as found:
         assert found.elasticsearch is None
         assert status(tmp_path).elasticsearch is None
@@ -169,9 +169,14 @@ def test_nothing_listens_beyond_loopback_and_a_dead_server_ends_the_stack(tmp_pa
         assert {address.removeprefix("::ffff:") for address in listening} == {LOOPBACK}
         broker = state.services["kafka"].process
         assert broker is not None
+        produce(found, "events", b"before the kill")
         os.kill(broker.pid, signal.SIGKILL)
-        until(lambda: gone(state), 10, "the supervisor of a dead server ended")
-    assert "ended with code" in (tmp_path / "logs" / "supervisor.log").read_text()
+        log = tmp_path / "logs" / "supervisor.log"
+        until(lambda: "is up again" in log.read_text(), 90, "the broker to run again")
+        assert "ended with code -9" in log.read_text()
+        assert addresses(tmp_path) == found
+        assert consume(found, "events") == b"before the kill"
+        assert running(tmp_path).services["kafka"].process != broker
 
 
 def test_port_in_use_is_an_error_that_names_port_and_setting(tmp_path: Path) -> None:

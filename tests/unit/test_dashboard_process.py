@@ -73,6 +73,18 @@ def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pyt
     assert (found.jobs["index"]["rows"], found.jobs["index"]["batch_seconds"]) == (7, 0.5)
     assert list(found.silent) == ["http://127.0.0.1:1"]
     assert found.quarantined == 3
+    assert found.notes == ()
+
+
+def test_restarts_violations_and_waiting_are_a_sentence_each() -> None:
+    history = {"restarts": 3, "last_error": "killed", "last_at": "2026-01-05T10:00:00Z"}
+    violations = {"count": 1, "accepted": 0, "last": "rows were dropped"}
+    answer = {"jobs": {"index": {"waiting": "for Elasticsearch"}}, "restarts": history, "violations": violations}
+    assert list(jobs.notes_of(answer)) == [
+        "index: restarts 3, the last at 2026-01-05T10:00:00Z: killed",
+        "Violations of determinism 1, accepted 0, the last: rows were dropped",
+        "index waits for Elasticsearch",
+    ]
 
 
 def test_job_that_is_not_well_still_says_what_it_knows() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.runtime.task_progress import TaskProgress
 from app.supervision.policy import RestartLimits, RestartPolicy
 from app.supervision.progress import ProgressWatch
 
@@ -104,3 +105,15 @@ def test_jobs_that_were_stopped_need_no_progress() -> None:
     ours.progress("extract", 6.0)
     assert ours.jobs == ()
     assert ours.hung(100.0) is None
+
+
+# --- tasks
+
+
+def test_stages_that_get_further_are_progress_of_their_job_and_those_that_stand_still_are_not() -> None:
+    working: list[str] = []
+    ours = TaskProgress(working.append, 5.0)
+    for found in ({"extract": (1, 0, 10), "detect": (2, 1, 0)}, {"extract": (1, 0, 20), "detect": (2, 1, 0)}, {}):
+        ours.compare(found)
+        working.append("-")
+    assert working == ["extract", "detect", "-", "extract", "-", "-"]

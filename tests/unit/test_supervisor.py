@@ -1,0 +1,124 @@
+"""The embedded stack's supervisor keeps its servers running: here a server is a process that does nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import StackError
+from app.embedded import supervisor
+from app.embedded.jvm import JvmCommand
+from app.embedded.stack_state import read_state
+from app.embedded.supervisor import Server, Supervisor, Task
+from app.supervision.policy import RestartLimits
+
+QUICK = RestartLimits(first_seconds=0.02, most_seconds=0.05, good_seconds=0.0, most_in_vain=3)
+IDLE = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
+
+
+class IdleServer:
+    """In the place of a JVM."""
+
+    def __init__(self, command: JvmCommand) -> None:
+        self.process = subprocess.Popen(IDLE)
+
+    def failure(self, what: str) -> StackError:
+        return StackError(f"idle: {what}")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Any], Any]], Supervisor]]:
+    """A supervisor of one server, which `start` has to bring up each time; the test runs it."""
+    monkeypatch.setattr(supervisor, "Jvm", IdleServer)
+    monkeypatch.setattr(supervisor, "_LIMITS", QUICK)
+    monkeypatch.setattr(supervisor, "_WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(supervisor, "_release_starter", lambda: None)
+    monkeypatch.setattr(supervisor, "_send", lambda message: None)
+    read_end, write_end = os.pipe()
+
+    def made(start: Callable[[Any], Any]) -> Supervisor:
+        def starting(jvm: Any, *_: Any) -> Any:
+            return start(jvm)
+
+        command = JvmCommand("idle", (), (), tmp_path / "log")
+        server = Server("Idle", "stack.kafka_port", "1", 0, command, starting, lambda handle: None)
+        monkeypatch.setattr(supervisor, "_servers", lambda task, home: {"kafka": server})
+        found = Supervisor(Task(str(tmp_path), str(tmp_path), True, False, 0, 0, 1, 1), read_end)
+        found.stop_writing = write_end  # type: ignore[attr-defined]
+        return found
+
+    yield made
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_server_that_ends_is_started_again_on_its_port(run: Any, tmp_path: Path, capfd: Any) -> None:
+    starts: list[int] = []
+
+    def start(jvm: IdleServer) -> str:
+        starts.append(jvm.process.pid)
+        state = read_state(tmp_path)
+        assert state is not None
+        ports.append(state.services["kafka"].port)
+        if len(starts) < 3:  # it ends as soon as it is up
+            threading.Timer(0.1, os.kill, (jvm.process.pid, signal.SIGKILL)).start()
+        else:
+            threading.Timer(0.3, os.write, (ours.stop_writing, b"x")).start()
+        return "up"
+
+    ports: list[int] = []
+    ours = run(start)
+    ours.run()
+    assert len(set(starts)) == 3
+    assert len(set(ports)) == 1
+    written = capfd.readouterr().err
+    assert written.count("idle: ended with code -9; starting it again in") == 2
+    assert written.count("Idle is up again") == 2
+    final = read_state(tmp_path)
+    assert final is not None
+    assert final.phase == "stopped"
+
+
+def test_a_server_that_never_comes_up_again_ends_the_stack_with_a_reason(run: Any, capfd: Any) -> None:
+    starts: list[int] = []
+
+    def start(jvm: IdleServer) -> str:
+        starts.append(jvm.process.pid)
+        if len(starts) == 1:
+            threading.Timer(0.05, os.kill, (jvm.process.pid, signal.SIGKILL)).start()
+            return "up"
+        raise StackError("idle: did not start")
+
+    with pytest.raises(
+        StackError, match="gave up: Idle has ended 3 times in a row soon after its start; idle: did not"
+    ):
+        run(start).run()
+    assert len(starts) == QUICK.most_in_vain
+
+
+def test_a_stop_while_a_server_waits_for_its_next_start_is_followed(
+    run: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr(supervisor, "_LIMITS", replace(QUICK, first_seconds=1000.0, most_seconds=1000.0))
+
+    def start(jvm: IdleServer) -> str:
+        threading.Timer(0.05, os.kill, (jvm.process.pid, signal.SIGKILL)).start()
+        threading.Timer(0.4, os.write, (ours.stop_writing, b"x")).start()
+        return "up"
+
+    ours = run(start)
+    ours.run()
+    assert "stopping: asked to" in capfd.readouterr().err
