@@ -11,11 +11,11 @@ from pipelines import errors
 from pipelines.errors import KappaError
 
 # A traceback ends in the exception's name and message. Spark indents traces that it quotes in others.
-RAISED = re.compile(r"^\s*(?:\w+: )*pipelines\.errors\.(\w+): (.+)$", re.M)
+RAISED = re.compile(r"^[ \t]{0,200}(?:\w{1,100}: ){0,10}pipelines\.errors\.(\w+): (.+)$", re.M)
 # Spark's words before what a task raised; and the last line of a Python worker's traceback.
-TASK_RAISED = re.compile(r"\(executor [^)]*\)\s*: (.+)|\(\S+ executor driver\)\s*: (.+)")
+TASK_RAISED = re.compile(r"\(executor [^)]{0,200}\)\s{0,9}: (.+)|\(\S{1,200} executor driver\)\s{0,9}: (.+)")
 PYTHON_RAISED = re.compile(
-    r"^(?!\s|Traceback)([\w.]+(?:Error|Exception|Violation|Interrupt|Exit|Unavailable)\b.*)$", re.M
+    r"^(?!\s|Traceback)([\w.]{1,200}(?:Error|Exception|Violation|Interrupt|Exit|Unavailable)\b.*)$", re.M
 )
 OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
 MOST_CHARACTERS = 300

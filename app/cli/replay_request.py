@@ -123,7 +123,7 @@ def read_json(option: str, text: str) -> dict[str, Any]:
 
 def moment_of(option: str, text: str) -> int:
     """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now such as `14d`."""
-    back = re.fullmatch(r"-?(\d+)([smhd])", text)
+    back = re.fullmatch(r"-?(\d{1,9})([smhd])", text)
     if back:
         return round((datetime.now(tz=UTC) - timedelta(**{UNITS[back[2]]: int(back[1])})).timestamp() * 1000)
     return milliseconds(f"replay: {option}", text, ", or 14d, 2h, 30m back from now")

@@ -19,7 +19,7 @@ import numpy as np
 
 from models.core.arrays import Floats
 
-NAME = re.compile(r"(river\.anomaly|sklearn(\.[a-z][a-z_]*)+)\.[A-Z][A-Za-z0-9]*")
+NAME = re.compile(r"(river\.anomaly|sklearn(\.[a-z][a-z_]{0,60}){1,8})\.[A-Z][A-Za-z0-9]*")
 SEED = 1
 SEEDS = ("seed", "random_state")
 KNOWN = "such as river.anomaly.HalfSpaceTrees or sklearn.ensemble.IsolationForest"

@@ -22,7 +22,8 @@ SPARK_SEED = 42  # of its function xxhash64
 
 # parts of a pattern: escapes, classes, what begins and ends a group, with a possessive quantifier or without
 _PARTS = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]|[a-z]+:))?|\)(?:(?P<many>[*+?]|\{[0-9,]+\})\+)?", re.DOTALL
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\]){0,99}\]|\((?:\?(?:[:=!]|<[=!]|[a-z]+:))?|\)(?:(?P<many>[*+?]|\{[0-9,]{1,12}\})\+)?",
+    re.DOTALL,
 )
 
 

@@ -24,6 +24,7 @@ from pipelines.inputs.fields import (
     good_and_one_bad,
     let,
     level_name,
+    record_text,
     unquoted,
 )
 from pipelines.inputs.labels import label_lines
@@ -108,11 +109,11 @@ def log_lines(raw: DataFrame) -> DataFrame:
 
 
 def _point_rows() -> Column:
-    return _rows(POINT_SHAPE, lambda text, shape: checked_points(_points(text, shape)), _POINT_ROW)
+    return _rows(POINT_SHAPE, lambda record, shape: checked_points(_points(record, shape)), _POINT_ROW)
 
 
 def _line_rows() -> Column:
-    return _rows(LINE_SHAPE, lambda text, shape: checked_lines(_lines(text, shape)), _LINE_ROW)
+    return _rows(LINE_SHAPE, lambda record, shape: checked_lines(_lines(record, shape)), _LINE_ROW)
 
 
 def _made_once(make: Callable[[], Column]) -> Column:
@@ -143,8 +144,8 @@ def _with_flat(raw: DataFrame, flat: Callable[[Column], Column]) -> DataFrame:
     return raw.select(*_others(raw), value.alias("raw_value"), flat(F.when(here, value)).alias("__flat"))
 
 
-def _points(text: Column, shape: Column) -> Column:
-    """The points of a record by its form; null where there is none in it."""
+def _points(record: Column, shape: Column) -> Column:
+    """The points of a `record_text` by its form; null where there is none in it."""
     named = shape["name"].isNotNull()
     metric = F.struct(*(shape[name].alias(name) for name in ("name", "tags", "fields", "timestamp")))
     metrics = F.coalesce(shape["metrics"], F.when(named & shape["fields"].isNotNull(), F.array(metric)))
@@ -159,38 +160,39 @@ def _points(text: Column, shape: Column) -> Column:
         otlp.points(shape["resourceMetrics"]),
         telegraf.points(metrics),
         let(shape, prometheus.points, named & shape["value"].isNotNull()),
-        let(text, lambda t: ecs.points(t, shape, canonical.host_of(shape), canonical.service_of(shape)), document),
+        let(
+            record["json"],
+            lambda text: ecs.points(text, shape, canonical.host_of(shape), canonical.service_of(shape)),
+            document,
+        ),
         let(shape, canonical.points, shape.isNotNull()),
     )
 
 
-def _lines(text: Column, shape: Column) -> Column:
-    """The lines of a record by its form; null where there is none in it."""
+def _lines(record: Column, shape: Column) -> Column:
+    """The lines of a `record_text` by its form; null where there is none in it."""
     return F.coalesce(
         otlp.lines(shape["resourceLogs"]),
         let(shape, canonical.lines, shape.isNotNull()),
-        syslog.lines(text, F.col("timestamp")),
+        syslog.lines(record["line"], F.col("timestamp")),
     )
 
 
 def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str]) -> Column:
-    """The rows of a record that is `__left`: at least one. `read` makes them of a record's text and its shape."""
+    """The rows of a record that is `__left`: at least one. `read` makes them of its text and its shape."""
     beat = {"event_time": F.col("timestamp"), "host": F.lit(HEARTBEAT), "series": F.lit(HEARTBEAT)}
 
-    def of_shape(text: Column, shape: Column) -> Column:
-        none = F.array(_struct(schema, reason=_record_problem(text, shape)))
-        some = let(good_and_one_bad(read(text, shape)), lambda rows: F.when(F.size(rows) > 0, rows))
+    def of_record(record: Column) -> Column:
+        return let(F.from_json(record["json"], form), lambda shape: of_shape(record, shape))
+
+    def of_shape(record: Column, shape: Column) -> Column:
+        nothing = F.coalesce(record["reason"], F.lit("nothing to read in a record of a known form"))
+        none = F.array(_struct(schema, reason=nothing))
+        some = let(good_and_one_bad(read(record, shape)), lambda rows: F.when(F.size(rows) > 0, rows))
         heartbeat = F.when(shape["record"] == Heartbeat.KIND, F.array(_struct(schema, *map(beat.get, schema))))
         return F.coalesce(heartbeat, some, none)
 
-    def of_text(text: Column) -> Column:
-        # inside an array, because from_json reads one value and ignores what follows: a second one would vanish silently
-        values = F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{form}>")
-        one = let(values, lambda found: F.when(F.size(found) == 1, F.get(found, F.lit(0))))
-        return let(one, lambda shape: of_shape(text, shape))
-
-    given = F.col("raw_value").cast("string")
-    return let(F.when(F.is_valid_utf8(given), given), of_text, F.col("__left"))
+    return let(record_text(F.col("raw_value")), of_record, F.col("__left"))
 
 
 def _struct(schema: dict[str, str], *given: Column | None, reason: Column | None = None) -> Column:
@@ -199,16 +201,3 @@ def _struct(schema: dict[str, str], *given: Column | None, reason: Column | None
     columns = [null if c is None else c for c in given] + [null] * (len(schema) - len(given))
     fields = [c.cast(kind).alias(name) for c, (name, kind) in zip(columns, schema.items(), strict=True)]
     return F.struct(*fields, (null if reason is None else reason).cast("string").alias("reason"))
-
-
-def _record_problem(text: Column, shape: Column) -> Column:
-    """Why a record has neither points nor lines."""
-    values = F.json_array_length(F.concat(F.lit("["), text, F.lit("]")))
-    return (
-        F.when(F.coalesce(F.octet_length("raw_value"), F.lit(0)) == 0, "empty value")
-        .when(text.isNull(), "not UTF-8")
-        .when(shape.isNotNull(), "nothing to read in a record of a known form")
-        .when(values > 1, "more than one JSON value")
-        .when(values.isNull() | F.ltrim(text).startswith("{"), "not JSON")
-        .otherwise("not a JSON object")
-    )

@@ -40,9 +40,8 @@ def points(shape: Column) -> Column:
 
 def lines(shape: Column) -> Column:
     """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on."""
-    path = F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"])
     dataset = F.coalesce(shape["event.dataset"], shape["event"]["dataset"])
-    file = F.when(path.isNotNull(), F.regexp_extract(path, r"([^/\\\\.]+)[^/\\\\]*$", 1))
+    file = _file(F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"]))
     return F.array(
         line(
             at=shape["@timestamp"],
@@ -52,6 +51,12 @@ def lines(shape: Column) -> Column:
             message=F.coalesce(shape["message"], shape["event"]["original"]),
         )
     )
+
+
+def _file(path: Column) -> Column:
+    """The name of a path's last part, up to its first dot that is not at the beginning."""
+    last = F.substring_index(F.translate(path, "\\", "/"), "/", -1)
+    return F.substring_index(F.ltrim(last, F.lit(".")), ".", 1)
 
 
 def host_of(shape: Column) -> Column:

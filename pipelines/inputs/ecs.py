@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import distinct_map, let, point
+from pipelines.inputs.fields import cut, distinct_map, let, point
 from pipelines.inputs.telegraf import is_number
 
 DEPTH = 6  # levels of objects that are opened; system.process.cgroup.cpu.stats.periods has that many names
@@ -50,15 +50,22 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
     event, dataset = shape["event"], F.coalesce(shape["event.dataset"], shape["event"]["dataset"])
     module = F.coalesce(event["module"], F.substring_index(dataset, ".", 1), shape["service"]["type"])
 
-    def of_labels(found: Column, labels: Column, module: Column) -> Column:
-        measured = F.filter(found, lambda leaf: _measured(leaf, module))
-        return F.transform(measured, lambda leaf: of_leaf(leaf, labels))
+    # what all points share: found once
+    shared = F.struct(
+        cut(host).alias("host"),
+        cut(F.coalesce(service, shape["service"]["type"])).alias("service"),
+        cut(module).alias("module"),
+    )
 
-    def of_leaf(leaf: Column, labels: Column) -> Column:
+    def of_labels(found: Column, labels: Column, own: Column) -> Column:
+        measured = F.filter(found, lambda leaf: _measured(leaf, own["module"]))
+        return F.transform(measured, lambda leaf: of_leaf(leaf, labels, own))
+
+    def of_leaf(leaf: Column, labels: Column, own: Column) -> Column:
         return point(
             at=shape["@timestamp"],
-            host=host,
-            service=F.coalesce(service, shape["service"]["type"]),
+            host=own["host"],
+            service=own["service"],
             metric=leaf["path"],
             labels=labels,
             value=leaf["value"].try_cast("string"),
@@ -66,7 +73,7 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
         )
 
     def of_leaves(found: Column) -> Column:
-        return let(_labels(found), lambda labels: let(module, lambda m: of_labels(found, labels, m)))
+        return let(_labels(found), lambda labels: let(shared, lambda own: of_labels(found, labels, own)))
 
     return let(leaves(F.try_parse_json(text)), of_leaves)
 
@@ -81,7 +88,7 @@ def leaves(document: Column) -> Column:
 
 def _opened(leaf: Column) -> Column:
     def name(key: Column) -> Column:
-        return F.when(leaf["path"] == "", key).otherwise(F.concat_ws(".", leaf["path"], key))
+        return F.when(leaf["path"] == "", cut(key)).otherwise(cut(F.concat_ws(".", leaf["path"], cut(key))))
 
     members = F.map_entries(F.try_variant_get(leaf["value"], "$", "map<string,variant>"))
     inner = F.transform(members, lambda e: F.struct(name(e["key"]).alias("path"), e["value"].alias("value")))
@@ -93,7 +100,7 @@ def _labels(found: Column) -> Column:
 
     def entry(leaf: Column) -> Column:
         name = F.coalesce(F.try_element_at(names, leaf["path"]), F.substring(leaf["path"], 8, 1000))
-        return F.struct(name.alias("key"), leaf["value"].try_cast("string").alias("value"))
+        return F.struct(name.alias("key"), cut(leaf["value"].try_cast("string")).alias("value"))
 
     labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS) | e["path"].startswith("labels."))
     return distinct_map(F.transform(labelled, entry))

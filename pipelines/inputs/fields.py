@@ -14,12 +14,14 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+MAX_SEEN = 1024  # characters of a name, label, time or number that any expression sees
 MAX_NAME = 256  # characters of a host, service or metric
 MAX_LABELS = 16
 MAX_LABEL = 128  # characters of a label's key, and of its value
 MAX_MESSAGE = 8192  # characters of a log message that are kept
 MAX_GAUGE = 1e15  # squares stay exact in fixed point below it
 MAX_COUNTER = 1e18
+MAX_TIME = 128  # bytes of a time
 FIRST_TIME, LAST_TIME = "1970-01-01 00:00:00", "2200-01-01 00:00:00"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 HEARTBEAT = "heartbeat"
@@ -29,6 +31,8 @@ POINT = f"struct<at:string,host:string,service:string,metric:string,labels:{LABE
 LINES = "array<struct<at:string,host:string,service:string,level:string,message:string>>"
 
 _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?$"
+# a decimal is made of the digits one by one, so they are few, and the exponent has two
+_EPOCH = r"^[+-]?(\d{1,24}(\.\d{0,24})?|\.\d{1,24})(E[+-]?\d{1,2})?$"
 _NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,6})?$"
 
 _LEVELS = {
@@ -48,6 +52,20 @@ def let(value: Column, body: Callable[[Column], Column], where: Column | None = 
     """
     one = F.array(value)
     return F.get(F.transform(one if where is None else F.when(where, one), body), F.lit(0))
+
+
+def record_text(value: Column) -> Column:
+    """The bytes of a record -> struct<json, line, reason>: one JSON object within the limits; else why not.
+
+    `line` is the beginning of what may be a line of syslog. Everything but the readers of flat records looks at a record
+    through this, so that no expression sees more than pipelines/jvm/RecordText.java lets pass.
+    """
+    return F.call_function("kappa_record_text", value)
+
+
+def cut(text: Column) -> Column:
+    """As much of a text as tells whether it is a good name: what is longer is refused, and need not be looked at whole."""
+    return F.substring(text, 1, MAX_SEEN)
 
 
 def known(items: Column) -> Column:
@@ -71,13 +89,13 @@ def instant(text: Column) -> Column:
     ISO text without an offset is in UTC. The size of a number decides its unit: seconds below 1e11 (the year 5138),
     milliseconds below 1e14, microseconds below 1e17, nanoseconds above.
     """
-    return let(F.upper(F.trim(text)), _instant)
+    return let(F.upper(F.trim(F.when(F.octet_length(text) <= MAX_TIME, text))), _instant)
 
 
 def _instant(text: Column) -> Column:
     iso = F.translate(text, ",", ".").try_cast("timestamp")
     # decimals, because a double of nanoseconds is only good to 0.2 microseconds
-    number = F.when(F.length(text) <= 40, text).try_cast("decimal(30,9)")
+    number = F.when(text.rlike(_EPOCH), text).try_cast("decimal(30,9)")
     return F.when(text.rlike(_ISO), iso).otherwise(let(number, _epoch))
 
 
@@ -94,7 +112,7 @@ def in_bounds(time: Column) -> Column:
 
 def number(text: Column) -> Column:
     """A double from text; null where it is no finite number. A cast alone would take `1d` and `Infinity`."""
-    return F.when(text.rlike(_NUMBER), text.try_cast("double"))
+    return let(F.when(F.octet_length(text) <= MAX_SEEN, text), lambda t: F.when(t.rlike(_NUMBER), t.try_cast("double")))
 
 
 def quoted(part: Column) -> Column:

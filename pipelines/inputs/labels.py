@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from models.detection.labels import FIRST
 from models.records.records import LABELS, Heartbeat
-from pipelines.inputs.fields import HEARTBEAT, known
+from pipelines.inputs.fields import HEARTBEAT, known, record_text
 
 MEMBERS = "record string, label string, series array<string>"
 MOST_SERIES = 1_000
@@ -33,10 +33,10 @@ def label_lines(raw: DataFrame) -> DataFrame:
     others = [F.col(f"`{name}`") for name in raw.columns if name != "value"]
     shape, hosts, host = F.col("__shape"), F.col("__hosts"), F.col("__host")
     beat = F.coalesce(shape["record"] == Heartbeat.KIND, F.lit(False))
-    read = raw.select(
-        *others, F.col("value").alias("raw_value"), F.from_json(F.col("value").cast("string"), MEMBERS).alias("__shape")
-    )
-    read = read.withColumn("reason", F.when(~beat, problem(shape)))
+    unreadable = F.concat(F.lit("not a label: "), F.col("__record")["reason"])
+    read = raw.select(*others, F.col("value").alias("raw_value"), record_text(F.col("value")).alias("__record"))
+    read = read.withColumn("__shape", F.from_json(F.col("__record")["json"], MEMBERS))
+    read = read.withColumn("reason", F.coalesce(unreadable, F.when(~beat, problem(shape))))
     named = F.when(F.col("reason").isNull() & ~beat, F.array_distinct(F.transform(shape["series"], host_in)))
     read = read.withColumn("__hosts", named).withColumn("__host", F.explode_outer(hosts))
     own = F.array_sort(F.array_distinct(F.filter(shape["series"], lambda name: host_in(name) == host)))

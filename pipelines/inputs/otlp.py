@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, distinct_map, known, let, line, point
+from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, point
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
@@ -38,7 +38,10 @@ def points(resource_metrics: Column) -> Column:
 
     def of_resource(resource: Column, attributes: Column) -> Column:
         metrics = F.flatten(known(F.transform(resource["scopeMetrics"], lambda scope: scope["metrics"])))
-        return F.flatten(known(F.transform(known(metrics), lambda metric: _of_metric(metric, attributes))))
+        return let(_shared(attributes), lambda own: of_metrics(known(metrics), own))
+
+    def of_metrics(metrics: Column, shared: Column) -> Column:
+        return F.flatten(known(F.transform(metrics, lambda metric: _of_metric(metric, shared))))
 
     return F.flatten(
         known(F.transform(known(resource_metrics), lambda r: let(_resource(r), lambda a: of_resource(r, a))))
@@ -61,7 +64,7 @@ def _resource(resource: Column) -> Column:
 
 def _attributes(attributes: Column) -> Column:
     def entry(a: Column) -> Column:
-        return F.struct(a["key"].alias("key"), _scalar(a["value"]).alias("value"))
+        return F.struct(cut(a["key"]).alias("key"), cut(_scalar(a["value"])).alias("value"))
 
     return distinct_map(F.transform(attributes, entry))
 
@@ -72,6 +75,13 @@ def _scalar(value: Column) -> Column:
 
 def _host(resource: Column) -> Column:
     return F.coalesce(resource["host.name"], resource["k8s.node.name"], resource["host.id"])
+
+
+def _shared(resource: Column) -> Column:
+    """What all points of a resource have."""
+    labels = F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS))
+    service = resource["service.name"]
+    return F.struct(_host(resource).alias("host"), service.alias("service"), labels.alias("labels"))
 
 
 def _of_metric(metric: Column, resource: Column) -> Column:
@@ -89,7 +99,7 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
     number = F.array(part("", F.coalesce(data["asDouble"], data["asInt"])))
     count, total = part(".count", data["count"]), part(".sum", data["sum"])
     both = F.when(data["sum"].isNull(), F.array(count)).otherwise(F.array(count, total))  # a sum is optional
-    labels = let(_attributes(data["attributes"]), lambda own: _labels(own, resource))
+    labels = let(_attributes(data["attributes"]), lambda own: _labels(own, resource["labels"]))
     cumulative = form["aggregationTemporality"].isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")
     counter = F.when(metric["gauge"].isNotNull(), False).when(metric["summary"].isNotNull(), True)
     counter = counter.otherwise(cumulative & F.coalesce(form["isMonotonic"], metric["sum"].isNull()))
@@ -97,9 +107,9 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
     def of_part(p: Column, labels: Column) -> Column:
         return point(
             at=data["timeUnixNano"],
-            host=_host(resource),
-            service=resource["service.name"],
-            metric=F.concat(metric["name"], p["suffix"]),
+            host=resource["host"],
+            service=resource["service"],
+            metric=F.concat(cut(metric["name"]), p["suffix"]),
             labels=labels,
             value=p["value"],
             counter=counter,
@@ -108,8 +118,7 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
     return let(labels, lambda known: F.transform(F.when(plain, number).otherwise(both), lambda p: of_part(p, known)))
 
 
-def _labels(own: Column, resource: Column) -> Column:
-    inherited = F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS))
+def _labels(own: Column, inherited: Column) -> Column:
     missing = F.map_filter(inherited, lambda k, _: ~F.map_contains_key(own, k))
     return F.when(own.isNull(), inherited).otherwise(F.map_concat(own, missing))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, known, point
+from pipelines.inputs.fields import LABELS, cut, known, let, point
 
 FIELDS = "map<string,variant>"
 METRICS = f"array<struct<name:string,tags:{LABELS},fields:{FIELDS},timestamp:string>>"
@@ -23,16 +23,25 @@ def points(metrics: Column) -> Column:
 
 
 def _of_metric(metric: Column) -> Column:
-    tags = metric["tags"]
+    tags = let(metric["tags"], lambda all_tags: F.transform_values(all_tags, lambda _, value: cut(value)))
+    return let(tags, lambda known_tags: let(_labels(known_tags), lambda labels: _of_fields(metric, known_tags, labels)))
 
+
+def _labels(tags: Column) -> Column:
+    return F.map_filter(tags, lambda k, _: ~k.isin("host", "service"))
+
+
+def _of_fields(metric: Column, tags: Column, labels: Column) -> Column:
     def of_field(field: Column) -> Column:
-        name = F.concat(metric["name"], F.lit("."), field["key"])
+        return let(F.concat(cut(metric["name"]), F.lit("."), cut(field["key"])), lambda name: of_named(name, field))
+
+    def of_named(name: Column, field: Column) -> Column:
         return point(
             at=metric["timestamp"],
             host=tags["host"],
             service=tags["service"],
             metric=name,
-            labels=F.map_filter(tags, lambda k, _: ~k.isin("host", "service")),
+            labels=labels,
             value=field["value"].try_cast("string"),
             counter=name.rlike(_TOTALS),
         )
@@ -42,4 +51,7 @@ def _of_metric(metric: Column) -> Column:
 
 def is_number(value: Column) -> Column:
     """Whether a variant is a JSON number (and not text that looks like one)."""
-    return F.schema_of_variant(value).rlike("^(BIGINT|DOUBLE|DECIMAL|FLOAT)")
+    # the schema of an array is that of all its items in one: which takes long for many objects that differ
+    array, members = (F.try_variant_get(value, "$", kind) for kind in ("array<variant>", "map<string,variant>"))
+    nested = array.isNotNull() | members.isNotNull()
+    return F.when(nested, False).otherwise(F.schema_of_variant(value).rlike("^(BIGINT|DOUBLE|DECIMAL|FLOAT)"))

@@ -79,7 +79,7 @@ public class FlatPoint extends FlatRecord {
         if (labels != null || (labels = none ? "" : labels(parser, token)) == null) {
           return null;
         }
-      } else if (otherForm(name)) {
+      } else if (otherForm(name) || name.equals("service") || name.equals("metric")) { // may say what is null here
         return null;
       } else {
         parser.skipChildren();

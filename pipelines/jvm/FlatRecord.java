@@ -18,7 +18,7 @@ import org.apache.spark.sql.api.java.UDF1;
  * read it otherwise.
  */
 abstract class FlatRecord implements UDF1 {
-  static final JsonFactory JSON = new JsonFactory();
+  static final JsonFactory JSON = RecordText.json();
   static final int MAX_NAME = 256;
   private static final long LAST_YEAR = 2199;
   private static final int[] DAYS = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -43,7 +43,7 @@ abstract class FlatRecord implements UDF1 {
 
   /** A parser that stands behind the opening brace, or null for what is not a JSON object in plain UTF-8. */
   static JsonParser open(byte[] record) throws IOException {
-    if (record == null || record.length < 2 || record[0] != '{' || record[1] == 0) {
+    if (record == null || record.length < 2 || record.length > RecordText.MOST_FLAT || record[0] != '{' || record[1] == 0) {
       return null; // a zero would make Jackson take it for UTF-16
     }
     int bits = 0;
@@ -73,12 +73,16 @@ abstract class FlatRecord implements UDF1 {
   /** Whether a text can be (part of) a name: no control characters, nothing that stands for bytes that were not text. */
   static boolean clean(String text) {
     for (int i = 0; i < text.length(); i++) {
-      char c = text.charAt(i);
-      if (c < 0x20 || (c >= 0x7f && c <= 0x9f) || Character.isSurrogate(c) || c == '\ufffd') {
+      if (!isText(text.charAt(i))) {
         return false;
       }
     }
     return true;
+  }
+
+  /** Whether it is a whole character that can be shown. */
+  static boolean isText(char c) {
+    return c >= 0x20 && (c < 0x7f || c > 0x9f) && !Character.isSurrogate(c) && c != '\ufffd';
   }
 
   /** Whether a text is a name of 1 to MAX_NAME characters. */

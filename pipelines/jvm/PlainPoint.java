@@ -35,7 +35,7 @@ final class PlainPoint {
 
   /** Whether a record is of the usual form; then the fields hold what it says. */
   boolean read(byte[] record) {
-    if (record == null || record.length == 0 || record[0] != '{') {
+    if (record == null || record.length == 0 || record.length > RecordText.MOST_FLAT || record[0] != '{') {
       return false;
     }
     text = record;

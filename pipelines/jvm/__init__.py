@@ -33,6 +33,11 @@ FUNCTIONS: Functions = {
         StringType(),
         (list(_PATTERNS), list(_TOKENS), ["\n".join(sets) for sets in NEEDS], MAX_INPUT, MAX_TEMPLATE),
     ),
+    "kappa_record_text": (
+        "RecordText",
+        StructType([StructField(name, StringType()) for name in ("json", "line", "reason")]),
+        (),
+    ),
     "kappa_flat_point": (
         "FlatPoint",
         StructType(

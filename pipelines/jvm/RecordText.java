@@ -1,0 +1,185 @@
+package kappa;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.api.java.UDF1;
+
+/**
+ * The bytes of a record -> (json, line, reason): its text where that is one JSON object within the limits below; else why not,
+ * and the beginning of what may be a line of syslog.
+ *
+ * <p>Whatever looks at a record but for the readers of flat ones looks at what this answers. So Spark's functions see no
+ * record that is large, deep or of very many parts, and their time is bounded. What one pass over the record costs is in
+ * proportion to its length.
+ *
+ * <p>The readers of flat records skip it. They give way above `MOST_FLAT` bytes, and a record up to that length cannot exceed
+ * a limit other than those that `json()` gives to their parser as well: both refuse the same.
+ */
+public class RecordText implements UDF1 {
+  static final int MOST_BYTES = 1 << 20;
+  static final int MOST_FLAT = 16 << 10; // bytes; half as many elements are fewer than MOST_ELEMENTS
+  static final int MOST_DEPTH = 32;
+  static final int MOST_DIGITS = 400; // of a number, its exponent's included
+  static final int MOST_KEY = 16 << 10; // characters
+  static final int MOST_ELEMENTS = 10000; // of an array, members of an object, points or lines of a record
+  static final int MOST_CONTAINERS = 1 << 16; // objects and arrays
+  private static final int MOST_LINE = 1 << 15; // characters of a line of syslog that are looked at
+  private static final int SHOWN = 64; // characters of a key in a reason
+
+  private static final JsonFactory JSON =
+      json().enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES).enable(JsonParser.Feature.ALLOW_NON_NUMERIC_NUMBERS);
+
+  /** What makes parsers with the limits that both readers share. A key must not come twice in an object. */
+  static JsonFactory json() {
+    JsonFactory json = new JsonFactory();
+    json.setStreamReadConstraints(StreamReadConstraints.builder()
+        .maxNestingDepth(MOST_DEPTH).maxNumberLength(MOST_DIGITS).maxNameLength(MOST_KEY).build());
+    return json.enable(JsonParser.Feature.STRICT_DUPLICATE_DETECTION);
+  }
+
+  @Override
+  public Object call(Object given) throws IOException {
+    byte[] record = (byte[]) given;
+    if (record == null || record.length == 0) {
+      return row(null, null, "empty value");
+    }
+    if (record.length > MOST_BYTES) {
+      return row(null, null, "a record of " + record.length + " bytes, more than " + MOST_BYTES);
+    }
+    String text = decoded(record);
+    if (text == null) {
+      return row(null, null, "not UTF-8");
+    }
+    String reason = problem(text);
+    if (reason == null) {
+      return row(text, null, null);
+    }
+    return row(null, text.charAt(0) == '<' ? beginning(text) : null, reason);
+  }
+
+  private static Object row(String json, String line, String reason) {
+    return RowFactory.create(new Object[] {json, line, reason});
+  }
+
+  private static String decoded(byte[] record) {
+    try {
+      return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(record)).toString();
+    } catch (CharacterCodingException notText) {
+      return null;
+    }
+  }
+
+  private static String beginning(String text) {
+    if (text.length() <= MOST_LINE) {
+      return text;
+    }
+    return text.substring(0, Character.isHighSurrogate(text.charAt(MOST_LINE - 1)) ? MOST_LINE - 1 : MOST_LINE);
+  }
+
+  /** Why a text is not one JSON object within the limits; null where it is. */
+  private static String problem(String text) throws IOException {
+    JsonParser parser = JSON.createParser(text);
+    Counts counts = new Counts();
+    try {
+      JsonToken first = parser.nextToken();
+      if (first == null) {
+        return "not a JSON object";
+      }
+      String reason = counts.add(parser, first);
+      while (reason == null && counts.depth > 0) {
+        JsonToken next = parser.nextToken();
+        reason = next == null ? "not JSON" : counts.add(parser, next);
+      }
+      if (reason != null) {
+        return reason;
+      }
+      counts.ended = true;
+      if (parser.nextToken() != null) {
+        return "something after the JSON value";
+      }
+      return first == JsonToken.START_OBJECT ? null : "not a JSON object";
+    } catch (JsonProcessingException broken) {
+      return counts.ended ? "something after the JSON value" : why(parser, String.valueOf(broken.getOriginalMessage()));
+    } finally {
+      parser.close();
+    }
+  }
+
+  /** The parser's complaint in our words. */
+  private static String why(JsonParser parser, String said) throws IOException {
+    if (said.startsWith("Duplicate")) {
+      return "a key twice: " + shown(parser.currentName());
+    }
+    if (said.indexOf("nesting depth") >= 0) {
+      return "nested deeper than " + MOST_DEPTH;
+    }
+    if (said.startsWith("Number value length")) {
+      return "a number of more than " + MOST_DIGITS + " digits";
+    }
+    if (said.startsWith("Name")) {
+      return "a key longer than " + MOST_KEY;
+    }
+    return "not JSON";
+  }
+
+  private static String shown(String key) {
+    StringBuffer out = new StringBuffer();
+    for (int i = 0; key != null && i < key.length() && out.length() < SHOWN; i++) {
+      char c = key.charAt(i);
+      if (c != '"' && FlatRecord.isText(c)) {
+        out.append(c);
+      }
+    }
+    return out.toString();
+  }
+
+  /** What has been seen of a record. */
+  private static final class Counts {
+    boolean ended = false;
+    int depth = 0;
+    private int containers = 0;
+    private int points = 0;
+    private int measured = 0; // how deep we are in arrays of points or lines
+    private final int[] elements = new int[MOST_DEPTH + 2];
+    private final boolean[] array = new boolean[MOST_DEPTH + 2];
+    private final boolean[] ofPoints = new boolean[MOST_DEPTH + 2];
+
+    /** Why the record is over a limit with this token, or null. */
+    String add(JsonParser parser, JsonToken token) throws IOException {
+      if (token == JsonToken.END_OBJECT || token == JsonToken.END_ARRAY) {
+        measured -= ofPoints[depth] ? 1 : 0;
+        depth--;
+        return null;
+      }
+      boolean element = token == JsonToken.FIELD_NAME || array[depth];
+      if (element && ++elements[depth] > MOST_ELEMENTS) {
+        return "more than " + MOST_ELEMENTS + (array[depth] ? " elements in an array" : " members in an object");
+      }
+      boolean number = token.isNumeric() && !array[depth] && measured == 0;
+      if ((number || ofPoints[depth]) && ++points > MOST_ELEMENTS) {
+        return "more than " + MOST_ELEMENTS + " points or lines";
+      }
+      if (token == JsonToken.START_OBJECT || token == JsonToken.START_ARRAY) {
+        if (++containers > MOST_CONTAINERS) {
+          return "more than " + MOST_CONTAINERS + " objects and arrays";
+        }
+        boolean isArray = token == JsonToken.START_ARRAY;
+        String name = isArray && !array[depth] ? parser.currentName() : null;
+        depth++;
+        array[depth] = isArray;
+        elements[depth] = 0;
+        ofPoints[depth] = "dataPoints".equals(name) || "logRecords".equals(name);
+        measured += ofPoints[depth] ? 1 : 0;
+      }
+      return null;
+    }
+  }
+}

@@ -1,0 +1,124 @@
+"""Every regular expression of the product, found in its source."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.core.settings import PROJECT
+from models.templates.extraction import _MASKS
+from models.templates.masks import MASKS
+
+PACKAGES = ("app", "dashboards", "models", "pipelines", "replay")
+OF_RE = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
+# Spark's functions and columns, with the place of the pattern among the arguments
+OF_SPARK = {
+    "rlike": 0,
+    "regexp_extract": 1,
+    "regexp_extract_all": 1,
+    "regexp_replace": 1,
+    "regexp_count": 1,
+    "regexp_instr": 1,
+    "regexp_like": 1,
+    "regexp_substr": 1,
+}
+IN_JAVA = re.compile(r"Pattern\.compile\(|\.matches\(|\.replaceAll\(|\.replaceFirst\(|\.split\(")
+
+# Patterns that are made while the program runs, and what they are made of.
+MADE_LATER = {
+    "models/incidents/members.py": "an escaped host's name between two assertions of one character",
+    "models/rules/rule.py": "an operator's own pattern, see docs/control.md; a glob is made linear by fnmatch",
+    "models/templates/extraction.py": "the masks, which are taken from models/templates/masks.py",
+    "app/cli/settings_page.py": "names of settings, applied to their own descriptions when the page is made",
+}
+# Calls of Java that take a pattern, and what it is.
+OF_JAVA = {
+    "LogTemplate.java": ["Pattern.compile(pattern);", '.split("\\n");'],  # the masks; their own list of characters
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A pattern in the source: where, how Java and Python write it, and whether Java or Python applies it."""
+
+    place: str
+    text: str
+    flags: int
+    java: bool
+
+    @property
+    def python(self) -> re.Pattern[str]:
+        """The pattern for Python's matcher, which has no classes of Unicode."""
+        return re.compile(self.text.replace(r"\p{C}", r"[\x00-\x1f]"), self.flags)
+
+
+def every() -> list[Found]:
+    """All patterns. Raises AssertionError for one that can neither be evaluated nor is listed."""
+    found = [each for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")) for each in _of(file)]
+    java = [Found(f"mask {i}", pattern, 0, java=True) for i, (pattern, _) in enumerate(MASKS)]
+    python = [
+        Found(f"mask {i} in Python", p.pattern, p.flags & ~re.UNICODE, java=False) for i, (p, _) in enumerate(_MASKS)
+    ]
+    return [*dict.fromkeys(found), *java, *python]
+
+
+def of_java() -> dict[str, list[str]]:
+    """The lines of our Java classes that take a pattern, by file."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((PROJECT / "pipelines" / "jvm").glob("*.java")):
+        for line in file.read_text().splitlines():
+            for match in IN_JAVA.finditer(line):
+                found.setdefault(file.name, []).append(line[match.start() :])
+    return found
+
+
+def _of(file: Path) -> Iterator[Found]:
+    text = file.read_text()
+    if not any(word in text for word in ("import re", "pattern=", *OF_SPARK)):
+        return
+    name = str(file.relative_to(PROJECT))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            yield from _of_call(name, node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "rlike '" in node.value.lower():
+            msg = f"{name}:{node.lineno}: a pattern within SQL cannot be found by the tests"
+            raise AssertionError(msg)
+
+
+def _of_call(name: str, node: ast.Call) -> Iterator[Found]:
+    place = f"{name}:{node.lineno}"
+    for keyword in node.keywords:
+        if keyword.arg == "pattern":
+            yield from _evaluated(name, place, keyword.value, 0, java=False)
+    if not isinstance(node.func, ast.Attribute):
+        return
+    word = node.func.attr
+    if isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and word in OF_RE:
+        given = [*node.args[1:], *(k.value for k in node.keywords)]
+        flags = [_value(name, part) for part in given if "re." in ast.unparse(part)]
+        yield from _evaluated(name, place, node.args[0], sum(f for f in flags if isinstance(f, int)), java=False)
+    elif word in OF_SPARK:
+        yield from _evaluated(name, place, node.args[OF_SPARK[word]], 0, java=True)
+
+
+def _evaluated(name: str, place: str, node: ast.expr, flags: int, *, java: bool) -> Iterator[Found]:
+    text = _value(name, node)
+    if isinstance(text, str):
+        yield Found(place, text, int(flags), java)
+    elif name not in MADE_LATER:
+        msg = f"{place}: the pattern {ast.unparse(node)} is made while the program runs: say in MADE_LATER of what"
+        raise AssertionError(msg)
+
+
+def _value(name: str, node: ast.expr) -> Any:
+    """What an expression is in its module; None where it needs a function's own names."""
+    module = importlib.import_module(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    try:
+        return eval(compile(ast.Expression(node), name, "eval"), dict(vars(module)))
+    except NameError:
+        return None
