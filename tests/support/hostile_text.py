@@ -37,7 +37,7 @@ PLAIN = (
     ),
     *("a.", "a/", "a ", "1.", "1:", "a-", "a:", "[a", "a1", "0f", "<*>", "<ip>", "a=", "::", "\\]", '\\"', "aA0-. "),
 )
-SOUP = "\n/.:,=-[]\"' !\x00"  # some of it is what a class leaves out
+SOUP = "/.:,=-[]\"' !\n\x00"  # some of it is what a class leaves out
 REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 CLASSES = {
     sre.CATEGORY_DIGIT: "07",

@@ -6,7 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from app.core.settings import PROJECT
 from models.templates.extraction import _MASKS
 from models.templates.masks import MASKS
 
+USED = re.compile(r"\b([A-Z_]{1,40})\.([a-z]{1,20})\(")
 PACKAGES = ("app", "dashboards", "models", "pipelines", "replay")
 OF_RE = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 # Spark's functions and columns, with the place of the pattern among the arguments
@@ -50,6 +51,14 @@ class Found:
     text: str
     flags: int
     java: bool
+    how: str = "finditer"  # the method of a pattern that is applied: whatever finds matches anywhere counts as this one
+
+    def applied(self, text: str) -> None:
+        """Apply the pattern to a text as the source does, in Python."""
+        found = getattr(self.python, self.how)(text)
+        if self.how == "finditer":
+            for _ in found:
+                pass
 
     @property
     def python(self) -> re.Pattern[str]:
@@ -82,15 +91,18 @@ def _of(file: Path) -> Iterator[Found]:
     if not any(word in text for word in ("import re", "pattern=", *OF_SPARK)):
         return
     name = str(file.relative_to(PROJECT))
+    uses: dict[str, set[str]] = {}
+    for pattern, method in USED.findall(text):
+        uses.setdefault(pattern, set()).add(method)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call):
-            yield from _of_call(name, node)
+            yield from _of_call(name, node, uses)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "rlike '" in node.value.lower():
             msg = f"{name}:{node.lineno}: a pattern within SQL cannot be found by the tests"
             raise AssertionError(msg)
 
 
-def _of_call(name: str, node: ast.Call) -> Iterator[Found]:
+def _of_call(name: str, node: ast.Call, uses: dict[str, set[str]]) -> Iterator[Found]:
     place = f"{name}:{node.lineno}"
     for keyword in node.keywords:
         if keyword.arg == "pattern":
@@ -101,9 +113,25 @@ def _of_call(name: str, node: ast.Call) -> Iterator[Found]:
     if isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and word in OF_RE:
         given = [*node.args[1:], *(k.value for k in node.keywords)]
         flags = [_value(name, part) for part in given if "re." in ast.unparse(part)]
-        yield from _evaluated(name, place, node.args[0], sum(f for f in flags if isinstance(f, int)), java=False)
+        how = _how({word} if word != "compile" else uses.get(_assigned(name, node), set()))
+        for each in _evaluated(name, place, node.args[0], sum(f for f in flags if isinstance(f, int)), java=False):
+            yield replace(each, how=how)
     elif word in OF_SPARK:
         yield from _evaluated(name, place, node.args[OF_SPARK[word]], 0, java=True)
+
+
+def _assigned(name: str, node: ast.Call) -> str:
+    """The name that a pattern is given where it is compiled, if that is so."""
+    before = (PROJECT / name).read_text().splitlines()[node.lineno - 1]
+    return before.split("=", maxsplit=1)[0].strip()
+
+
+def _how(methods: set[str]) -> str:
+    """The method that does most: one that is tied to the beginning only where no other is used."""
+    known = methods & set(OF_RE)
+    if known == {"fullmatch"}:
+        return "fullmatch"
+    return "match" if known and known <= {"match", "fullmatch"} else "finditer"
 
 
 def _evaluated(name: str, place: str, node: ast.expr, flags: int, *, java: bool) -> Iterator[Found]:

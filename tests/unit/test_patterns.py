@@ -21,15 +21,12 @@ def test_every_pattern_of_the_source_is_found() -> None:
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.place)
 def test_no_text_takes_a_pattern_more_than_linear_time(found: patterns.Found) -> None:
-    compiled = found.python
-
     def took(text: str) -> float:
         started = time.process_time()
-        for _ in compiled.finditer(text):
-            pass
+        found.applied(text)
         return time.process_time() - started
 
-    assert nonlinear(took, attacks(compiled.pattern), LENGTH) == []
+    assert nonlinear(took, attacks(found.python.pattern), LENGTH) == []
 
 
 @pytest.mark.parametrize("pattern", [r"[^/.]+[^/]*$", r"^\s*(\w+: )*end", r"a.*b.*c"])
