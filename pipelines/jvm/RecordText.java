@@ -114,17 +114,17 @@ public class RecordText implements UDF1 {
   }
 
   /** The parser's complaint in our words. */
-  private static String why(JsonParser parser, String said) throws IOException {
-    if (said.startsWith("Duplicate")) {
+  private static String why(JsonParser parser, String message) throws IOException {
+    if (message.startsWith("Duplicate")) {
       return "a key twice: " + shown(parser.currentName());
     }
-    if (said.indexOf("nesting depth") >= 0) {
+    if (message.indexOf("nesting depth") >= 0) {
       return "nested deeper than " + MOST_DEPTH;
     }
-    if (said.startsWith("Number value length")) {
+    if (message.startsWith("Number value length")) {
       return "a number of more than " + MOST_DIGITS + " digits";
     }
-    if (said.startsWith("Name")) {
+    if (message.startsWith("Name")) {
       return "a key longer than " + MOST_KEY;
     }
     return "not JSON";

@@ -44,7 +44,7 @@ OF_JAVA = {
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPattern:
     """A pattern in the source: where, how Java and Python write it, and whether Java or Python applies it."""
 
     place: str
@@ -66,12 +66,13 @@ class Found:
         return re.compile(self.text.replace(r"\p{C}", r"[\x00-\x1f]"), self.flags)
 
 
-def every() -> list[Found]:
+def every() -> list[FoundPattern]:
     """All patterns. Raises AssertionError for one that can neither be evaluated nor is listed."""
     found = [each for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")) for each in _of(file)]
-    java = [Found(f"mask {i}", pattern, 0, java=True) for i, (pattern, _) in enumerate(MASKS)]
+    java = [FoundPattern(f"mask {i}", pattern, 0, java=True) for i, (pattern, _) in enumerate(MASKS)]
     python = [
-        Found(f"mask {i} in Python", p.pattern, p.flags & ~re.UNICODE, java=False) for i, (p, _) in enumerate(_MASKS)
+        FoundPattern(f"mask {i} in Python", p.pattern, p.flags & ~re.UNICODE, java=False)
+        for i, (p, _) in enumerate(_MASKS)
     ]
     return [*dict.fromkeys(found), *java, *python]
 
@@ -86,7 +87,7 @@ def of_java() -> dict[str, list[str]]:
     return found
 
 
-def _of(file: Path) -> Iterator[Found]:
+def _of(file: Path) -> Iterator[FoundPattern]:
     text = file.read_text()
     if not any(word in text for word in ("import re", "pattern=", *OF_SPARK)):
         return
@@ -102,7 +103,7 @@ def _of(file: Path) -> Iterator[Found]:
             raise AssertionError(msg)
 
 
-def _of_call(name: str, node: ast.Call, uses: dict[str, set[str]]) -> Iterator[Found]:
+def _of_call(name: str, node: ast.Call, uses: dict[str, set[str]]) -> Iterator[FoundPattern]:
     place = f"{name}:{node.lineno}"
     for keyword in node.keywords:
         if keyword.arg == "pattern":
@@ -134,10 +135,10 @@ def _how(methods: set[str]) -> str:
     return "match" if known and known <= {"match", "fullmatch"} else "finditer"
 
 
-def _evaluated(name: str, place: str, node: ast.expr, flags: int, *, java: bool) -> Iterator[Found]:
+def _evaluated(name: str, place: str, node: ast.expr, flags: int, *, java: bool) -> Iterator[FoundPattern]:
     text = _value(name, node)
     if isinstance(text, str):
-        yield Found(place, text, int(flags), java)
+        yield FoundPattern(place, text, int(flags), java)
     elif name not in MADE_LATER:
         msg = f"{place}: the pattern {ast.unparse(node)} is made while the program runs: say in MADE_LATER of what"
         raise AssertionError(msg)

@@ -82,11 +82,11 @@ def fuzzed(spark: SparkSession, topic: str, seed: int, count: int) -> list[str]:
     """Read `count` records made from a seed; a sentence for each of the first that are read differently."""
     source = random.Random(f"{topic}/{seed}")
     records = [record_grammar.record(source, topic) for _ in range(count)]
-    said = []
+    sentences = []
     for place in differing(spark, records, topic)[:3]:
         least = shrunk(spark, records[place], topic)
         fast, slow = ([row["row"] for row in frame.select("row").collect()] for frame in both(spark, [least], topic))
-        said.append(
+        sentences.append(
             f"{topic}, seed {seed}, record {place}: {least!r} is {fast} by both readers, {slow} by Spark's functions"
         )
-    return said
+    return sentences

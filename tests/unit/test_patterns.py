@@ -20,7 +20,7 @@ def test_every_pattern_of_the_source_is_found() -> None:
 
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.place)
-def test_no_text_takes_a_pattern_more_than_linear_time(found: patterns.Found) -> None:
+def test_no_text_takes_a_pattern_more_than_linear_time(found: patterns.FoundPattern) -> None:
     def took(text: str) -> float:
         started = time.process_time()
         found.applied(text)
