@@ -9,6 +9,7 @@ set `TRIED_WITH`.
     JVM side of a listener                       `ProgressListener`                        17 % of a core at three batches a second
     Java API of sessions and DataFrames          `register_functions`, `map_partitions`    records are parsed by SQL expressions
     objects of the JVM                           `java_array`, `java_object`               the same
+    its connection to the JVM                    `has_jvm`                                 secrets stand on the command line
     layout of Spark's home                       `home_without_archive`                    Python workers start in 1.2 s, not 0.3
     file system of checkpoints                   `options`                                 60 ms for each of a batch's six files
     cache of generated classes                   `options`                                 classes are compiled for every batch
@@ -55,6 +56,11 @@ def options() -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
+
+
+def has_jvm() -> bool:
+    """Whether Spark's JVM runs already: options on its command line come too late, and are given over its connection."""
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def home_without_archive(folder: Path) -> Path:

@@ -17,6 +17,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, print_error, print_json, print_line, print_table, report
 from app.core.errors import SettingsError
 from app.core.report import Report
+from app.core.secrets import is_secret
 from app.core.settings import Settings, dotted_names, load, problems
 from models.core.series import parse
 from models.rules.check import explain
@@ -80,10 +81,11 @@ def check_rules(
 
 @config_app.command("spark")
 def spark(config: Config = None) -> None:
-    """Spark's configuration as a properties file, for `spark-submit --properties-file`."""
+    """Spark's configuration as a properties file, for `spark-submit --properties-file`; `kappa` itself adds what is secret."""
     from app.runtime.spark import configuration, properties  # loads Spark
 
-    sys.stdout.write(properties(configuration(load(config), report)))
+    options = configuration(load(config), report)
+    sys.stdout.write(properties({name: text for name, text in options.items() if not is_secret(name)}))
 
 
 def settings_of(config: Path | None) -> Settings:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from app.cli.output import report
+from app.core.exposure import warning
 from app.core.settings import Settings
 from app.embedded import stack_state
 from pipelines.errors import InputError
@@ -34,6 +36,9 @@ def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticse
     InputError
         A needed address is not set and no embedded stack runs in `settings.home`.
     """
+    exposed = warning(settings)
+    if exposed:
+        report(f"warning: {exposed}")
     kafka, elasticsearch = settings.kafka, settings.elasticsearch
     addresses = {"kafka.bootstrap_servers": kafka.bootstrap_servers, "elasticsearch.url": elasticsearch.url}
     unset = [name for name, value in addresses.items() if not value and name.startswith(needed)]

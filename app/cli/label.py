@@ -62,7 +62,10 @@ def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
             ignore_unavailable=True,
         )
     except (ApiError, TransportError) as error:
-        msg = f"Elasticsearch at {settings.elasticsearch.url} does not answer ({type(error).__name__}); start it, or name the series with --series"
+        from pipelines.elasticsearch.refusals import refusal  # loads Elasticsearch's client
+
+        what = refusal(error) if isinstance(error, ApiError) else f"does not answer ({type(error).__name__}); start it"
+        msg = f"Elasticsearch at {settings.elasticsearch.url} {what}, or name the series with --series"
         raise ServiceUnavailable(msg) from error
     finally:
         client.close()

@@ -32,7 +32,7 @@ from app.cli.state import state
 from app.cli.templates import templates
 from app.cli.topics import topics_app
 from app.cli.watch import watch
-from app.core import logs
+from app.core import logs, private_files
 from pipelines.errors import KappaError
 
 DISTRIBUTION = "kappa-novelty"
@@ -89,4 +89,5 @@ def start(
     ] = False,
 ) -> None:
     """Finds what is novel in the telemetry and logs of a fleet."""
+    private_files.begin()
     logs.configure()

@@ -143,6 +143,8 @@ def _type(hint: Any) -> str:
         return "list"
     if typing.get_origin(hint) is dict:
         return "table"
+    if typing.get_origin(hint) is typing.Annotated and typing.get_args(hint)[0] is str:
+        return "text"
     return WORDS.get(hint, "date and time")
 
 

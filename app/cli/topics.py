@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_table
+from app.cli.output import Json, print_json, print_line, print_table
 from app.core.settings import load
+from pipelines.errors import InputError
 
 topics_app = typer.Typer(help="Topics of the log.", no_args_is_help=True)
 
@@ -21,3 +24,29 @@ def create(config: Config = None, as_json: Json = False) -> None:
         print_json(outcomes)
         return
     print_table("topics", ["topic", ""], [[name, outcome] for name, outcome in outcomes.items()])
+
+
+Principals = Annotated[
+    list[str] | None, typer.Option(help="A principal such as User:NAME or User:CN=NAME; several times.")
+]
+
+
+@topics_app.command("acls")
+def acls(
+    agents: Principals = None,
+    people: Principals = None,
+    jobs: Principals = None,
+    readers: Principals = None,
+    operators: Principals = None,
+    config: Config = None,
+) -> None:
+    """Commands of kafka-acls.sh that give users the least rights: agents write inputs, and only jobs what jobs write."""
+    from app.kafka.acls import commands  # loads Kafka's client
+
+    named = {"agents": agents, "people": people, "jobs": jobs, "readers": readers, "operators": operators}
+    users = {kind: names for kind, names in named.items() if names}
+    if not users:
+        msg = "topics acls: name a user, such as --agents User:agents; docs/security.md says who needs what"
+        raise InputError(msg)
+    for line in commands(load(config), users):
+        print_line(line)

@@ -7,6 +7,8 @@ import sys
 
 import structlog
 
+from app.core.secrets import masked
+
 
 def configure(as_json: bool = False, level: int = logging.INFO) -> None:
     """Set the form of logs: coloured lines on a terminal, JSON lines where asked for."""
@@ -19,6 +21,7 @@ def configure(as_json: bool = False, level: int = logging.INFO) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            without_secrets,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -28,3 +31,8 @@ def configure(as_json: bool = False, level: int = logging.INFO) -> None:
     # The clients log every reconnect; our own events report what matters.
     for name in ("kafka", "elastic_transport", "elasticsearch", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def without_secrets(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A line without what stands under a secret name, and without passwords in addresses."""
+    return {key: masked(value, key) for key, value in event.items()}

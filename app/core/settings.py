@@ -12,14 +12,26 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from app.core.errors import SettingsError
+from app.core.secrets import SecretInAddress, checked_address, is_secret, masked
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.detection.control import ControlledParameters
@@ -29,6 +41,7 @@ from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
+Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
 INPUTS = ("telemetry", "logs", "labels")
 SHARED = (*INPUTS, "quarantine")  # topics that all versions share
 
@@ -48,18 +61,33 @@ class SettingsGroup(BaseModel):
 class KafkaSettings(SettingsGroup):
     """The connection to Kafka. Without `bootstrap_servers` it is the embedded broker."""
 
-    bootstrap_servers: str | None = Field(
+    bootstrap_servers: Address | None = Field(
         default=None,
         description="Addresses of brokers, `host:port`, separated by commas. Without it the embedded broker of `kappa up` is used.",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="How the brokers are reached."
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="PLAIN", description="How the password is sent, with `SASL_PLAINTEXT` and `SASL_SSL`."
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
+        default="PLAIN",
+        description=(
+            "Who we are is shown by a password (`PLAIN`, SCRAM) or by a token (`OAUTHBEARER`), with `SASL_PLAINTEXT` and "
+            "`SASL_SSL`."
+        ),
     )
     sasl_username: str | None = Field(default=None, description="User name for SASL.")
     sasl_password: SecretStr | None = Field(default=None, description="Password for SASL.")
+    sasl_oauth_token_url: Address | None = Field(
+        default=None,
+        description="Where `OAUTHBEARER` gets its token with the client's id and secret, `https://` or, on loopback, `http://`.",
+    )
+    sasl_oauth_client_id: str | None = Field(default=None, description="The client's id for `OAUTHBEARER`.")
+    sasl_oauth_client_secret: SecretStr | None = Field(
+        default=None, description="The client's secret for `OAUTHBEARER`."
+    )
+    sasl_oauth_scope: str | None = Field(
+        default=None, description="The scope that the token is asked for, if there is one."
+    )
     ssl_cafile: Path | None = Field(
         default=None,
         description=(
@@ -67,12 +95,49 @@ class KafkaSettings(SettingsGroup):
             "Java and Python trust."
         ),
     )
+    ssl_certfile: Path | None = Field(
+        default=None,
+        description="The client's certificate with those above it, a PEM file, for brokers that ask for one (`ssl.client.auth`).",
+    )
+    ssl_keyfile: Path | None = Field(
+        default=None, description="The private key of `kafka.ssl_certfile`, a PEM file in PKCS#8."
+    )
+    ssl_key_password: SecretStr | None = Field(
+        default=None, description="Password of `kafka.ssl_keyfile`, if it has one."
+    )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    def _problem(self) -> str | None:
+        """What makes no sense, and what to do."""
+        given = {name for name in type(self).model_fields if getattr(self, name) is not None}
+        password = {"sasl_username", "sasl_password"}
+        token = {"sasl_oauth_token_url", "sasl_oauth_client_id", "sasl_oauth_client_secret"}
+        of_token, protocol, mechanism = token | {"sasl_oauth_scope"}, self.security_protocol, self.sasl_mechanism
+        needed, other = (token, password) if mechanism == "OAUTHBEARER" else (password, of_token)
+        is_sasl, is_tls = protocol.startswith("SASL"), protocol.endswith("SSL")
+        unused = set() if is_sasl else given & (password | of_token)
+        unused |= set() if is_tls else {name for name in given if name.startswith("ssl_")}
+        if unused:
+            return f"{min(unused)} would not be used with security_protocol {protocol}: wanted SASL_SSL or SSL, or leave it out"
+        if is_sasl and needed - given:
+            return f"security_protocol {protocol} with {mechanism} needs {', '.join(sorted(needed - given))}"
+        if is_sasl and other & given:
+            return f"{min(other & given)} would not be used with sasl_mechanism {mechanism}: leave it out"
+        if len(given & {"ssl_certfile", "ssl_keyfile"}) == 1 or (self.ssl_key_password and not self.ssl_keyfile):
+            return "ssl_certfile and ssl_keyfile belong together, and ssl_key_password to them: set both, or neither"
+        return None
 
 
 class ElasticsearchSettings(SettingsGroup):
     """The connection to Elasticsearch, and its indices. Without `url` it is the embedded node."""
 
-    url: str | None = Field(
+    url: Address | None = Field(
         default=None,
         description="Address of the cluster, `http://` or `https://`. Without it the embedded node of `kappa up` is used.",
     )
@@ -85,6 +150,13 @@ class ElasticsearchSettings(SettingsGroup):
         default=None,
         description="Certificate authorities that the server's certificate is checked against, a PEM file.",
     )
+    client_cert: Path | None = Field(
+        default=None,
+        description="The client's certificate with those above it, a PEM file, for clusters that ask for one.",
+    )
+    client_key: Path | None = Field(
+        default=None, description="The private key of `elasticsearch.client_cert`, a PEM file without a password."
+    )
     replicas: int = Field(
         default=0, ge=0, description="Copies of each shard of new indices. Use 1 or more on a cluster of several nodes."
     )
@@ -96,6 +168,20 @@ class ElasticsearchSettings(SettingsGroup):
             "indices are kept until somebody deletes them."
         ),
     )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if (self.client_cert is None) != (self.client_key is None):
+            msg = "client_cert and client_key belong together: set both, or neither"
+            raise ValueError(msg)
+        of_tls = self.ca_certs or self.client_cert
+        if of_tls and self.url and not self.url.startswith("https://"):
+            msg = "ca_certs and client_cert are for an address that begins with https://"
+            raise ValueError(msg)
+        if (self.username is None) != (self.password is None):
+            msg = "username and password belong together: set both, or neither"
+            raise ValueError(msg)
+        return self
 
 
 class StackSettings(SettingsGroup):
@@ -191,6 +277,13 @@ class SparkSettings(SettingsGroup):
             "needs `home` on a file system that all machines see."
         ),
     )
+    secret: SecretStr | None = Field(
+        default=None,
+        description=(
+            "What the processes of a standalone Spark cluster know each other by (`spark.authenticate.secret`); needed with "
+            "`spark://`, see [cluster](cluster.md). With YARN and Kubernetes Spark makes one itself."
+        ),
+    )
     driver_memory: str = Field(default="2g", description="Heap of the JVM. Raise it for larger batches and more state.")
     shuffle_partitions: int = Field(
         default=2,
@@ -283,13 +376,13 @@ class DashboardSettings(SettingsGroup):
     operators: tuple[str, ...] = Field(
         default=(), description="Who may also promote versions and roll back. With `code`, whoever has the code is one."
     )
-    oidc_metadata_url: str | None = Field(
+    oidc_metadata_url: Address | None = Field(
         default=None,
         description="With `oidc`: the provider's address that ends in `/.well-known/openid-configuration`.",
     )
     oidc_client_id: str | None = Field(default=None, description="With `oidc`: the client's id at the provider.")
     oidc_client_secret: SecretStr | None = Field(default=None, description="With `oidc`: the client's secret.")
-    oidc_redirect_url: str | None = Field(
+    oidc_redirect_url: Address | None = Field(
         default=None,
         description="With `oidc`: the pages' address as browsers reach it, with `/oauth2callback` at its end.",
     )
@@ -304,10 +397,10 @@ class DashboardSettings(SettingsGroup):
         default="X-Forwarded-Groups", description="With `proxy`: the header with their groups, separated by commas."
     )
 
-    kibana_url: str | None = Field(
+    kibana_url: Address | None = Field(
         default=None, description="Address of Kibana. If it is set, pages link to it with time range and filter."
     )
-    jobs: tuple[str, ...] = Field(
+    jobs: tuple[Address, ...] = Field(
         default=(),
         description=(
             "Addresses of the processes that run jobs, `http://host:port`, for the page Pipeline. Empty: `health.host` and "
@@ -397,7 +490,7 @@ class Settings(BaseSettings):
 
     def shown(self) -> dict[str, Any]:
         """Effective settings as JSON types, secrets masked."""
-        shown: dict[str, Any] = self.model_dump(mode="json")
+        shown: dict[str, Any] = masked(self.model_dump(mode="json"))
         return shown
 
 
@@ -435,6 +528,9 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
         return checked(Settings(**overrides))
     except ValidationError as error:
         raise SettingsError(_first(error)) from error
+    except UnreadableVariable as error:
+        msg = f"settings: {error}: wanted JSON in the environment variable of this setting"
+        raise SettingsError(msg) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         msg = f"settings: {_FileInUse.path} is not TOML: {error}"
         raise SettingsError(msg) from error
@@ -494,7 +590,9 @@ def _sentence(one: ErrorDetails) -> str:
     where = ".".join(str(part) for part in one["loc"])
     unknown = one["type"] in ("extra_forbidden", "unexpected_keyword_argument")
     # A value may be a secret: one of the wrong type, or under a name that was misspelled.
-    secret = unknown or any(word in where for word in ("password", "api_key"))
+    found = masked(one.get("input"))
+    secret = unknown or any(is_secret(str(part)) for part in one["loc"])
     what = f"unknown setting{nearest(where)}" if unknown else one["msg"].removeprefix("Value error, ")
-    got = "" if secret else f", got {one.get('input')!r}"
+    in_address = isinstance(one.get("ctx", {}).get("error"), SecretInAddress)
+    got = "" if secret or in_address else f", got {found!r}"
     return f"settings: {where}: {what}{got}"

@@ -1,5 +1,6 @@
 """A real Kafka broker in a JVM of its own: KRaft, broker and controller in one, on loopback only."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,27 @@ def kafka_properties(home: Path, port: int, controller_port: int) -> dict[str, s
     }
 
 
-def start_kafka(jvm: Jvm, home: Path, port: int, controller_port: int) -> Any:
-    """Start it and return the server, once it serves; py4j's Py4JError or StackError if it does not."""
+def start_kafka(
+    jvm: Jvm,
+    home: Path,
+    port: int,
+    controller_port: int,
+    more: Mapping[str, str] | None = None,
+    users: Sequence[str] = (),
+) -> Any:
+    """Start it and return the server, once it serves; py4j's Py4JError or StackError if it does not.
+
+    `more` are further settings, and `users` SCRAM's as Kafka's formatter takes them: of brokers that ask who one is.
+    """
     java = jvm.connect()
     folder = str(home / "kafka")
     formatter = java.org.apache.kafka.metadata.storage.Formatter()
     formatter.setNodeId(1).setClusterId(_CLUSTER_ID).addDirectory(folder).setMetadataLogDirectory(folder)
     formatter.setControllerListenerName("CONTROLLER").setIgnoreFormatted(True)
+    formatter.setScramArguments(list(users))
     formatter.run()
     properties = java.java.util.Properties()
-    for key, value in kafka_properties(home, port, controller_port).items():
+    for key, value in (kafka_properties(home, port, controller_port) | dict(more or {})).items():
         properties.setProperty(key, value)
     config = java.kafka.server.KafkaConfig.fromProps(properties, False)
     server = java.kafka.server.KafkaRaftServer(config, java.org.apache.kafka.common.utils.Time.SYSTEM)

@@ -21,6 +21,7 @@ import psutil
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from app.core import private_files
 from app.core.errors import StackError
 from app.core.ports import LOOPBACK
 from app.core.report import Report, silent
@@ -237,6 +238,7 @@ def _find_running(stack: Stack, report: Report) -> Addresses | None:
 def _launch(stack: Stack, owner: ProcessId | None, report: Report) -> "subprocess.Popen[bytes]":
     home = stack.home.resolve()
     logs = home / "logs"
+    private_files.tighten(home)
     logs.mkdir(parents=True, exist_ok=True)
     jars = ensure_jars(stack.jars or home / "jars", report, ivy_settings=stack.ivy_settings)
     task = Task(

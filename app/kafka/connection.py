@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError, SaslAuthenticationFailedError
 
-from app.core.settings import Settings
-from pipelines.errors import ServiceUnavailable
+from app.core.errors import SettingsError
+from app.core.settings import KafkaSettings, Settings
+from app.kafka.oauth_token import OAuthToken
+from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
+
+ASK_SECONDS = 2.0
+PKCS8 = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
+LOGIN = "org.apache.kafka.common.security"
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
+SCRAM_MODULE = "scram.ScramLoginModule"
 
 
 def client_options(settings: Settings) -> dict[str, Any]:
-    """Arguments for kafka-python's clients."""
+    """Arguments for kafka-python's clients. Raises SettingsError for a file of a certificate or key that cannot be used."""
     kafka = settings.kafka
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
@@ -24,61 +36,218 @@ def client_options(settings: Settings) -> dict[str, Any]:
     }
     if kafka.security_protocol.startswith("SASL"):
         options["sasl_mechanism"] = kafka.sasl_mechanism
-        options["sasl_plain_username"] = kafka.sasl_username
-        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
-    if kafka.ssl_cafile:
-        options["ssl_cafile"] = str(kafka.ssl_cafile)
+        if kafka.sasl_mechanism == "OAUTHBEARER":
+            options["sasl_oauth_token_provider"] = OAuthToken(kafka)
+        else:
+            options["sasl_plain_username"] = kafka.sasl_username
+            options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
+    if kafka.security_protocol.endswith("SSL"):
+        options["ssl_context"] = tls_context(kafka)
     return options
 
 
-def admin_client(settings: Settings) -> KafkaAdminClient:
-    """An admin client. Raises ServiceUnavailable if the broker does not answer."""
+def tls_context(kafka: KafkaSettings) -> ssl.SSLContext:
+    """What kafka-python encrypts with: the authorities that are trusted, and who we are. Raises SettingsError for a bad file."""
+    file: Any = kafka.ssl_cafile
     try:
-        return KafkaAdminClient(**client_options(settings))
-    except (KafkaError, OSError) as error:
-        raise unavailable(settings, error) from error
+        context = ssl.create_default_context(cafile=file)
+        if kafka.ssl_certfile and kafka.ssl_keyfile:
+            file = f"{kafka.ssl_certfile}, {kafka.ssl_keyfile}"
+            key_password = kafka.ssl_key_password.get_secret_value() if kafka.ssl_key_password else ""
+            # Without a function OpenSSL would ask at the terminal for the password of a key.
+            context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, lambda: key_password)
+    except (OSError, ssl.SSLError) as error:
+        msg = (
+            f"settings: kafka: {file} cannot be used ({error.strerror or error}): wanted PEM files that can be read, a key that "
+            "belongs to its certificate, and the key's password in kafka.ssl_key_password if it has one"
+        )
+        raise SettingsError(msg) from error
+    return context
+
+
+def admin_client(settings: Settings) -> KafkaAdminClient:
+    """An admin client. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us."""
+    options = client_options(settings)
+    with reasons(options):
+        return KafkaAdminClient(**options)
 
 
 @contextmanager
-def open_consumer(settings: Settings) -> Iterator[KafkaConsumer]:
-    """A consumer without a group. Raises ServiceUnavailable if the broker does not answer."""
+def open_consumer(settings: Settings, **more: Any) -> Iterator[KafkaConsumer]:
+    """A consumer without a group. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us."""
+    options = client_options(settings) | more
+    with reasons(options):
+        consumer = KafkaConsumer(**options)
     try:
-        consumer = KafkaConsumer(**client_options(settings))
-    except (KafkaError, OSError) as error:
-        raise unavailable(settings, error) from error
-    try:
-        yield consumer
-    except KafkaError as error:
-        raise unavailable(settings, error) from error
+        with reasons(options):
+            yield consumer
     finally:
         consumer.close()
 
 
-def unavailable(settings: Settings, error: Exception) -> ServiceUnavailable:
-    """The error for a broker that does not answer."""
+class ConnectionLog(logging.Handler):
+    """Reads why kafka-python cannot connect: it says so in its log alone, tries on, and raises a timeout in the end.
+
+    Where another try would end in the same, the error is raised from here, into the client's first connection.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__(logging.WARNING)
+        self._options = options
+        self._asked = False
+        self.error: Exception | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the error that a line is about. Raises it where it is final."""
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        found = next((each for each in arguments if isinstance(each, Exception)), None)
+        if found is None or isinstance(found, KafkaTimeoutError):
+            return
+        self.error = found
+        if str(record.msg).startswith("Bootstrap connection"):
+            if not self._asked and not is_final(found):
+                self._asked, self.error = True, tls_refusal(self._options) or found
+            if is_final(self.error):
+                raise self.error
+
+
+def tls_refusal(options: Mapping[str, Any]) -> ssl.SSLError | None:
+    """What a broker says of our certificate: with TLS 1.3 after the handshake, where kafka-python sees a closed connection."""
+    context: ssl.SSLContext | None = options.get("ssl_context")
+    if context is None:
+        return None
+    for server in str(options["bootstrap_servers"]).split(","):
+        host, _, port = server.strip().rpartition(":")
+        name = host.strip("[]")
+        try:
+            with (
+                socket.create_connection((name, int(port)), ASK_SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=name) as encrypted,
+            ):
+                encrypted.recv(1)
+        except ssl.SSLEOFError:
+            continue
+        except ssl.SSLError as error:
+            return error
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether another try would end in the same: the broker, or we, refuse."""
+    return isinstance(error, AuthorizationError | SaslAuthenticationFailedError) or not_trusted(error)
+
+
+def not_trusted(error: BaseException) -> bool:
+    """Whether a TLS connection failed by what one side says of itself."""
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return True
+    return "Handshake failed" in str(error) and any(
+        word in str(error) for word in ("certificate", "alert", "wrong version")
+    )
+
+
+@contextmanager
+def reasons(options: Mapping[str, Any]) -> Iterator[None]:
+    """Turns what kafka-python raises inside the block into one error of ours, with the reason that it only logs."""
+    log, handler = logging.getLogger("kafka.net.manager"), ConnectionLog(options)
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.WARNING)
+    log.propagate = False
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        raise failure(options, handler.error or error) from error
+    finally:
+        log.removeHandler(handler)
+        log.level, log.propagate = before
+
+
+def unavailable(settings: Settings, error: BaseException) -> KappaError:
+    """The error for a broker that does not answer, or refuses us."""
+    return failure({"bootstrap_servers": settings.kafka.bootstrap_servers}, error)
+
+
+def failure(options: Mapping[str, Any], error: BaseException, what: str = "does not answer") -> KappaError:
+    """The error of a client with these options: InputError where another try would end in the same."""
+    where, text = f"Kafka at {options['bootstrap_servers']}", " ".join(str(error).split())
+    if isinstance(error, SaslAuthenticationFailedError):
+        mechanism = options.get("sasl_mechanism", "SASL")
+        names = (
+            "sasl_oauth_client_id and its secret" if mechanism == "OAUTHBEARER" else "sasl_username and sasl_password"
+        )
+        return InputError(f"{where} does not let us in by {mechanism} ({text}): check kafka.{names}")
+    if isinstance(error, AuthorizationError):
+        kind = type(error).__name__
+        return InputError(
+            f"{where} does not permit it ({kind}: {text}): give this user the right, see `kappa topics acls`"
+        )
+    if not_trusted(error):
+        return InputError(
+            f"{where}: no trust between the broker and us ({text}): check kafka.security_protocol, ssl_cafile and "
+            "ssl_certfile, and the names and dates in both certificates"
+        )
     return ServiceUnavailable(
-        f"Kafka at {settings.kafka.bootstrap_servers} does not answer ({type(error).__name__}); start it, or run "
-        "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
+        f"{where} {what} ({type(error).__name__}); start it, or run `kappa up` for the embedded one, or set "
+        "kafka.bootstrap_servers and kafka.security_protocol to what it is"
     )
 
 
 def kafka_connection(settings: Settings) -> Kafka:
-    """The connection of Spark's Kafka source and sink to the broker of the settings."""
+    """The connection of Spark's Kafka source and sink to the broker of the settings.
+
+    Raises SettingsError for a certificate or key that Java does not read.
+    """
     own = settings.kafka
     options: dict[str, str] = {}
     if own.security_protocol != "PLAINTEXT":
         options["security.protocol"] = own.security_protocol
     if own.security_protocol.startswith("SASL"):
-        module = "plain.PlainLoginModule" if own.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
-        password = own.sasl_password.get_secret_value() if own.sasl_password else ""
-        options["sasl.mechanism"] = own.sasl_mechanism
-        options["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module} required "
-            f"username={quoted(own.sasl_username or '')} password={quoted(password)};"
-        )
+        options |= sasl_options(own)
     if own.ssl_cafile:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
+    if own.ssl_certfile and own.ssl_keyfile:
+        tls_context(own)  # says which file is wrong
+        key = own.ssl_keyfile.read_text()
+        if not any(begin in key for begin in PKCS8):
+            msg = (
+                f"settings: kafka.ssl_keyfile {own.ssl_keyfile} is not in PKCS#8, the form that Java reads: convert it with "
+                "`openssl pkcs8 -topk8 -in KEY -out NEW`"
+            )
+            raise SettingsError(msg)
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": own.ssl_certfile.read_text(),
+            "ssl.keystore.key": key,
+        }
+        if own.ssl_key_password:
+            options["ssl.key.password"] = own.ssl_key_password.get_secret_value()
     return Kafka(own.bootstrap_servers or "", options)
+
+
+def sasl_options(own: KafkaSettings) -> dict[str, str]:
+    """Who we are, for the Java client."""
+    module = f"{LOGIN}.{MODULES.get(own.sasl_mechanism, SCRAM_MODULE)}"
+    if own.sasl_mechanism == "OAUTHBEARER":
+        secret = own.sasl_oauth_client_secret.get_secret_value() if own.sasl_oauth_client_secret else ""
+        given = {"clientId": own.sasl_oauth_client_id, "clientSecret": secret, "scope": own.sasl_oauth_scope}
+        more = {
+            "sasl.oauthbearer.token.endpoint.url": own.sasl_oauth_token_url or "",
+            "sasl.login.callback.handler.class": f"{LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler",
+        }
+    else:
+        password = own.sasl_password.get_secret_value() if own.sasl_password else ""
+        given, more = {"username": own.sasl_username, "password": password}, {}
+    login = " ".join(f"{name}={quoted(text)}" for name, text in given.items() if text is not None)
+    return {"sasl.mechanism": own.sasl_mechanism, "sasl.jaas.config": f"{module} required {login};"} | more
+
+
+def java_properties(settings: Settings) -> list[str]:
+    """System properties that Kafka's Java client needs: from which addresses it may fetch tokens."""
+    url = settings.kafka.sasl_oauth_token_url
+    return [f"-D{ALLOWED_URLS}={url}"] if url else []
 
 
 def quoted(text: str) -> str:

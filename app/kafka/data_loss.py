@@ -42,7 +42,7 @@ from app.kafka.offset_ranges import (
 from app.kafka.partitions import Partition
 from models.records.records import RefusedRecord
 from pipelines import failures
-from pipelines.errors import DeterminismViolation, ServiceUnavailable
+from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
 
 WAIT_MS = 10_000
 WATCH_SECONDS = 60.0
@@ -241,7 +241,7 @@ class PartitionWatch:
                     check_partitions(self._settings, lambda topic: len(consumer.partitions_for_topic(topic)))
             except DeterminismViolation as found:
                 self._found = found
-            except ServiceUnavailable:
+            except (ServiceUnavailable, InputError):
                 continue  # the jobs themselves wait for the broker, or fail
 
 

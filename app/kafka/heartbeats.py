@@ -10,7 +10,7 @@ from typing import Any, Self
 from app.core.timestamps import iso_millis, wall_clock
 from app.kafka.producer import DAY_MS, BoundedProducer
 from models.records.records import Heartbeat
-from pipelines.errors import ServiceUnavailable
+from pipelines.errors import KappaError
 
 HEARTBEAT_KEY = b"heartbeat"
 
@@ -47,7 +47,7 @@ class Heartbeats:
         outbox = BoundedProducer(self._options, most=10_000, delivery_timeout_ms=DAY_MS)
         try:
             partitions = {topic: outbox.partitions(topic) for topic in self._topics}
-        except ServiceUnavailable:
+        except KappaError:
             outbox.close(0.0)
             raise
         self._thread = threading.Thread(target=self._run, args=(outbox, partitions), name="heartbeats", daemon=True)
@@ -73,7 +73,7 @@ class Heartbeats:
                     outbox.send(topic, heartbeat(now), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=now)
             self.beats += 1
             self.problem = ""
-        except ServiceUnavailable as error:
+        except KappaError as error:
             self.problem = str(error)
 
     def stop(self) -> None:

@@ -10,7 +10,8 @@ from typing import Any, Self
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from pipelines.errors import ServiceUnavailable
+from app.kafka.connection import failure, reasons
+from pipelines.errors import KappaError, ServiceUnavailable
 
 MOST_PENDING = 50_000
 DAY_MS = 24 * 3600 * 1000
@@ -43,10 +44,9 @@ class BoundedProducer:
         self._pending: deque[Any] = deque()
         self._where = options.get("bootstrap_servers")
         self.sent = 0
-        try:
+        self._options = options
+        with reasons(options):
             self._producer = KafkaProducer(**{"acks": "all", "metrics_enabled": False, **tuning, **options})
-        except (KafkaError, OSError) as error:
-            raise self._unavailable(error) from error
 
     def partitions(self, topic: str) -> int:
         """The number of partitions of a topic. Raises ServiceUnavailable when the topic is not there."""
@@ -109,8 +109,5 @@ class BoundedProducer:
         finally:
             self.close(0.0 if error else 10.0)
 
-    def _unavailable(self, error: Exception) -> ServiceUnavailable:
-        return ServiceUnavailable(
-            f"Kafka at {self._where} did not take records ({type(error).__name__}: {error}); start it, or run "
-            "`kappa up` for the embedded one, or set kafka.bootstrap_servers"
-        )
+    def _unavailable(self, error: Exception) -> KappaError:
+        return failure(self._options, error, "did not take records")

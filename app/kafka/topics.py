@@ -28,6 +28,7 @@ OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-lette
 QUARANTINE = "quarantine"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 HOUR_MS = 3_600_000
+SAFE_REPLICATION = 3
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ def wanted(settings: Settings) -> list[Topic]:
     common = {"compression.type": own.compression, "max.message.bytes": "2097152", "cleanup.policy": "delete"}
     # Retention goes by the records' timestamps: history would be deleted as soon as it is written.
     kept = own.input_retention_hours * HOUR_MS if own.timestamps == "append" else -1
+    if own.replication >= SAFE_REPLICATION:  # one broker may be away, and no acknowledged record is on one alone
+        common["min.insync.replicas"] = "2"
     inputs = common | {"message.timestamp.type": stamped, "retention.ms": str(kept)}
     # Records of the pipeline's own topics carry old event times in a replay: retention goes by when they were written.
     outputs = common | {

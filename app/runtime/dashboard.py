@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from app.core.errors import SettingsError
 from app.core.ports import LOOPBACK, is_loopback, port_is_free
@@ -148,6 +148,8 @@ def environment(settings: Settings, code: str = "") -> dict[str, str]:
         "USERNAME": own.username or "",
         **{name: s.get_secret_value() if s else "" for name, s in hidden.items()},
         "CA_CERTS": str(own.ca_certs or ""),
+        "CLIENT_CERT": str(own.client_cert or ""),
+        "CLIENT_KEY": str(own.client_key or ""),
         "KIBANA_URL": settings.dashboard.kibana_url or "",
         "JOBS": json.dumps(job_addresses(settings)),
         "RUN": str(settings.home / "run"),
@@ -176,9 +178,9 @@ def as_variables(settings: Settings) -> dict[str, str]:
 
 def revealed(settings: Settings, shown: dict[str, Any]) -> dict[str, Any]:
     """Settings as JSON types, with the secrets that `model_dump` masks."""
-    for group in ("kafka", "elasticsearch", "dashboard"):
+    for group in type(settings).model_fields:
         inner = getattr(settings, group)
-        for name in type(inner).model_fields:
+        for name in type(inner).model_fields if isinstance(inner, BaseModel) else ():
             value = getattr(inner, name)
             if isinstance(value, SecretStr):
                 shown[group][name] = value.get_secret_value()

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from app.core.errors import SettingsError
+from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.supervision.link import Unsupervised
 from pipelines.errors import KappaError
 from pipelines.runner import QueryProgress
@@ -213,6 +213,7 @@ def offsets(value: Any) -> dict[tuple[str, str], int]:
     return {(topic, part): int(n) for topic, parts in found.items() for part, n in parts.items()}
 
 
+MOST_ASKING = 2  # states at a time
 Ask = Callable[[str], dict[str, Any]]
 
 
@@ -224,7 +225,7 @@ class HealthServer:
 
     def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None) -> None:
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(health, ask))
+            self._server = BoundedServer((host, port), _handler(health, ask))
         except OSError as error:
             msg = f"health: cannot listen on {host}:{port} ({error.strerror}); set health.port to a free one"
             raise SettingsError(msg) from error
@@ -264,30 +265,24 @@ def answer_state(ask: Ask, query: str) -> tuple[int, bytes]:
         return 500, json.dumps({"error": f"the state cannot be read now ({type(error).__name__}); ask again"}).encode()
 
 
-def _handler(health: Health, ask: Ask | None) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path, _, query = self.path.partition("?")
+def _handler(health: Health, ask: Ask | None) -> type[BoundedHandler]:
+    asking = threading.BoundedSemaphore(MOST_ASKING)
+
+    class Handler(BoundedHandler):
+        def answer(self, path: str, query: str) -> tuple[int, str, bytes]:
             if path == "/state" and ask is not None:
-                status, body = answer_state(ask, query)
-                self._answer(status, "application/json", body)
-            elif self.path == "/metrics":
-                self._answer(200, CONTENT_TYPE_LATEST, health.exposition())
-            elif self.path == "/healthz":
+                if not asking.acquire(blocking=False):
+                    return 503, "application/json", b'{"error": "others are asking for states: ask again"}'
+                try:
+                    status, body = answer_state(ask, query)
+                finally:
+                    asking.release()
+                return status, "application/json", body
+            if path == "/metrics":
+                return 200, CONTENT_TYPE_LATEST, health.exposition()
+            if path == "/healthz":
                 summary = health.summary()
-                body = json.dumps(summary, indent=2).encode()
-                self._answer(200 if summary["healthy"] else 503, "application/json", body)
-            else:
-                self._answer(404, "text/plain", b"there is /metrics, /healthz and, of detect, /state?series=\n")
-
-        def _answer(self, status: int, content_type: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Do not log requests."""
+                return 200 if summary["healthy"] else 503, "application/json", json.dumps(summary, indent=2).encode()
+            return 404, "text/plain", b"there is /metrics, /healthz and, of detect, /state?series=\n"
 
     return Handler

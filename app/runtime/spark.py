@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from pyspark.sql import SparkSession
 
 from app import PORTABLE_NUMPY
+from app.core import private_files
+from app.core.errors import SettingsError
 from app.core.report import Report, silent
+from app.core.secrets import SECRET_NAMES
 from app.core.settings import PROJECT, Settings
 from app.embedded.jars import ensure_jars
 from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
+from app.kafka.connection import java_properties
 from pipelines import spark_internals
 from pipelines.jvm import FUNCTIONS
 
@@ -47,6 +53,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     StackError
         A jar or a Java runtime is missing and cannot be fetched.
     """
+    private_files.tighten(settings.home)
     configured = configuration(settings, report)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
@@ -56,10 +63,10 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("SPARK_HOME", str(spark_internals.home_without_archive(settings.home / "spark-home")))
     builder = SparkSession.builder.appName(name)
-    for key, value in configured.items():
-        builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
-    with stderr_into(settings.home / "logs" / "spark.log"):
+    with stderr_into(settings.home / "logs" / "spark.log"), given_by_file(settings, configured) as given:
+        for key, value in () if given else configured.items():
+            builder = builder.config(key, value)
         spark = builder.getOrCreate()
     # Spark's context puts its own handler in place, which would break off the batch in hand.
     if threading.current_thread() is threading.main_thread():
@@ -73,13 +80,67 @@ def configuration(settings: Settings, report: Report = silent) -> dict[str, str]
     """Spark's whole configuration, `spark.extra` last. Missing jars are fetched, and ours compiled, first."""
     ensure_jars(settings.jars, report)
     own = ensure_compiled(settings.jars, report)
-    elsewhere = {} if is_local(settings) else on_a_cluster()
+    elsewhere = {} if is_local(settings) else on_a_cluster() | between_machines(settings)
     return {"spark.master": master_of(settings)} | options(settings, own) | elsewhere | settings.spark.extra
 
 
 def properties(options: Mapping[str, str]) -> str:
     """Options as a file of Java's properties: a backslash is doubled, and a line is one option."""
-    return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in sorted(options.items()))
+    lines = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in options.items()}
+    return "".join(f"{key}={value}\n" for key, value in sorted(lines.items()))
+
+
+@contextmanager
+def given_by_file(settings: Settings, configured: Mapping[str, str]) -> Iterator[bool]:
+    """Give a JVM that starts inside the block its options by a file that only we can read, which is gone after it.
+
+    PySpark gives them on the command line, which everybody sees, and some are secrets. Yields whether a JVM will start; one
+    that runs already gets them over its own connection.
+    """
+    if spark_internals.has_jvm():
+        yield False
+        return
+    folder = settings.home / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with NamedTemporaryFile("w", dir=folder, prefix="submit-", suffix=".conf", encoding="utf-8") as file:
+        file.write(properties(configured))
+        file.flush()
+        own = f"--load-spark-defaults --properties-file {shlex.quote(file.name)} {before or 'pyspark-shell'}"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = own
+        try:
+            yield True
+        finally:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+            if before is not None:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def between_machines(settings: Settings) -> dict[str, str]:
+    """Options by which the processes of a cluster know each other, and encrypt what they send and what they spill.
+
+    Raises SettingsError where a standalone cluster has no secret, and where `spark.extra` switches any of it off.
+    """
+    own = settings.spark
+    wanted = {
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.io.encryption.enabled": "true",
+    }
+    off = sorted(name for name, value in wanted.items() if own.extra.get(name, value).lower() != value)
+    if off:
+        msg = f"settings: spark.extra: {off[0]} is {own.extra[off[0]]}, wanted {wanted[off[0]]} outside local: leave it out"
+        raise SettingsError(msg)
+    if own.secret:
+        wanted["spark.authenticate.secret"] = own.secret.get_secret_value()
+    elif own.master.startswith("spark://") and "spark.authenticate.secret" not in own.extra:
+        msg = (
+            "settings: spark.secret is not set, and spark.master is a standalone cluster: set KAPPA_SPARK__SECRET to what its master "
+            "and workers have as spark.authenticate.secret (docs/cluster.md)"
+        )
+        raise SettingsError(msg)
+    return wanted
 
 
 def is_local(settings: Settings) -> bool:
@@ -139,9 +200,23 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         **parallelism(settings),
         # A JVM without memory would go on without the threads that wanted some; its process is started again instead. Its own
         # messages, such as the stacks that SIGQUIT asks for, go to the log.
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={log_configuration()} -XX:+ExitOnOutOfMemoryError -XX:+DisplayVMOutputToStderr"
+        "spark.driver.extraJavaOptions": " ".join(
+            [
+                f"-Dlog4j2.configurationFile={log_configuration()}",
+                "-XX:+ExitOnOutOfMemoryError",
+                "-XX:+DisplayVMOutputToStderr",
+                *java_properties(settings),
+            ]
         ),
+        **(
+            {"spark.executor.extraJavaOptions": " ".join(java_properties(settings))}
+            if java_properties(settings)
+            else {}
+        ),
+        # What Spark shows of its options and of a query's.
+        "spark.redaction.regex": SECRET_NAMES,
+        "spark.sql.redaction.options.regex": SECRET_NAMES,
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,

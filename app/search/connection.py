@@ -15,4 +15,6 @@ def elasticsearch_connection(settings: Settings) -> Elastic:
         password=own.password.get_secret_value() if own.password else None,
         api_key=own.api_key.get_secret_value() if own.api_key else None,
         ca_certs=str(own.ca_certs) if own.ca_certs else None,
+        client_cert=str(own.client_cert) if own.client_cert else None,
+        client_key=str(own.client_key) if own.client_key else None,
     )

@@ -82,7 +82,7 @@ def credentials(own: ElasticsearchSettings) -> dict[str, str]:
 def ask(request: Request, address: str, own: ElasticsearchSettings) -> dict[str, Any]:
     """Kibana's answer. Raises ServiceUnavailable, in one line, where it refuses or does not answer."""
     try:
-        context = ssl.create_default_context(cafile=own.ca_certs) if address.startswith("https") else None
+        context = tls_context(own) if address.startswith("https") else None
         with urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as answer:
             found = json.load(answer)
     except HTTPError as error:
@@ -97,6 +97,14 @@ def ask(request: Request, address: str, own: ElasticsearchSettings) -> dict[str,
     if not isinstance(found, dict) or "success" not in found:
         raise not_kibana(address)
     return found
+
+
+def tls_context(own: ElasticsearchSettings) -> ssl.SSLContext:
+    """Whom we trust, and who we are."""
+    context = ssl.create_default_context(cafile=own.ca_certs)
+    if own.client_cert:
+        context.load_cert_chain(own.client_cert, own.client_key)
+    return context
 
 
 def not_kibana(address: str) -> ServiceUnavailable:

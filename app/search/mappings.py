@@ -16,6 +16,7 @@ from elasticsearch import ApiError, Elasticsearch, TransportError
 from models.records.index_names import INDEX_KINDS, LABELS, PREFIX, alias_of, version_of
 from models.records.records import EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
 from models.records.schema import KEYWORD, search_type, search_types
+from pipelines.elasticsearch.refusals import refusal
 from pipelines.errors import ServiceUnavailable
 
 PRIORITY = 500
@@ -211,6 +212,8 @@ def policy(retention_days: int) -> dict[str, Any]:
 
 def not_done(what: str, version: str, error: Exception) -> ServiceUnavailable:
     """A foreign error as ours, in one line."""
+    if isinstance(error, ApiError):
+        return ServiceUnavailable(f"Elasticsearch: cannot {what} of version {version}: it {refusal(error)}")
     lines = str(error).splitlines()
     first = lines[0] if lines else type(error).__name__
     return ServiceUnavailable(f"Elasticsearch: cannot {what} of version {version}: {first}; check elasticsearch.url")

@@ -20,7 +20,7 @@ from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 from app.kafka.producer import BoundedProducer
 from app.simulator.simulation import Batch, Block, Simulation
 from app.simulator.writer import OnEventCount
-from pipelines.errors import ServiceUnavailable
+from pipelines.errors import KappaError, ServiceUnavailable
 
 if TYPE_CHECKING:
     from models.core.arrays import Ints
@@ -210,7 +210,7 @@ def _work(target: Target, timestamps: Timestamps, pipe: Connection) -> None:
             while (message := pipe.recv()) is not None:
                 sender.send(*message)
         pipe.send(None)
-    except ServiceUnavailable as error:
+    except KappaError as error:
         pipe.send(str(error))
     except (EOFError, KeyboardInterrupt):  # the other side is gone: nobody to tell
         return

@@ -38,6 +38,8 @@ class Connection:
     password: str = field(default="", repr=False)
     api_key: str = field(default="", repr=False)
     ca_certs: str = ""
+    client_cert: str = ""
+    client_key: str = ""
     timeout_seconds: float = TIMEOUT_SECONDS
 
     @classmethod
@@ -54,6 +56,8 @@ class Connection:
             password=own.get("password", ""),
             api_key=own.get("api_key", ""),
             ca_certs=own.get("ca_certs", ""),
+            client_cert=own.get("client_cert", ""),
+            client_key=own.get("client_key", ""),
         )
 
     def connect(self) -> Elasticsearch:
@@ -65,6 +69,8 @@ class Connection:
             options["basic_auth"] = (self.username, self.password)
         if self.ca_certs:
             options["ca_certs"] = self.ca_certs
+        if self.client_cert:
+            options |= {"client_cert": self.client_cert, "client_key": self.client_key}
         try:
             return Elasticsearch(self.url, request_timeout=self.timeout_seconds, max_retries=0, **options)
         except (ValueError, OSError) as error:
@@ -132,10 +138,12 @@ def indexed_versions(client: Elasticsearch) -> list[str]:
 def sentence(error: Exception) -> str:
     """What went wrong and what to do, for a person."""
     match error:
-        case ApiError() if error.meta.status in (401, 403):
+        case ApiError() if error.meta.status == 401:
+            return "Elasticsearch does not know us (401): check elasticsearch.username and password, or api_key."
+        case ApiError() if error.meta.status == 403:
             return (
-                f"Elasticsearch refuses to answer ({error.meta.status}): check elasticsearch.username, password or "
-                "api_key, and that they may read the indices."
+                "Elasticsearch does not let us read (403): give this user or API key the privileges read and "
+                "view_index_metadata on kappa-*."
             )
         case ApiError():
             return f"Elasticsearch answered with an error ({error.meta.status}, {error.error})."

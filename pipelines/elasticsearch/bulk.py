@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipelines.elasticsearch.refusals import refusal
 from pipelines.errors import ServiceUnavailable
 
 log = structlog.get_logger()
@@ -62,6 +63,8 @@ class Elastic:
     password: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
     ca_certs: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
     timeout_seconds: float = 60.0
 
     def connect(self) -> Elasticsearch:
@@ -73,6 +76,8 @@ class Elastic:
             options["basic_auth"] = (self.username, self.password or "")
         if self.ca_certs:
             options["ca_certs"] = self.ca_certs
+        if self.client_cert:
+            options |= {"client_cert": self.client_cert, "client_key": self.client_key}
         return Elasticsearch(self.url, request_timeout=self.timeout_seconds, max_retries=0, **options)
 
 
@@ -393,6 +398,4 @@ def trouble(client: Elasticsearch) -> str:
 
 def trouble_of(error: BaseException | None) -> str:
     """What an error of the client says about the cluster."""
-    return (
-        f"answers {error.status_code}" if isinstance(error, ApiError) else f"does not answer ({type(error).__name__})"
-    )
+    return refusal(error) if isinstance(error, ApiError) else f"does not answer ({type(error).__name__})"

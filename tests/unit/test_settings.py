@@ -25,7 +25,11 @@ from app.versions.pinned_configuration import pin_configuration
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 
-SECRETS = ("kafka.sasl_password", "elasticsearch.password", "elasticsearch.api_key")
+SECRETS = (
+    "kafka.sasl_password",
+    "elasticsearch.password",
+    "elasticsearch.api_key",
+)  # and see tests/unit/test_secrets.py
 
 
 @pytest.fixture(autouse=True)
@@ -60,15 +64,16 @@ def test_without_file_and_environment_there_are_defaults() -> None:
 
 
 def test_arguments_go_over_environment_over_file_over_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = toml(tmp_path, 'version = "file"\n[kafka]\nbootstrap_servers = "file:9092"\nsasl_username = "file"\n')
+    file = toml(tmp_path, 'version = "file"\n[kafka]\nbootstrap_servers = "file:9092"\nssl_cafile = "file"\n')
+    monkeypatch.setenv("KAPPA_KAFKA__SECURITY_PROTOCOL", "SSL")
     assert load(file).version == "file"
     monkeypatch.setenv("KAPPA_VERSION", "environment")
     monkeypatch.setenv("KAPPA_KAFKA__BOOTSTRAP_SERVERS", "environment:9092")
     settings = load(file)
     assert settings.version == "environment"
     assert settings.kafka.bootstrap_servers == "environment:9092"
-    assert settings.kafka.sasl_username == "file"  # one setting of a group leaves the others alone
-    assert settings.kafka.security_protocol == "PLAINTEXT"
+    assert settings.kafka.ssl_cafile == Path("file")  # one setting of a group leaves the others alone
+    assert settings.kafka.sasl_mechanism == "PLAIN"
     assert load(file, version="argument").version == "argument"
 
 
@@ -203,6 +208,9 @@ def test_settings_are_frozen() -> None:
 def test_secrets_are_masked_wherever_settings_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SECRETS:
         monkeypatch.setenv("KAPPA_" + name.upper().replace(".", "__"), f"hush-{name}")
+    monkeypatch.setenv("KAPPA_KAFKA__SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("KAPPA_KAFKA__SASL_USERNAME", "kappa")
+    monkeypatch.setenv("KAPPA_ELASTICSEARCH__USERNAME", "kappa")
     settings = load()
     assert settings.kafka.sasl_password is not None
     assert settings.kafka.sasl_password.get_secret_value() == "hush-kafka.sasl_password"

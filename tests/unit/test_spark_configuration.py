@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli.main import app
+from app.core.errors import SettingsError
+from app.core.secrets import is_secret
 from app.core.settings import PROJECT, Settings
 from app.runtime.spark import configuration, properties
 
@@ -15,7 +17,8 @@ JARS = PROJECT / ".kappa" / "jars"
 
 
 def settings(folder: Path, master: str, **extra: str) -> Settings:
-    return Settings(home=folder, jar_folder=JARS, spark={"master": master, "extra": extra})  # type: ignore[arg-type]
+    own = {"master": master, "extra": extra, "secret": "shared-secret"}
+    return Settings(home=folder, jar_folder=JARS, spark=own)  # type: ignore[arg-type]
 
 
 def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_otherwise(tmp_path: Path) -> None:
@@ -26,6 +29,11 @@ def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_oth
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.executorEnv.NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "shared-secret",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.io.encryption.enabled": "true",
     }
     assert any(
         Path(jar).parent.name == "own" for jar in cluster["spark.jars"].split(",")
@@ -45,6 +53,32 @@ def test_command_writes_the_properties_and_nothing_else(tmp_path: Path, monkeypa
     monkeypatch.setenv("KAPPA_HOME", str(tmp_path))
     monkeypatch.setenv("KAPPA_JAR_FOLDER", str(JARS))
     monkeypatch.setenv("KAPPA_SPARK__MASTER", "spark://127.0.0.1:7077")
+    monkeypatch.setenv("KAPPA_SPARK__SECRET", "shared-secret")
     answer = CliRunner().invoke(app, ["config", "spark"])
     assert answer.exit_code == 0
-    assert answer.stdout == properties(configuration(settings(tmp_path, "spark://127.0.0.1:7077")))
+    wanted = configuration(settings(tmp_path, "spark://127.0.0.1:7077"))
+    assert answer.stdout == properties(
+        {name: text for name, text in wanted.items() if name != "spark.authenticate.secret"}
+    )
+
+
+def test_a_cluster_without_a_secret_or_with_its_encryption_off_is_refused(tmp_path: Path) -> None:
+    open_cluster = Settings(home=tmp_path, jar_folder=JARS, spark={"master": "spark://127.0.0.1:7077"})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"spark\.secret is not set.* KAPPA_SPARK__SECRET"):
+        configuration(open_cluster)
+    for name in ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"):
+        with pytest.raises(SettingsError, match=f"{name} is false, wanted true"):
+            configuration(settings(tmp_path, "yarn", **{name: "false"}))
+
+
+def test_what_spark_redacts_is_what_is_masked_here() -> None:
+    options = {
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.keystore.key",
+        "kafka.ssl.key.password",
+        "spark.authenticate.secret",
+    }
+    assert all(map(is_secret, options))
+    assert not any(
+        map(is_secret, ("kafka.bootstrap.servers", "spark.jars", "kafka.sasl.oauthbearer.token.endpoint.url"))
+    )

@@ -1,0 +1,68 @@
+"""The least rights in Kafka of each kind of user, as commands of Kafka's own `kafka-acls.sh`.
+
+A user is a principal of the brokers: `User:agents` with SASL, `User:CN=agents` with a client certificate. Topics of versions
+begin as those of `live` do, so rights to what jobs write are for names that begin so.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.core.settings import INPUTS, Settings
+from app.kafka.topics import OUTPUTS
+
+CREDENTIALS = "--command-config admin.properties"
+
+
+@dataclass(frozen=True)
+class Right:
+    """Operations on topics: on one of this name, or on those whose names begin so."""
+
+    operations: tuple[str, ...]
+    topic: str
+    prefixed: bool = False
+
+
+def rights(settings: Settings) -> dict[str, list[Right]]:
+    """By kind of user what it needs, and nothing else. `Read` and `Write` permit `Describe` as well."""
+    prefix = settings.topics.prefix
+    inputs, outputs = [f"{prefix}{kind}" for kind in INPUTS], [f"{prefix}{kind}" for kind in OUTPUTS]
+    return {
+        "agents": [Right(("Write",), name) for name in inputs if not name.endswith("labels")],
+        "people": [Right(("Write",), f"{prefix}labels")],
+        # Heartbeats are written to the inputs; how a topic stamps its records is checked before a job starts.
+        "jobs": [
+            *(Right(("Read", "Write", "DescribeConfigs"), name) for name in inputs),
+            *(Right(("Read", "Write", "DescribeConfigs"), name, prefixed=True) for name in outputs),
+        ],
+        "readers": [Right(("Read",), name, prefixed=True) for name in outputs],
+        "operators": [
+            Right(("Create", "Describe", "DescribeConfigs"), name, prefixed=name in outputs)
+            for name in (*inputs, *outputs)
+        ]
+        + [Right(("Delete",), f"{name}.", prefixed=True) for name in outputs],
+    }
+
+
+def commands(settings: Settings, users: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line of shell for each right of each user; `users` are principals by kind."""
+    servers = settings.kafka.bootstrap_servers or "HOST:9092"
+    wanted = rights(settings)
+    return [
+        command(servers, principal, right)
+        for kind, names in users.items()
+        for principal in names
+        for right in wanted[kind]
+    ]
+
+
+def command(servers: str, principal: str, right: Right) -> str:
+    """The command that gives one right."""
+    operations = " ".join(f"--operation {name}" for name in right.operations)
+    pattern = " --resource-pattern-type prefixed" if right.prefixed else ""
+    return (
+        f"kafka-acls.sh --bootstrap-server {shlex.quote(servers)} {CREDENTIALS} --add --allow-principal {shlex.quote(principal)} "
+        f"{operations} --topic {shlex.quote(right.topic)}{pattern}"
+    )

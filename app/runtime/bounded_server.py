@@ -1,0 +1,91 @@
+"""A small HTTP server that a client cannot exhaust: few connections at a time, each with little time to ask its one question."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MOST_CONNECTIONS = 32
+ASK_SECONDS = 5.0  # from the connection to the end of the request's headers
+ANSWER_SECONDS = 10.0  # for a client to take the answer
+MOST_PATH = 2_048  # characters
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """Closes connections above `MOST_CONNECTIONS`, and those whose request is not there after `ASK_SECONDS`."""
+
+    daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], handler: type[BoundedHandler]) -> None:
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._asking: dict[socket.socket, float] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own; a connection too many is closed."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        self._asking[request] = time.monotonic() + ASK_SECONDS
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, then let another one in."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.asked(request)
+            self._free.release()
+
+    def asked(self, request: Any) -> None:
+        """The request is there: from now on it is our time."""
+        self._asking.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Twice a second: end connections that have not asked in time, byte after byte or not at all."""
+        now = time.monotonic()
+        for request in [each for each, until in list(self._asking.items()) if until < now]:
+            self.asked(request)
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away, or was sent away, is no news."""
+
+
+class BoundedHandler(BaseHTTPRequestHandler):
+    """Reads one request; `answer` is what a path is answered with: status, content type, body."""
+
+    timeout = ANSWER_SECONDS
+
+    def answer(self, path: str, query: str) -> tuple[int, str, bytes]:
+        """What is there under a path."""
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        """Answer."""
+        if isinstance(self.server, BoundedServer):
+            self.server.asked(self.request)
+        path, _, query = self.path.partition("?")
+        known = len(self.path) <= MOST_PATH
+        status, content_type, body = (
+            self.answer(path, query) if known else (414, "text/plain", b"the address is too long\n")
+        )
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def version_string(self) -> str:
+        """No versions of ours for those who look for holes in them."""
+        return "kappa"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Do not log requests."""

@@ -1,0 +1,36 @@
+"""What Elasticsearch means when it refuses: who we are is wrong (401), or what we may do is too little (403)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from elasticsearch import ApiError
+
+UNKNOWN, FORBIDDEN = 401, 403
+GRANTED_BY = re.compile(r"granted by the (\w+) privileges \[([^\]]{1,200})\]")
+SHOWN_CHARACTERS = 300
+
+
+def refusal(error: ApiError) -> str:
+    """The answer in words, with what to do where it is about us; other errors as they are, on one line."""
+    why = reason(error)
+    if error.status_code == UNKNOWN:
+        return "does not know us (401): check elasticsearch.username and password, or whether elasticsearch.api_key has ended"
+    if error.status_code == FORBIDDEN:
+        privilege = GRANTED_BY.search(why)
+        todo = (
+            f"give this user or API key one of the {privilege[1]} privileges {privilege[2]}"
+            if privilege
+            else "see which privileges this user or API key has"
+        )
+        return f"does not permit it (403: {why}): {todo} (docs/security.md)"
+    return f"answers {error.status_code}" + (f" ({why})" if why else "")
+
+
+def reason(error: ApiError) -> str:
+    """The reason in the answer, on one line."""
+    body: Any = error.body
+    found = body.get("error", "") if isinstance(body, dict) else body
+    text = str(found.get("reason", "")) if isinstance(found, dict) else str(found or "")
+    return " ".join(text.split())[:SHOWN_CHARACTERS]

@@ -1,0 +1,40 @@
+"""Rights in Kafka: least ones, and commands that a shell takes apart as they were meant."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import main
+from app.core.settings import load
+from app.kafka.acls import commands, rights
+from app.kafka.topics import OUTPUTS, wanted
+
+
+def test_only_jobs_write_what_jobs_write() -> None:
+    table = rights(load(topics={"prefix": "a."}))
+    for kind, own in table.items():
+        written = {right.topic for right in own if "Write" in right.operations}
+        assert not written & {f"a.{name}" for name in OUTPUTS} or kind == "jobs"
+    assert {right.topic for right in table["agents"]} == {"a.telemetry", "a.logs"}
+
+
+def test_a_command_is_one_right_of_one_user() -> None:
+    lines = commands(load(), {"agents": ["User:CN=agents, O='x'"], "readers": ["User:r"]})
+    words = [shlex.split(line) for line in lines]
+    assert len(lines) == 2 + len(OUTPUTS)
+    assert words[0][words[0].index("--allow-principal") + 1] == "User:CN=agents, O='x'"
+    assert all("prefixed" in line for line in words[2:])
+
+
+def test_command_prints_them_and_wants_a_user() -> None:
+    answer = CliRunner().invoke(main.app, ["topics", "acls", "--jobs", "User:jobs"])
+    assert answer.exit_code == 0 and "--operation Write" in answer.stdout and "--topic statistics" in answer.stdout
+    assert CliRunner().invoke(main.app, ["topics", "acls"]).exit_code != 0
+
+
+@pytest.mark.parametrize(("replication", "least"), [(1, None), (2, None), (3, "2"), (5, "2")])
+def test_topics_of_three_copies_need_two_for_an_acknowledgement(replication: int, least: str | None) -> None:
+    assert {t.config.get("min.insync.replicas") for t in wanted(load(topics={"replication": replication}))} == {least}
