@@ -28,6 +28,7 @@ from pipelines import spark_internals
 from pipelines.jvm import FUNCTIONS
 
 LEAST_TASKS = 6
+JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -81,7 +82,9 @@ def configuration(settings: Settings, report: Report = silent) -> dict[str, str]
     ensure_jars(settings.jars, report)
     own = ensure_compiled(settings.jars, report)
     elsewhere = {} if is_local(settings) else on_a_cluster() | between_machines(settings)
-    return {"spark.master": master_of(settings)} | options(settings, own) | elsewhere | settings.spark.extra
+    extra, needed = settings.spark.extra, java_properties(settings)
+    joined = {name: " ".join([extra[name], *needed]) for name in JAVA_OPTIONS if name in extra}
+    return {"spark.master": master_of(settings)} | options(settings, own) | elsewhere | extra | joined
 
 
 def properties(options: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
+from support.commands import kappa
 
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT, Settings, load
@@ -37,6 +39,7 @@ from app.embedded.jvm import Jvm
 from app.embedded.kafka import kafka_command, start_kafka, stop_kafka
 from app.kafka.acls import rights
 from app.kafka.connection import ALLOWED_URLS
+from app.runtime.dashboard import as_variables
 
 PASSWORDS = {
     "agents": "agents-password",
@@ -288,3 +291,26 @@ def secured_broker(home: Path) -> Iterator[SecuredBroker]:
             stop_kafka(server)
         jvm.end()
         tokens.close()
+
+
+def kappa_with(settings: Settings, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    """The command line with these settings, as its environment has them, and canaries in other secrets."""
+    variables = {
+        name: text
+        for name, text in as_variables(settings).items()
+        if name in ("KAPPA_KAFKA", "KAPPA_HOME", "KAPPA_JAR_FOLDER")
+    }
+    spark = {
+        "master": "local[2]",
+        "driver_memory": "1g",
+        "secret": "c4nary-of-spark",
+        "extra": {"spark.hadoop.fs.s3a.secret.key": "c4nary-of-spark"},
+    }
+    own = {
+        "KAPPA_SPARK": json.dumps(spark),
+        "KAPPA_ELASTICSEARCH__API_KEY": "c4nary-of-elasticsearch",
+        "KAPPA_ELASTICSEARCH__URL": f"http://{LOOPBACK}:9",
+        "KAPPA_HEALTH__PORT": "0",
+        "KAPPA_WINDOWING__LATENESS_SECONDS": "1",
+    }
+    return kappa(*arguments, **(variables | own | more))
