@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import TopicPartition
@@ -79,7 +80,7 @@ def refused(broker: SecuredBroker, folder: Path) -> dict[str, tuple[Settings, st
     """Clients that are not let in, and what they are told."""
     other = Authority(folder / "other", "other")
     late = broker.authority.sign("late", timedelta(days=-1))
-    unnamed = {"bootstrap_servers": broker.by_certificate, "security_protocol": "SSL", "sasl_mechanism": None}
+    unnamed: dict[str, Any] = {"bootstrap_servers": broker.by_certificate, "security_protocol": "SSL", "sasl_mechanism": None}
     return {
         "password": (
             broker.settings("agents", sasl_password="wrong"),
