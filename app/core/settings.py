@@ -99,9 +99,7 @@ class KafkaSettings(SettingsGroup):
         default=None,
         description="The client's certificate with those above it, a PEM file, for brokers that ask for one (`ssl.client.auth`).",
     )
-    ssl_keyfile: Path | None = Field(
-        default=None, description="The private key of `kafka.ssl_certfile`, a PEM file in PKCS#8."
-    )
+    ssl_keyfile: Path | None = Field(default=None, description="The private key of `kafka.ssl_certfile`, a PEM file.")
     ssl_key_password: SecretStr | None = Field(
         default=None, description="Password of `kafka.ssl_keyfile`, if it has one."
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.settings import INPUTS, Settings
-from app.kafka.topics import OUTPUTS
+from app.kafka.topics import OUTPUTS, QUARANTINE
 
 CREDENTIALS = "--command-config admin.properties"
 
@@ -28,7 +28,7 @@ class Right:
 def rights(settings: Settings) -> dict[str, list[Right]]:
     """By kind of user what it needs, and nothing else. `Read` and `Write` permit `Describe` as well."""
     prefix = settings.topics.prefix
-    inputs, outputs = [f"{prefix}{kind}" for kind in INPUTS], [f"{prefix}{kind}" for kind in OUTPUTS]
+    inputs, outputs = [f"{prefix}{kind}" for kind in INPUTS], [f"{prefix}{kind}" for kind in (*OUTPUTS, QUARANTINE)]
     return {
         "agents": [Right(("Write",), name) for name in inputs if not name.endswith("labels")],
         "people": [Right(("Write",), f"{prefix}labels")],

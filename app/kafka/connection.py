@@ -7,8 +7,10 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError, SaslAuthenticationFailedError
@@ -20,7 +22,6 @@ from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
 
 ASK_SECONDS = 2.0
-PKCS8 = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
 LOGIN = "org.apache.kafka.common.security"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
@@ -70,6 +71,17 @@ def admin_client(settings: Settings) -> KafkaAdminClient:
     options = client_options(settings)
     with reasons(options):
         return KafkaAdminClient(**options)
+
+
+@contextmanager
+def open_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
+    """An admin client. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us or what we ask."""
+    client = admin_client(settings)
+    try:
+        with reasons(client_options(settings)):
+            yield client
+    finally:
+        client.close()
 
 
 @contextmanager
@@ -198,7 +210,7 @@ def failure(options: Mapping[str, Any], error: BaseException, what: str = "does 
 def kafka_connection(settings: Settings) -> Kafka:
     """The connection of Spark's Kafka source and sink to the broker of the settings.
 
-    Raises SettingsError for a certificate or key that Java does not read.
+    Raises SettingsError for a file of a certificate or key that cannot be used.
     """
     own = settings.kafka
     options: dict[str, str] = {}
@@ -210,21 +222,19 @@ def kafka_connection(settings: Settings) -> Kafka:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
     if own.ssl_certfile and own.ssl_keyfile:
         tls_context(own)  # says which file is wrong
-        key = own.ssl_keyfile.read_text()
-        if not any(begin in key for begin in PKCS8):
-            msg = (
-                f"settings: kafka.ssl_keyfile {own.ssl_keyfile} is not in PKCS#8, the form that Java reads: convert it with "
-                "`openssl pkcs8 -topk8 -in KEY -out NEW`"
-            )
-            raise SettingsError(msg)
         options |= {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": own.ssl_certfile.read_text(),
-            "ssl.keystore.key": key,
+            "ssl.keystore.key": key_for_java(own, own.ssl_keyfile),
         }
-        if own.ssl_key_password:
-            options["ssl.key.password"] = own.ssl_key_password.get_secret_value()
     return Kafka(own.bootstrap_servers or "", options)
+
+
+def key_for_java(own: KafkaSettings, file: Path) -> str:
+    """The private key in the one form that Kafka's Java client reads everywhere: PKCS#8 without a password, in memory alone."""
+    password = own.ssl_key_password.get_secret_value().encode() if own.ssl_key_password else None
+    key = load_pem_private_key(file.read_bytes(), password)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def sasl_options(own: KafkaSettings) -> dict[str, str]:

@@ -8,7 +8,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.errors import TopicAlreadyExistsError
 
 from app.core.settings import INPUTS, Settings
-from app.kafka.connection import admin_client
+from app.kafka.connection import open_admin
 from pipelines.errors import InputError
 
 __all__ = [
@@ -98,8 +98,7 @@ def create(settings: Settings) -> dict[str, str]:
     ServiceUnavailable
         Kafka does not answer.
     """
-    client = admin_client(settings)
-    try:
+    with open_admin(settings) as client:
         topics = wanted(settings)
         existing = {
             t["name"]: len(t["partitions"]) for t in client.describe_topics([t.name for t in topics]) if t["partitions"]
@@ -117,8 +116,6 @@ def create(settings: Settings) -> dict[str, str]:
                 check_timestamps(client, topic)
                 result[topic.name] = "there already"
         return result
-    finally:
-        client.close()
 
 
 def check_timestamps(client: KafkaAdminClient, topic: Topic) -> None:

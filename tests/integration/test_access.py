@@ -80,7 +80,11 @@ def refused(broker: SecuredBroker, folder: Path) -> dict[str, tuple[Settings, st
     """Clients that are not let in, and what they are told."""
     other = Authority(folder / "other", "other")
     late = broker.authority.sign("late", timedelta(days=-1))
-    unnamed: dict[str, Any] = {"bootstrap_servers": broker.by_certificate, "security_protocol": "SSL", "sasl_mechanism": None}
+    unnamed: dict[str, Any] = {
+        "bootstrap_servers": broker.by_certificate,
+        "security_protocol": "SSL",
+        "sasl_mechanism": None,
+    }
     return {
         "password": (
             broker.settings("agents", sasl_password="wrong"),
@@ -91,7 +95,7 @@ def refused(broker: SecuredBroker, folder: Path) -> dict[str, tuple[Settings, st
             "does not let us in by PLAIN.*sasl_password",
         ),
         "client secret": (broker.as_client("agents", "wrong"), "token endpoint .* answers 401.*sasl_oauth_client_id"),
-        "expired": (broker.with_certificate(late), "certificate expired.*dates"),
+        "expired": (broker.with_certificate(late), "no trust between.*certificate.*dates"),
         "signed by others": (broker.with_certificate(other.sign("agents")), "no trust between.*ssl_certfile"),
         "no certificate": (broker.settings(**unnamed), "certificate required.*ssl_certfile"),
         "broker of others": (

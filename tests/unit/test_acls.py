@@ -24,7 +24,7 @@ def test_only_jobs_write_what_jobs_write() -> None:
 def test_a_command_is_one_right_of_one_user() -> None:
     lines = commands(load(), {"agents": ["User:CN=agents, O='x'"], "readers": ["User:r"]})
     words = [shlex.split(line) for line in lines]
-    assert len(lines) == 2 + len(OUTPUTS)
+    assert len(lines) == 3 + len(OUTPUTS)
     assert words[0][words[0].index("--allow-principal") + 1] == "User:CN=agents, O='x'"
     assert all("prefixed" in line for line in words[2:])
 
