@@ -77,7 +77,7 @@ def test_agents_write_inputs_and_nothing_that_jobs_write(broker: SecuredBroker) 
 
 
 def refused(broker: SecuredBroker, folder: Path) -> dict[str, tuple[Settings, str]]:
-    """Clients that are not let in, and what they are told."""
+    """Clients that are not let in, and the error that they get."""
     other = Authority(folder / "other", "other")
     late = broker.authority.sign("late", timedelta(days=-1))
     unnamed: dict[str, Any] = {
@@ -155,12 +155,12 @@ def test_jobs_run_with_the_rights_of_the_table_and_show_others_nothing(broker: S
             running.wait(scored, 120, "detect's first watermark message")
         processes = family(running.process.pid)
         secrets = (PASSWORDS["jobs"], "c4nary-of-spark", "c4nary-of-elasticsearch")
-        said = [running.output, get(address + "/healthz")[1], get(address + "/metrics")[1]]
+        shown = [running.output, get(address + "/healthz")[1], get(address + "/metrics")[1]]
         assert open_to_others(processes) == []
         for secret in secrets:
             assert named_on_command_lines(processes, secret) == []
             assert files_with(settings.home, secret) == []
-            assert not [text for text in said if secret in text]
+            assert not [text for text in shown if secret in text]
         assert open_files(settings.home) == []
         running.stop()
 

@@ -83,15 +83,15 @@ def test_every_setting_with_the_name_of_a_secret_is_one() -> None:
 def test_a_secret_is_shown_by_no_command_and_in_no_error(tmp_path: Path, name: str) -> None:
     file = file_with(tmp_path, name, CANARY)
     settings = load(file)
-    said = [repr(settings), str(settings), json.dumps(settings.shown()), str(warning(settings))]
+    shown = [repr(settings), str(settings), json.dumps(settings.shown()), str(warning(settings))]
     for command in (["config", "show"], ["config", "show", "--json"], ["config", "check"]):
         answer = CliRunner().invoke(main.app, [*command, "--config", str(file)])
-        said += [answer.stdout, answer.stderr]
+        shown += [answer.stdout, answer.stderr]
     for more in ({"no_such_setting": 1}, {"ssl_cafile": 7}, {name.rpartition(".")[2]: [CANARY]}):
         with pytest.raises(SettingsError) as error:
             load(file_with(tmp_path, name, CANARY, **more))
-        said.append(str(error.value))
-    assert not [text for text in said if CANARY in text]
+        shown.append(str(error.value))
+    assert not [text for text in shown if CANARY in text]
 
 
 @pytest.mark.parametrize("name", SECRETS)
