@@ -19,6 +19,11 @@ PYTHON_RAISED = re.compile(
 )
 OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
 MOST_CHARACTERS = 300
+# What Kafka's clients raise when they have tried for long enough.
+ABSENT = re.compile(
+    r"org\.apache\.kafka\.common\.errors\."
+    r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|CoordinatorNotAvailable)Exception"
+)
 DELETED = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
 
 
@@ -42,6 +47,11 @@ def is_of_deleted_records(error: BaseException) -> bool:
     """Whether a job ended because the log no longer has what it wanted to read."""
     text = str(error)
     return any(word in text for word in DELETED)
+
+
+def is_of_an_absent_broker(error: BaseException) -> bool:
+    """Whether a job ended because Kafka did not answer for long."""
+    return ABSENT.search(str(error)) is not None
 
 
 def is_of_a_dead_jvm(error: BaseException) -> bool:

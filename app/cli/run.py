@@ -14,12 +14,13 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
+from app.core.errors import SettingsError
 from app.core.settings import Settings
 from app.supervision.link import ChildError, ParentLink
 from app.supervision.parent import PYTHON, SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
 from pipelines import failures
-from pipelines.errors import InputError, KappaError, ServiceUnavailable
+from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
 from replay.savepoints.savepoint_folder import find
 
 # Shorter pauses are usual: of garbage collection, of a machine with other work.
@@ -64,7 +65,8 @@ def run(
                 (*PYTHON, "app.cli", "run", *names, *share, *beats, *named),
                 until_positioned=position,
                 until_progress=tuple(accepted(accept_gap, accept_violation)),
-                stale_seconds=max(own.health.stale_seconds, LEAST_STALE_SECONDS),
+                # Between two triggers there is no progress.
+                stale_seconds=max(own.health.stale_seconds, LEAST_STALE_SECONDS, 3 * own.spark.trigger_seconds),
                 log=str(own.home / "logs" / "spark.log"),
             )
         )
@@ -128,11 +130,18 @@ def telling(parent: ParentLink) -> Iterator[None]:
         parent.failed(ChildError(str(error), waits=True))
         raise typer.Exit(1) from error
     except KappaError as error:
-        parent.failed(ChildError(str(error), lasting=True))
-        raise
+        # What is wrong with arguments and settings shows before the jobs work; what comes later may pass.
+        lasting = isinstance(error, (SettingsError, DeterminismViolation)) or not parent.progressed
+        parent.failed(ChildError(str(error), lasting=lasting))
+        if lasting:
+            raise
+        raise typer.Exit(1) from error
     except Exception as error:
         if failures.is_of_a_dead_jvm(error):
             parent.failed(ChildError("Spark's JVM has ended: out of memory, or killed"))
+            raise typer.Exit(1) from error
+        if failures.is_of_an_absent_broker(error):
+            parent.failed(ChildError(f"Kafka does not answer: {first_line(error)}", waits=True))
             raise typer.Exit(1) from error
         parent.failed(ChildError(first_line(error)))
         raise

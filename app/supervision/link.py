@@ -48,6 +48,7 @@ class Unsupervised:
     """What a process of jobs tells its parent where it has none: nothing."""
 
     history = RestartHistory()
+    progressed = False
 
     def alive(self) -> None:
         """The process works although no job runs."""
@@ -59,6 +60,7 @@ class Unsupervised:
 
     def progress(self, job: str, done: bool = False) -> None:
         """A job makes progress; `done`: it has ended a batch, or found that there is nothing to do."""
+        self.progressed |= done
         self._send({"event": "progress", "job": job, "done": done})
 
     def forget(self) -> None:

@@ -36,6 +36,7 @@ log = structlog.get_logger()
 LOOK_SECONDS = 0.5
 # The parent itself may have been stopped, with the whole machine: no longer than this counts between two looks.
 LONGEST_LOOK_SECONDS = 5.0
+MOST_PATIENCE = 16.0  # times the limits for a job without progress
 MODULE = "app.supervision.parent"
 PYTHON = (sys.executable, "-P", "-m")  # a module by its name, never one of the working directory
 
@@ -93,7 +94,14 @@ def become_parent(what: SupervisedCommand) -> None:
 class Child:
     """One run of the child."""
 
-    def __init__(self, what: SupervisedCommand, extra: tuple[str, ...], history: RestartHistory, now: float) -> None:
+    def __init__(
+        self,
+        what: SupervisedCommand,
+        extra: tuple[str, ...],
+        history: RestartHistory,
+        now: float,
+        patience: float = 1.0,
+    ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
@@ -107,7 +115,7 @@ class Child:
         self._socket, self._text = ours, b""
         self._socket.sendall(json.dumps(asdict(history)).encode() + b"\n")
         self._socket.setblocking(False)
-        self.watch = ProgressWatch(now, what.stale_seconds, what.start_seconds)
+        self.watch = ProgressWatch(now, patience * what.stale_seconds, patience * what.start_seconds)
         self.error: ChildError | None = None
         self.positioned = False
         self._done: set[str] = set()
@@ -191,18 +199,21 @@ class Parent:
         self.policy = RestartPolicy(what.limits, draw)
         self.history = RestartHistory()
         self._positioned = self._progressed = False
+        self.patience = 1.0
         self._awake = 0.0
         self._looked = clock()
 
     def run(self) -> int:
         """Start, watch, start again; returns the exit code."""
         while True:
-            child = Child(self.what, self._arguments(), self.history, self._now())
+            child = Child(self.what, self._arguments(), self.history, self._now(), self.patience)
             try:
                 hung = self._watch(child)
                 if hung is None and child.process.poll() is None:
                     return self._stop(child)
                 if hung is not None:
+                    # What is slow and does not hang must not be ended at the same place again and again.
+                    self.patience = min(MOST_PATIENCE, 2 * self.patience)
                     self._end_hung(child, hung)
                 code = child.process.wait()
                 child.read(self._now())
@@ -267,7 +278,7 @@ class Parent:
         self._positioned |= child.positioned
         if child.all_progressed:
             self.policy.progressed(now)
-            self._progressed = True
+            self._progressed, self.patience = True, 1.0
 
     def _end_hung(self, child: Child, why: str) -> None:
         """Have it write its stacks, ask it to stop, then end it in any case."""

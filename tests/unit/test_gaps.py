@@ -252,3 +252,9 @@ def test_an_error_of_ours_in_a_trace_is_that_error_in_one_line() -> None:
 def test_other_errors_stay_what_they_are(text: str) -> None:
     assert failures.of_ours(RuntimeError(text)) is None
     assert not failures.is_of_deleted_records(RuntimeError(text))
+
+
+@pytest.mark.parametrize(("name", "absent"), [("Timeout", True), ("Disconnect", True), ("RecordTooLarge", False)])
+def test_a_broker_that_does_not_answer_differs_from_one_that_refuses(name: str, absent: bool) -> None:
+    error = RuntimeError(f"Job aborted: org.apache.kafka.common.errors.{name}Exception: x\n\tat a.b")
+    assert failures.is_of_an_absent_broker(error) == absent

@@ -21,11 +21,12 @@ import pytest
 
 from app.core.settings import PROJECT
 from app.supervision.link import ParentLink
-from app.supervision.parent import SupervisedCommand
+from app.supervision.parent import Parent, SupervisedCommand
 from app.supervision.policy import RestartLimits
 
 QUICK = RestartLimits(first_seconds=0.02, most_seconds=0.05, most_in_vain=3)
 SECONDS = 30.0
+SEARCHED = os.pathsep.join([str(PROJECT), str(PROJECT / "tests")])
 
 
 class Supervised:
@@ -34,13 +35,12 @@ class Supervised:
     def __init__(self, folder: Path, what: SupervisedCommand) -> None:
         self.folder = folder
         self.errors = folder / "stderr"
-        path = os.pathsep.join([str(PROJECT), str(PROJECT / "tests")])
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "app.supervision.parent", what.to_json()],
                 stderr=errors,
                 cwd=PROJECT,
-                env=os.environ | {"PYTHONPATH": path},
+                env=os.environ | {"PYTHONPATH": SEARCHED},
             )
 
     def start(self, number: int) -> dict[str, Any]:
@@ -122,6 +122,19 @@ def test_a_child_that_makes_no_first_progress_is_ended_too(start: Start) -> None
     assert parent.start(1)["last_error"].startswith("job has made no progress for")
     assert (parent.folder / "asked for stacks").exists()
     assert (parent.folder / "asked to stop").exists()
+
+
+def test_limits_grow_while_a_child_hangs_so_that_what_is_slow_gets_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", SEARCHED)
+    command = (sys.executable, "-m", "support.supervised_child", str(tmp_path), "silent")
+    what = SupervisedCommand(
+        command, stale_seconds=0.1, start_seconds=0.1, dump_seconds=0, hung_seconds=0.1, limits=QUICK
+    )
+    parent = Parent(what, os.pipe()[0])
+    assert parent.run() == 1
+    assert parent.patience == 2.0**QUICK.most_in_vain
 
 
 def test_it_gives_up_in_one_line_that_says_what_to_do(start: Start) -> None:
