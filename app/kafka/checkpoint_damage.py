@@ -283,6 +283,26 @@ def mend(job: str, version: str, damage: CheckpointDamage, report: Report = sile
     report(f"{job} of version {version}: {damage.found}; going on after {place}; what was there is in {aside}")
 
 
+def plan_anew(job: str, version: str, checkpoint: Path, report: Report = silent) -> bool:
+    """Move aside the batch that is planned and not committed, and what it has left: the job plans another one from where it began.
+
+    The job must not run, and its checkpoint has been mended. Returns False, and changes nothing, where no batch is planned or where
+    the one before it is not whole.
+    """
+    logs = {part: numbered(checkpoint / part) for part in ("offsets", "commits")}
+    planned = last(logs["offsets"])
+    if planned == last(logs["commits"]):
+        return False
+    stores = {folder: versions_of(folder) for folder in state_folders(checkpoint / "state")}
+    given_up = {logs["offsets"][planned]: "was begun in vain, and is planned anew"}
+    after = batch_to_go_on_after(logs, stores, given_up)
+    if after != last(logs["commits"]):
+        return False
+    files = tuple(DamagedFile(file, problem) for file, problem in given_up.items())
+    mend(job, version, CheckpointDamage(checkpoint, files, after, to_move(logs, stores, given_up, after)), report)
+    return True
+
+
 def with_checksums(files: Iterable[Path]) -> Iterator[Path]:
     """Files, each after its checksums, so that what is left never has those of another file."""
     for file in files:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +18,7 @@ import structlog
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import quarantine
+from app.kafka import checkpoint_damage, quarantine
 from app.kafka.checkpoints import PlannedBatch, planned_batch
 from app.kafka.connection import open_consumer
 from app.runtime import attempts
@@ -31,8 +31,18 @@ from pipelines.quarantine import Quarantine
 
 log = structlog.get_logger()
 
+FEW_RECORDS = 1_000  # a batch of so many is not cut
+PARTS = 16  # of one that no record of it fails by itself
 MOST_SECONDS = 3600.0  # of a search; what was found by then counts
 DISTRIBUTION = "kappa-novelty"
+
+
+@dataclass(frozen=True)
+class BeforeStart:
+    """What jobs have to know before they start: records that they do not read, and for some, by name, how few a batch may have."""
+
+    known: quarantine.QuarantineLog
+    most_records: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ def quarantine_before_start(
     report: Report = silent,
     stopping: threading.Event | None = None,
     alive: Callable[[], None] = lambda: None,
-) -> quarantine.QuarantineLog:
+) -> BeforeStart:
     """What jobs do not read, after a search through the batches that they have begun twice in vain.
 
     Parameters
@@ -68,8 +78,8 @@ def quarantine_before_start(
 
     Returns
     -------
-    QuarantineLog
-        What the topic `quarantine` says now.
+    BeforeStart
+        What the topic `quarantine` says now, and smaller batches for a job of which no record fails by itself.
 
     Raises
     ------
@@ -83,18 +93,34 @@ def quarantine_before_start(
         alive()
         return asked_to_stop.is_set()
 
-    search = SearchContext(report, interrupted)
+    search, smaller = SearchContext(report, interrupted), dict[str, int]()
     for name, checkpoint in selection.checkpoints(settings).items():
         batch = due(settings, name, checkpoint)
         if batch is None:
             continue
         job = name.partition("-")[0]
         found = searched(Rehearsed(settings, selection, job), batch, known.found, search)
-        if found:
+        if found is None:
+            smaller |= in_parts(settings.version, name, checkpoint, batch, report)
+        elif found:
             announce(settings, found, report)
             attempts.forget(settings, name)
             known = quarantine.read(settings)
-    return known
+    return BeforeStart(known, smaller)
+
+
+def in_parts(version: str, name: str, checkpoint: Path, batch: PlannedBatch, report: Report) -> dict[str, int]:
+    """Plan a batch anew that is too much at once: how many records one may have until the next start; empty where that cannot be.
+
+    Results do not depend on how the log is cut into batches. A batch that fails because of its size would fail for ever.
+    """
+    records = sum(end - batch.begins[place] for place, end in batch.ends.items())
+    most = max(FEW_RECORDS, records // PARTS)
+    if records <= FEW_RECORDS or not checkpoint_damage.plan_anew(name, version, checkpoint, report):
+        return {}
+    report(f"{name}: it goes on with at most {most:,} records a batch until it is started again")
+    log.warning("a batch is planned anew in parts", job=name, batch=batch.number, records=records, most=most)
+    return {name: most}
 
 
 def due(settings: Settings, name: str, checkpoint: Path) -> PlannedBatch | None:
@@ -107,8 +133,13 @@ def due(settings: Settings, name: str, checkpoint: Path) -> PlannedBatch | None:
     return batch if batch is not None and attempts.count_start(settings, name, batch).due else None
 
 
-def searched(what: Rehearsed, batch: PlannedBatch, known: Quarantine, search: SearchContext) -> list[QuarantinedRecord]:
-    """The records of a batch that end the job, as they go into quarantine; an empty list where reading ends nothing."""
+def searched(
+    what: Rehearsed, batch: PlannedBatch, known: Quarantine, search: SearchContext
+) -> list[QuarantinedRecord] | None:
+    """The records of a batch that end the job, as they go into quarantine.
+
+    None where all could be read, so that the reason lies elsewhere; an empty list where that is not known.
+    """
     spans = tuple(
         OffsetSpan(topic, partition, batch.begins[topic, partition], end)
         for (topic, partition), end in sorted(batch.ends.items())
@@ -134,6 +165,7 @@ def searched(what: Rehearsed, batch: PlannedBatch, known: Quarantine, search: Se
             "around it: memory (spark.driver_memory, a smaller spark.max_records_per_batch), or its log, has the reason"
         )
         log.warning("no record of the batch fails by itself", job=what.job, batch=batch.number)
+        return None
     return records(what, found)
 
 

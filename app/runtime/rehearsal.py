@@ -174,9 +174,9 @@ class Rehearsal:
             if connection is not None:
                 connection.close()
         process.join(1.0)
-        with suppress(ProcessLookupError, PermissionError):  # it may not have come to make its group
-            if os.getpgid(process.pid) == process.pid:
-                os.killpg(process.pid, signal.SIGKILL)
+        # Its JVM may live on where it has ended itself. It may not have come to make its group.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.join()
         code = process.exitcode or 0

@@ -133,18 +133,25 @@ def started_jobs(
     report: Report = silent,
     stopping_early: threading.Event | None = None,
     accept_violation: bool = False,
+    on_search: Callable[[], None] = lambda: None,
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner.
 
-    `stopping_early` ends the search through a batch that was begun twice in vain.
+    `stopping_early` ends the search through a batch that was begun twice in vain, `on_search` is called again and again while it
+    lasts.
     """
     checkpoints = selection.checkpoints(settings)
     checkpoint_damage.mend_all(settings.version, checkpoints, report)
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings, selection.instances)  # `index` itself waits for Elasticsearch, which may be away for long
-    unread = poison.quarantine_before_start(settings, selection, report, stopping_early, health.parent.alive)
-    health.quarantined(unread.kept)
+
+    def alive() -> None:
+        health.parent.alive()
+        on_search()
+
+    found = poison.quarantine_before_start(settings, selection, report, stopping_early, alive)
+    health.quarantined(found.known.kept)
     stopping = threading.Event()
 
     def on_batch(name: str, progress: QueryProgress) -> None:
@@ -160,7 +167,9 @@ def started_jobs(
     runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_violation)
     try:
         for name in selection.names:
-            job = make_job(settings, selection, name, stopping, health, unread.found)
+            job = make_job(settings, selection, name, stopping, health, found.known.found)
+            most = found.most_records.get(job.name, job.max_records_per_batch)
+            job = dataclasses.replace(job, max_records_per_batch=min(most, job.max_records_per_batch))
             if job.name in lossy:
                 inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
                 job = dataclasses.replace(job, inputs=inputs)

@@ -172,6 +172,7 @@ def run_version(
         report=report,
         accept_violation=accept[1],
         stopping_early=stopping,
+        on_search=services.begin,
     )
     serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
     work = TaskProgress(services.health.on_work, TASKS_SECONDS)

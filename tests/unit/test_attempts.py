@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.core.settings import Settings
-from app.kafka.checkpoints import PlannedBatch, planned_batch
+from app.kafka.checkpoints import ConsumedOffsets, PlannedBatch, consumed_offsets, planned_batch
 from app.runtime import attempts
 from app.runtime.attempts import count_start
+from app.runtime.poison import in_parts
 
 BATCH = PlannedBatch(4, "hash", {("a", 0): 1}, {("a", 0): 9})
 
@@ -63,3 +64,23 @@ def test_the_batch_in_hand_is_the_one_that_is_planned_and_not_committed(tmp_path
     assert (third.number, third.begins, third.ends) == (2, {("logs", 0): 110}, {("logs", 0): 120})
     assert planned_batch(checkpoint(tmp_path / "done", 3, 3)) is None
     assert planned_batch(tmp_path / "none") is None
+
+
+def test_a_batch_that_is_too_much_at_once_is_planned_anew_in_parts(tmp_path: Path) -> None:
+    folder, reports = checkpoint(tmp_path / "extract", 3, 2), list[str]()
+    state = folder / "state" / "0" / "0"
+    state.mkdir(parents=True)
+    for version in (1, 2, 3):
+        (state / f"{version}.changelog").write_bytes(b"x")
+    batch = planned_batch(folder)
+    assert batch is not None
+    large = PlannedBatch(batch.number, batch.hash, {("logs", 0): 0}, {("logs", 0): 160_000})
+    assert in_parts("live", "extract", folder, batch, reports.append) == {}
+    assert planned_batch(folder) == batch
+    assert in_parts("live", "extract", folder, large, reports.append) == {"extract": 10_000}
+    assert planned_batch(folder) is None
+    assert consumed_offsets(folder) == ConsumedOffsets({("logs", 0): 110})
+    # What the batch had left of its state is gone with it: another batch leaves another one.
+    assert sorted(file.name for file in state.iterdir()) == ["1.changelog", "2.changelog"]
+    assert (tmp_path / "damaged" / "extract-1" / "offsets" / "2").exists()
+    assert in_parts("live", "extract", folder, large, reports.append) == {}
