@@ -33,6 +33,7 @@ log = structlog.get_logger()
 
 FEW_RECORDS = 1_000  # a batch of so many is not cut
 PARTS = 16  # of one that no record of it fails by itself
+PATIENCE = 3  # times as long as before, the second time
 MOST_SECONDS = 3600.0  # of a search; what was found by then counts
 DISTRIBUTION = "kappa-novelty"
 
@@ -206,15 +207,18 @@ class BatchReading:
     search: SearchContext
     whole: bool
 
-    def probe(self, part: Spans, without: Sequence[Place]) -> str | None:
+    def probe(self, part: Spans, without: Sequence[Place], patience: int = 1) -> str | None:
         """Why records cannot be read, without those in quarantine and others; None where they can."""
         blank = (quarantine.placeholder(*place, self.rehearsal.job) for place in without)
-        return self.rehearsal.read(part, Quarantine((*self.known.records, *blank)), whole=self.whole)
+        unread = Quarantine((*self.known.records, *blank))
+        return self.rehearsal.read(part, unread, whole=self.whole, patience=patience)
 
     def confirm(self, place: Place, without: Sequence[Place]) -> str | None:
         """Why a record fails once more by itself; None where it does not, or where reading fails without it too."""
         alone = (OffsetSpan(*place, place[2] + 1),)
-        return None if self.probe(alone, [*without, place]) is not None else self.probe(alone, without)
+        if self.probe(alone, [*without, place], PATIENCE) is not None:
+            return None
+        return self.probe(alone, without, PATIENCE)
 
     def on_search(self, part: Spans) -> None:
         """Say what is looked at."""

@@ -88,7 +88,9 @@ class Rehearsal:
         """Whether what looks into single records can be done by itself."""
         return bool(self._what.made(NOTHING).readers)
 
-    def read(self, spans: Spans, quarantine: Quarantine = NOTHING, *, whole: bool = False) -> str | None:
+    def read(
+        self, spans: Spans, quarantine: Quarantine = NOTHING, *, whole: bool = False, patience: int = 1
+    ) -> str | None:
         """Read spans as the job does.
 
         Parameters
@@ -99,6 +101,8 @@ class Rehearsal:
             Those among them that the job does not read.
         whole
             Do all that the job does, not only what looks into single records.
+        patience
+            How many times the usual limit it may take.
 
         Returns
         -------
@@ -112,7 +116,8 @@ class Rehearsal:
         """
         if self._process is None:
             self._start()
-        limit = max(self._least, TIMES_AS_LONG * self._idle_seconds) + size(spans) / RECORDS_A_SECOND
+        idle = max(self._least, TIMES_AS_LONG * self._idle_seconds)
+        limit = patience * (idle + size(spans) / RECORDS_A_SECOND)
         answer = self._ask((spans, quarantine, whole), limit)
         if answer is None:
             self._end()

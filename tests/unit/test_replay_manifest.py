@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,16 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
         if not manifest.complete:
             manifest = manifest.with_result(RESULT)
     assert replay_manifest.listing(tmp_path) == [manifest]
+
+
+def test_a_manifest_says_up_to_where_the_quarantine_was_read(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    manifest = replace(manifest_of(settings), quarantine=7)
+    replay_manifest.write(settings, manifest)
+    assert replay_manifest.read(settings) == manifest
+    earlier = record_of(settings)
+    del earlier["quarantine"]  # as releases before it wrote it
+    assert ReplayManifest.of(earlier).quarantine == 0
 
 
 def test_totals_are_those_of_all_slices(tmp_path: Path) -> None:
