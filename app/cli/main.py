@@ -22,6 +22,7 @@ from app.cli.kibana import kibana_app
 from app.cli.label import label
 from app.cli.output import fail
 from app.cli.quarantine import quarantine_app
+from app.cli.recover import recover
 from app.cli.replay import replay_app
 from app.cli.run import run
 from app.cli.savepoint import savepoint_app
@@ -47,7 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(up, down, status, run, label, state, collect, templates, score, simulate),
+    *(up, down, status, run, recover, label, state, collect, templates, score, simulate),
     *(demo, dashboard, watch),
 ):
     app.command()(command)

@@ -1,4 +1,4 @@
-"""Data loss: records that retention deleted before a job read them.
+"""Data loss: records that retention deleted before a job read them, topics that were deleted or have lost their end.
 
 It is found before jobs start, described in one sentence, and skipped with `--accept-gap`. An accepted gap becomes a record of
 `dead-letters`, once: `gaps/JOB.json` beside the checkpoints has the offset of each partition up to which gaps have been
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import structlog
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
@@ -25,9 +26,10 @@ from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.core.timestamps import iso, iso_or
-from app.kafka import topics
+from app.kafka import log_marks, topics
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import client_options, open_consumer, unavailable
+from app.kafka.log_marks import LogChange
 from app.kafka.offset_ranges import (
     OffsetGap,
     OffsetRange,
@@ -44,8 +46,10 @@ from models.records.records import RefusedRecord
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
 
+log = structlog.get_logger()
+
 WAIT_MS = 10_000
-WATCH_SECONDS = 60.0
+WATCH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ def check_before_start(
     ServiceUnavailable
         Kafka does not answer.
     """
+    refuse_changed_log(settings)
     progress = {job: consumed_offsets(path) for job, path in jobs.items()}
     begun = {job: found for job, found in progress.items() if found is not None}
     if not begun:
@@ -175,6 +180,22 @@ def check_before_start(
             for gap in gaps:
                 recorder.record(gap, report)
     return set(lost)
+
+
+def refuse_changed_log(settings: Settings) -> None:
+    """Raise DeterminismViolation where a topic is not what it was when the version's jobs ran."""
+    changes = log_marks.changes_since(settings, log_marks.read_marks(settings))
+    if changes:
+        raise DeterminismViolation(describe_changes(settings.version, changes))
+
+
+def describe_changes(version: str, changes: Sequence[LogChange]) -> str:
+    """One sentence about a log that is not the one that a version has read and written."""
+    more = f" (and {len(changes) - 1} more topics or partitions)" if len(changes) > 1 else ""
+    return (
+        f"{changes[0].sentence}{more}: version {version} cannot go on from its checkpoints; stop its jobs, then "
+        "`kappa recover --dry-run` says from where it can, and what is lost; `kappa recover` does it"
+    )
 
 
 def refuse_recreated(
@@ -213,36 +234,54 @@ def describing_data_loss(settings: Settings, jobs: Mapping[str, Path]) -> Iterat
         raise
 
 
-class PartitionWatch:
-    """A thread that checks every minute whether partitions were added to an input topic."""
+class LogWatch:
+    """A thread that looks every few seconds whether the log is still the one that a version began to read, and marks it.
 
-    def __init__(self, settings: Settings, every_seconds: float = WATCH_SECONDS) -> None:
-        self._settings, self._every = settings, every_seconds
+    Partitions that were added to an input topic, a topic that was deleted, and one that has lost its end are found.
+    """
+
+    def __init__(self, settings: Settings, job: str, every_seconds: float = WATCH_SECONDS) -> None:
+        self._settings, self._job, self._every = settings, job, every_seconds
         self._stop = threading.Event()
         self._found: DeterminismViolation | None = None
-        self._thread = threading.Thread(target=self._run, name="partitions", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
 
-    def __enter__(self) -> PartitionWatch:
+    def __enter__(self) -> LogWatch:
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._stop.set()
+        self._thread.join()
 
     def check(self) -> None:
-        """Raise DeterminismViolation once there are more partitions."""
+        """Raise DeterminismViolation once the log has changed."""
         if self._found is not None:
             raise self._found
 
     def _run(self) -> None:
-        while self._found is None and not self._stop.wait(self._every):
+        marks: log_marks.LogMarks = {}
+        while self._found is None:
             try:
-                with open_consumer(self._settings) as consumer:
-                    check_partitions(self._settings, lambda topic: len(consumer.partitions_for_topic(topic)))
+                marks = self._look(marks)
             except DeterminismViolation as found:
                 self._found = found
             except (ServiceUnavailable, InputError):
-                continue  # the jobs themselves wait for the broker, or fail
+                pass  # the jobs themselves wait for the broker, or fail
+            except OSError as error:
+                log.warning("the state of the log cannot be kept", error=str(error))
+            if self._stop.wait(self._every):
+                return
+
+    def _look(self, before: log_marks.LogMarks) -> log_marks.LogMarks:
+        """Compare the log with what it was, and keep what it is."""
+        now = log_marks.mark_now(self._settings)
+        changes = log_marks.changes_since(self._settings, [before] if before else [])
+        if changes:
+            raise DeterminismViolation(describe_changes(self._settings.version, changes))
+        check_partitions(self._settings, lambda topic: len(now[topic].ends) if topic in now else 0)
+        log_marks.write_marks(self._settings, self._job, now)
+        return now
 
 
 # --- the record of a gap
@@ -297,7 +336,7 @@ class GapRecorder:
 
 
 def append_letter(settings: Settings, headers: list[tuple[str, bytes]], partition: int) -> None:
-    """Append a record without a value to `dead-letters`. Raises ServiceUnavailable if Kafka does not take it."""
+    """Append a letter without a value to `dead-letters`. Raises ServiceUnavailable if Kafka does not take it."""
     producer = KafkaProducer(**client_options(settings), acks="all")
     try:
         sent = producer.send(settings.topic("dead-letters"), value=b"", headers=headers, partition=partition)
@@ -307,6 +346,14 @@ def append_letter(settings: Settings, headers: list[tuple[str, bytes]], partitio
         raise unavailable(settings, error) from error
     finally:
         producer.close()
+
+
+def record_loss(settings: Settings, topic: str, partition: int, since_ms: int, reason: str) -> None:
+    """Append to `dead-letters` that records of a topic were lost, as for an accepted gap. `since_ms`: about since when."""
+    lost = RefusedRecord.about(
+        b"", topic=topic, partition=partition, offset=None, timestamp=since_ms, reason=f"gap: {reason}", stage="extract"
+    )
+    append_letter(settings, lost.headers(), 0)
 
 
 def headers_of(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:

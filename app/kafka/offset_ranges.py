@@ -164,7 +164,7 @@ def describe_gaps(job: str, version: str, gaps: Sequence[OffsetGap]) -> str:
     return (
         f"{job}: {gap.topic}/{gap.partition} begins at offset {gap.begins}, version {version} wanted {gap.first}: "
         f"{gap.offsets}, about {gap.span}, were deleted before they were read{more}; `kappa run {command} --accept-gap` "
-        "writes the gap into the log and goes on, or start from a savepoint, or replay what is left as another version"
+        "writes the gap into the log and goes on, `kappa recover` begins again after a savepoint that needs none of them, if there is one"
     )
 
 
@@ -174,8 +174,8 @@ def describe_recreated(job: str, version: str, recreated: Sequence[RecreatedPart
     more = f" (and {len(recreated) - 1} more partitions)" if len(recreated) > 1 else ""
     return (
         f"{job}: {one.topic}/{one.partition} ends at offset {one.ends}, version {version} has read it up to {one.read}"
-        f"{more}: the topic was deleted and created again; results cannot go on from here, start another version, or this one "
-        "from a savepoint"
+        f"{more}: the topic was deleted and created again, or has lost its end; `kappa recover --dry-run` says from where the "
+        "version can go on, and what is lost; `kappa recover` does it"
     )
 
 

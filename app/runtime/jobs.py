@@ -117,7 +117,7 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     """statistics -> scores, novelties."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
-    begin = None if begun is None else partial(savepoint_format.begin_of, str(begun.folder))
+    begin = None if begun is None or begun.folder is None else partial(savepoint_format.begin_of, str(begun.folder))
     processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
     unread = quarantine.of("detect", (topics["statistics"],))
     return Job(
@@ -133,7 +133,9 @@ def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     """novelties -> incidents."""
     topics = topic_names(settings)
     begun = start_position(settings)
-    begin = None if begun is None else partial(savepoint_format.correlator_of, str(begun.folder))
+    begin = (
+        None if begun is None or begun.folder is None else partial(savepoint_format.correlator_of, str(begun.folder))
+    )
     unread = quarantine.of("correlate", (topics["novelties"],))
     return Job(
         name="correlate",

@@ -35,14 +35,13 @@ TASKS_SECONDS = 5.0
 
 @dataclass
 class ProcessServices:
-    """What goes on while versions change: heartbeats, the server of metrics, the watch over the inputs' partitions."""
+    """What goes on while versions change: heartbeats and the server of metrics."""
 
     settings: Settings
     names: tuple[str, ...]
     heartbeats: bool
     report: Report
     health: Health
-    watch: data_loss.PartitionWatch
     beside: ExitStack
     ask: Ask | None = None
     begun: bool = field(default=False, init=False)
@@ -68,8 +67,6 @@ class ProcessServices:
         if self.server is not None:
             address = self.beside.enter_context(self.server).address
             self.report(f"metrics and health at {address}/metrics and {address}/healthz")
-        if "extract" in self.names:
-            self.beside.enter_context(self.watch)
 
     def answer(self, series: str) -> dict[str, Any]:
         """The state of a series in the version that runs now. Raises InputError while none does."""
@@ -122,8 +119,7 @@ def run_until_stopped(
     """
     health, reported = Health(settings.health.stale_seconds, parent=parent), ""
     with ExitStack() as beside:
-        watch = data_loss.PartitionWatch(settings)
-        services = ProcessServices(settings, selection.names, heartbeats, report, health, watch, beside)
+        services = ProcessServices(settings, selection.names, heartbeats, report, health, beside)
         while not stopping.is_set():
             own = serving.to_run(settings) if follow else settings
             with locks.taken(own, list(selection.checkpoints(own))) as busy:
@@ -174,18 +170,20 @@ def run_version(
         stopping_early=stopping,
         on_search=services.begin,
     )
+    watch = data_loss.LogWatch(settings, next(iter(checkpoints)))
     serves, leave = serving.ServingVersionWatch(settings.home), threading.Event()
     work = TaskProgress(services.health.on_work, TASKS_SECONDS)
 
     def look() -> None:
         work.look(spark)
-        services.watch.check()
+        watch.check()
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
     damaged = checkpoint_damage.describing_damage(settings.version, checkpoints)
     with damaged, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
+        beside.enter_context(watch)
         spark = session(settings)
         if "detect" in names:
             services.ask = answers_from(spark, settings)

@@ -2,6 +2,7 @@
 
     home/checkpoints/VERSION/begin.json    which savepoint, and the offsets from which each topic is read
     home/checkpoints/VERSION/begin/        the savepoint itself, so that dropping the other one harms nothing
+    home/checkpoints/VERSION/recovery.json only while `kappa recover` sets a version back: no job starts before it has ended
 
 From a savepoint, the inputs are read from the first record that may belong to a window after it, and the pipeline's own
 topics from where they end now: what follows comes from the new jobs alone.
@@ -10,31 +11,39 @@ topics from where they end now: what follows comes from the new jobs alone.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from app.core.atomic_files import link_or_copy, read_json_object, sync_to_disk, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import topics
+from app.kafka import log_marks, topics
 from app.kafka.connection import open_consumer
-from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window
+from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window, offsets_at_time
 from app.kafka.offset_ranges import offset_ranges
-from app.kafka.partitions import Offsets
+from app.kafka.partitions import Offsets, by_topic
 from app.versions import replay_manifest, violations
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
+from pipelines.windowing import MILLIS
 
+LOG_MARKS = log_marks.FOLDER
+RECOVERY = "recovery.json"
+NO_WINDOW = -1
 JOBS_WITH_STATE = ("extract", "detect", "correlate")
 
 
 @dataclass(frozen=True)
 class StartPosition:
-    """`folder` is the savepoint, `watermark` its least window (epoch ms), `offsets` where reading begins, by topic."""
+    """`folder` is the savepoint, `watermark` its least window (epoch ms), `offsets` where reading begins, by topic.
 
-    folder: Path
+    Without a savepoint `folder` is None, and `watermark` is before every window.
+    """
+
+    folder: Path | None
     watermark: int
     offsets: Mapping[str, Mapping[int, int]]
 
@@ -46,11 +55,20 @@ def checkpoint_home(settings: Settings) -> Path:
 
 def start_position(settings: Settings) -> StartPosition | None:
     """Where the jobs of the settings' version start; None for the beginning of the log."""
-    kept = read_json_object(checkpoint_home(settings) / "begin.json")
+    if interrupted(settings):
+        msg = f"`kappa recover` of version {settings.version} was interrupted; run it again before its jobs"
+        raise InputError(msg)
+    kept = read_json_object(checkpoint_home(settings) / "begin.json", "`kappa recover` writes another one")
     if kept is None:
         return None
     offsets = {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in kept["offsets"].items()}
-    return StartPosition(settings.checkpoint("begin"), kept["watermark"], offsets)
+    folder = None if kept["savepoint"] is None else settings.checkpoint("begin")
+    return StartPosition(folder, kept["watermark"], offsets)
+
+
+def interrupted(settings: Settings) -> bool:
+    """Whether `kappa recover` of the version was interrupted while it set checkpoints aside."""
+    return (checkpoint_home(settings) / RECOVERY).exists()
 
 
 def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> StartPosition:
@@ -85,24 +103,77 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
         )
         raise InputError(msg)
     topics.create(settings)
-    first = first_offsets_after(settings, savepoint.watermark)
-    with open_consumer(settings) as consumer:
-        own = [(settings.topic(kind), p) for kind in topics.OUTPUTS for p in range(settings.topics.partitions)]
-        ends = {key: held.ends for key, held in offset_ranges(consumer, own).items()}
-    offsets: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted((first | ends).items()):
-        offsets.setdefault(topic, {})[str(partition)] = offset
-    set_aside(settings, there)
+    offsets = by_topic(first_offsets_after(settings, savepoint.watermark) | own_ends(settings))
+    own = (*there, "begin", "begin.json", LOG_MARKS, settings.configuration_file.name, violations.FILE)
+    set_aside(settings, own)
     link_tree(folder, settings.checkpoint("begin"))
     write_json_durably(
         checkpoint_home(settings) / "begin.json",
-        {"savepoint": savepoint.name, "hash": savepoint.hash, "watermark": savepoint.watermark, "offsets": offsets},
+        {**savepoint.record(), "savepoint": savepoint.name, "offsets": offsets},
     )
     found = start_position(settings)
     if found is None:
         msg = f"{checkpoint_home(settings) / 'begin.json'} has vanished; is something else using this home?"
         raise InputError(msg)
     return found
+
+
+def set_back(settings: Settings, folder: Path | None, configuration: Mapping[str, Any] | None = None) -> Path | None:
+    """Let the jobs of a version begin again after a savepoint, or with none at the log's beginning, whatever they have now.
+
+    Unlike `start_from` it takes a log that no longer reaches back, and keeps the configuration that the version began with.
+
+    Parameters
+    ----------
+    settings
+        Those of the version. Its jobs must not be running.
+    folder
+        The savepoint, checked by the caller; None for the beginning.
+    configuration
+        What the version began with, where that can no longer be read.
+
+    Returns
+    -------
+    Path or None
+        Where the checkpoints were moved; None where there was nothing.
+    """
+    home = checkpoint_home(settings)
+    topics.create(settings)
+    savepoint = None if folder is None else check_savepoint(settings, folder)
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, input_partitions(settings))
+        if savepoint is None:
+            first = {key: one.begins for key, one in held.items()}
+        else:
+            first = offsets_at_time(consumer, held, savepoint.watermark - settings.windowing.skew_seconds * MILLIS)
+    begin = {"watermark": NO_WINDOW} if savepoint is None else savepoint.record()
+    begin |= {
+        "savepoint": None if savepoint is None else savepoint.name,
+        "offsets": by_topic(first | own_ends(settings)),
+    }
+    write_json_durably(home / RECOVERY, begin)
+    draft = settings.checkpoint("begin.draft")
+    if folder is not None:
+        link_tree(folder, draft)  # before anything is moved: it may be the one that the version began from
+    kept = [settings.configuration_file.name] if configuration is not None else []
+    aside = set_aside(
+        settings, (*jobs_with_checkpoint(settings), "begin", "begin.json", LOG_MARKS, violations.FILE, *kept)
+    )
+    if folder is not None:
+        draft.replace(settings.checkpoint("begin"))
+    if configuration is not None:
+        write_json_durably(settings.configuration_file, configuration)
+    write_json_durably(home / "begin.json", begin)
+    (home / RECOVERY).unlink()
+    sync_to_disk(home)
+    return aside
+
+
+def own_ends(settings: Settings) -> Offsets:
+    """Where the topics end that the version's jobs write."""
+    own = [(settings.topic(kind), p) for kind in topics.OUTPUTS for p in range(settings.topics.partitions)]
+    with open_consumer(settings) as consumer:
+        return {key: held.ends for key, held in offset_ranges(consumer, own).items()}
 
 
 def check_savepoint(settings: Settings, folder: Path) -> SavepointReference:
@@ -175,20 +246,21 @@ def jobs_with_checkpoint(settings: Settings) -> list[str]:
     return sorted(p.name for p in folder.glob("*") if p.is_dir() and p.name.split("-")[0] in JOBS_WITH_STATE)
 
 
-def set_aside(settings: Settings, names: list[str]) -> None:
-    """Move a version's checkpoints beside, under the next free number."""
+def set_aside(settings: Settings, names: Sequence[str]) -> Path | None:
+    """Move what there is of a version's checkpoints beside, under the next free number; answers where, None for nothing."""
     folder = checkpoint_home(settings)
-    own = (*names, "begin", "begin.json", settings.configuration_file.name, violations.FILE)
-    kept = [name for name in own if (folder / name).exists()]
-    if kept:
-        number = 1
-        while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
-            number += 1
-        aside.mkdir(parents=True)
-        for name in kept:
-            (folder / name).replace(aside / name)
-        for changed in (folder, aside, folder.parent):
-            sync_to_disk(changed)
+    kept = [name for name in names if (folder / name).exists()]
+    if not kept:
+        return None
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
+        number += 1
+    aside.mkdir(parents=True)
+    for name in kept:
+        (folder / name).replace(aside / name)
+    for changed in (folder, aside, folder.parent):
+        sync_to_disk(changed)
+    return aside
 
 
 def link_tree(folder: Path, into: Path) -> None:

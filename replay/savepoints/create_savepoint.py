@@ -10,6 +10,7 @@ they would not be written again.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import tempfile
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import quarantine
+from app.kafka import log_marks, quarantine
 from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
@@ -97,6 +98,8 @@ def create(spark: SparkSession, settings: Settings, name: str, report: Report = 
         tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".spool", dir=home) as spool,
     ):
         watermarks, correlator = gather(spark, settings, provenance, Path(spool), report)
+        # Only now: the state holds no record from beyond these ends.
+        provenance = dataclasses.replace(provenance, log=log_marks.record_of(log_marks.mark_now(settings)))
         report(f"writing {len(watermarks)} shards to {folder}")
         return savepoint_writer.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
 
@@ -207,7 +210,7 @@ def correlator_at(
 def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
     """The state that `correlate` begins with, and the offsets from which it reads: it has ended no batch yet."""
     begun = start_position(settings)
-    state = None if begun is None else savepoint_format.load_correlator(begun.folder)
+    state = None if begun is None or begun.folder is None else savepoint_format.load_correlator(begun.folder)
     if state is None:
         state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
     return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -40,13 +40,17 @@ from pipelines.state.savepoint_tables import TABLES, ShardParts, tables_of
 
 @dataclass(frozen=True)
 class Provenance:
-    """Whose state it is. `topics` are the names of the input topics by kind."""
+    """Whose state it is. `topics` are the names of the input topics by kind.
+
+    `log` says where the version's topics ended after the state was read (`app.kafka.log_marks`); empty: not known.
+    """
 
     version: str
     configuration: Mapping[str, Any]
     topics: Mapping[str, str]
     shards: int
     code_version: str
+    log: Mapping[str, Any] = field(default_factory=dict)
 
 
 def provenance_of(settings: Settings, configuration: Mapping[str, Any]) -> Provenance:
@@ -201,6 +205,7 @@ def manifest_of(
         "configuration": json.loads(compact(provenance.configuration)),
         "configuration_sha256": hashlib.sha256(compact(provenance.configuration)).hexdigest(),
         "code_version": provenance.code_version,
+        "log": dict(provenance.log),
         "created_at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
     }
     return {**manifest, "checksum": checksum(manifest)}

@@ -21,7 +21,7 @@ from support.replays import named, same, values
 from app.cli.run import set_start_position
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
-from app.kafka import topics
+from app.kafka import log_marks, topics
 from app.kafka.connection import admin_client, client_options, kafka_connection
 from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 from app.kafka.producer import BoundedProducer
@@ -32,7 +32,7 @@ from app.simulator.publish import Target, live, to_kafka
 from app.versions import replay_manifest, start_position
 from pipelines.runner import Runner
 from pipelines.state import savepoint_format
-from replay import run
+from replay import recovery, run
 from replay.savepoints import create_savepoint, savepoint_folder, savepoint_writer
 from replay.slices import RequestedRange
 
@@ -152,6 +152,46 @@ def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
     run_chain(spark, upgraded)
     assert values(upgraded, "scores")
     assert same(upgraded, deployment.unbroken, deployment.watermark)
+
+
+def test_one_command_brings_back_a_version_that_lost_a_topic_and_its_state(
+    spark: SparkSession, deployment: PausedVersion
+) -> None:
+    """`kappa recover`: first back to its savepoint, then, without one that can be used, from the log's beginning."""
+    lost = deployment.version("lost")
+    start_position.start_from(lost, deployment.savepoint)
+    run_chain(spark, lost)
+    assert not recovery.plan(lost).problems
+    log_marks.write_marks(lost, "extract", log_marks.mark_now(lost))
+    for file in [
+        *lost.checkpoint("detect").glob("state/*/*/*.changelog"),
+        *lost.checkpoint("detect").glob("commits/*"),
+    ]:
+        file.write_bytes(b"")
+    client = admin_client(lost)
+    client.delete_topics([lost.topic("statistics")])
+    client.close()
+    wait_for(lambda: lost.topic("statistics") not in log_marks.mark_now(lost), 60, "the topic to go")
+    for after in (deployment.watermark, -1):
+        what = recovery.plan(lost)
+        assert any("checkpoint of detect" in problem for problem in what.problems) == (after > 0)
+        assert what.start is not None
+        assert what.start.watermark == after
+        assert what.losses == ()
+        assert what.record() == recovery.plan(lost).record(), "finding out changes nothing"
+        done = recovery.recover(lost, what, lambda *_: pytest.fail("no savepoint is taken"))
+        assert Path(done["aside"]).is_dir()
+        assert not recovery.plan(lost).problems
+        run_chain(spark, lost)
+        assert same(lost, deployment.unbroken, max(after, deployment.watermark))
+        begun = start_position.start_position(lost)
+        assert begun is not None
+        if begun.folder is not None:  # the disk with the savepoint breaks as well
+            (begun.folder / "manifest.json").write_bytes(b"")
+            (lost.checkpoint("extract") / "metadata").write_bytes(b"")
+            for file in lost.checkpoint("extract").glob("offsets/*"):
+                file.write_bytes(b"")
+    assert same(lost, deployment.unbroken)
 
 
 def test_change_of_spark_partitions(spark: SparkSession, deployment: PausedVersion) -> None:

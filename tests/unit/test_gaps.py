@@ -138,7 +138,7 @@ def test_a_gap_is_described_in_one_sentence_with_place_time_and_what_to_do() -> 
         "1 more",
         "kappa run extract --accept-gap",
         "savepoint",
-        "replay",
+        "kappa recover",
     ):
         assert word in text
     assert "\n" not in text

@@ -1,0 +1,228 @@
+"""What a version's topics were when it last looked: their ids, and where each partition ended in which leader epoch.
+
+    home/checkpoints/VERSION/log/JOB.json    written every few seconds by the process that runs the job
+
+A topic with another id was deleted and created again. A partition has lost its end if the broker says that the leader epoch of
+the mark has ended before the mark: a broker that lost power, or an unclean election of a leader. Both are found however far the
+topic has grown since, which offsets alone do not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+
+from app.core.atomic_files import read_json_object, write_json_durably
+from app.core.settings import Settings
+from app.kafka.connection import admin_client, unavailable
+from app.kafka.topics import topic_names
+
+OffsetForLeaderPartition = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
+
+NO_ID = str(UUID(int=0))
+NO_EPOCH = -1
+FOLDER = "log"
+
+
+@dataclass(frozen=True)
+class TopicMark:
+    """A topic: its id, and the end of each partition with the leader epoch in which it ended there (NO_EPOCH: unknown)."""
+
+    topic_id: str
+    ends: Mapping[int, tuple[int, int]]
+
+    def record(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"id": self.topic_id, "ends": {str(p): list(end) for p, end in sorted(self.ends.items())}}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> TopicMark:
+        """The inverse of `record`. Raises KeyError, TypeError or ValueError for what is none."""
+        return cls(str(record["id"]), {int(p): (int(end), int(epoch)) for p, (end, epoch) in record["ends"].items()})
+
+
+LogMarks = Mapping[str, TopicMark]
+
+
+@dataclass(frozen=True)
+class LogChange:
+    """A topic that is not the one that was marked.
+
+    `partition` is None where the topic was deleted, and perhaps created again. Otherwise the partition was marked at offset
+    `marked`, and what it holds from `end` on is not what it held then.
+    """
+
+    topic: str
+    partition: int | None = None
+    marked: int = 0
+    end: int = 0
+
+    @property
+    def recreated(self) -> bool:
+        """Whether the whole topic was deleted."""
+        return self.partition is None
+
+    @property
+    def sentence(self) -> str:
+        """What has happened, for people."""
+        if self.partition is None:
+            return f"topic {self.topic} was deleted, and is another one now or none"
+        return f"{self.topic}/{self.partition} has lost its end: offsets {self.end} to {self.marked - 1} are gone, or have other records"
+
+
+# --- files
+
+
+def folder_of(settings: Settings) -> Path:
+    """Where the marks of a version are."""
+    return settings.checkpoint(FOLDER)
+
+
+def read_marks(settings: Settings) -> list[LogMarks]:
+    """The marks of every process of a version. Raises InputError for a file that is something else."""
+    found = []
+    for file in sorted(folder_of(settings).glob("*.json")):
+        kept = read_json_object(file, "`kappa recover` goes on without it")
+        if kept is not None:
+            found.append(marks_of(kept))
+    return found
+
+
+def write_marks(settings: Settings, job: str, marks: LogMarks) -> None:
+    """Keep the marks of the process that runs a job."""
+    write_json_durably(folder_of(settings) / f"{job}.json", record_of(marks))
+
+
+def record_of(marks: LogMarks) -> dict[str, Any]:
+    """Marks as JSON types."""
+    return {topic: mark.record() for topic, mark in sorted(marks.items())}
+
+
+def marks_of(record: Mapping[str, Any]) -> LogMarks:
+    """The inverse of `record_of`. Raises KeyError, TypeError or ValueError for what is none."""
+    return {str(topic): TopicMark.of(mark) for topic, mark in record.items()}
+
+
+# --- the log
+
+
+def mark_now(settings: Settings) -> LogMarks:
+    """The marks of all topics of a version that exist now. Raises ServiceUnavailable if Kafka does not answer."""
+    client = admin_client(settings)
+    try:
+        found = described(client, topic_names(settings).values())
+        parts = [
+            TopicPartition(topic, one["partition_index"])
+            for topic, about in found.items()
+            for one in about["partitions"]
+        ]
+        ends = client.list_partition_offsets({part: OffsetSpec.LATEST for part in parts}) if parts else {}
+        return {
+            topic: TopicMark(
+                str(about["topic_id"]),
+                {
+                    part.partition: (end.offset, epoch_of(end.leader_epoch))
+                    for part, end in ends.items()
+                    if part.topic == topic
+                },
+            )
+            for topic, about in found.items()
+        }
+    except KafkaError as error:
+        raise unavailable(settings, error) from error
+    finally:
+        client.close()
+
+
+def changes_since(settings: Settings, marks: Sequence[LogMarks]) -> list[LogChange]:
+    """Topics that are not what they were when they were marked. Raises ServiceUnavailable if Kafka does not answer."""
+    if not marks:
+        return []
+    client = admin_client(settings)
+    try:
+        found = described(client, {topic for one in marks for topic in one})
+        return sorted(
+            {change for one in marks for change in changes(client, one, found)},
+            key=lambda change: (change.topic, -1 if change.partition is None else change.partition, change.end),
+        )
+    except KafkaError as error:
+        raise unavailable(settings, error) from error
+    finally:
+        client.close()
+
+
+def changes(client: KafkaAdminClient, marks: LogMarks, found: Mapping[str, Mapping[str, Any]]) -> list[LogChange]:
+    """What has changed since one set of marks. `found` are descriptions of topics by name."""
+    gone = [topic for topic, mark in marks.items() if is_another(mark.topic_id, found.get(topic))]
+    kept = {topic: mark for topic, mark in marks.items() if topic not in gone}
+    wanted = {
+        TopicPartition(topic, partition): end for topic, mark in kept.items() for partition, end in mark.ends.items()
+    }
+    now = current_ends(client, found, wanted)
+    lost = [
+        LogChange(part.topic, part.partition, marked, now[part])
+        for part, (marked, _) in wanted.items()
+        if part in now and now[part] < marked
+    ]
+    return [LogChange(topic) for topic in gone] + lost
+
+
+def current_ends(
+    client: KafkaAdminClient,
+    found: Mapping[str, Mapping[str, Any]],
+    wanted: Mapping[TopicPartition, tuple[int, int]],
+) -> dict[TopicPartition, int]:
+    """Up to where each partition has the records that it had: where the leader epoch of its mark has ended, at most its end."""
+    there = {
+        TopicPartition(topic, one["partition_index"]): one
+        for topic, about in found.items()
+        for one in about["partitions"]
+    }
+    asked = [part for part in wanted if part in there]
+    latest = client.list_partition_offsets({part: OffsetSpec.LATEST for part in asked}) if asked else {}
+    ends = {part: end.offset for part, end in latest.items()}
+    by_leader: dict[int, dict[str, list[Any]]] = {}
+    for part in asked:
+        epoch = wanted[part][1]
+        if epoch != NO_EPOCH:
+            question = OffsetForLeaderPartition(
+                partition=part.partition, current_leader_epoch=NO_EPOCH, leader_epoch=epoch
+            )
+            by_leader.setdefault(there[part]["leader_id"], {}).setdefault(part.topic, []).append(question)
+    for leader, questions in by_leader.items():
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(questions.items()))
+        # The client's own way to send a request for which it has no method.
+        response = client._manager.run(partial(client._manager.send, request, node_id=leader))
+        for topic in response.topics:
+            for answer in topic.partitions:
+                part = TopicPartition(topic.topic, answer.partition)
+                if answer.error_code == 0 and answer.end_offset >= 0:
+                    ends[part] = min(ends[part], answer.end_offset)
+    return ends
+
+
+def is_another(topic_id: str, about: Mapping[str, Any] | None) -> bool:
+    """Whether a topic is gone, or has another id."""
+    if about is None:
+        return True
+    return NO_ID not in (topic_id, str(about["topic_id"])) and topic_id != str(about["topic_id"])
+
+
+def described(client: KafkaAdminClient, topics: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """Descriptions of the topics that exist, by name."""
+    found = client.describe_topics(sorted(set(topics)))
+    return {one["name"]: one for one in found if one["partitions"]}
+
+
+def epoch_of(epoch: int | None) -> int:
+    """A leader epoch as it is kept."""
+    return NO_EPOCH if epoch is None else epoch

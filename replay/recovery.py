@@ -1,0 +1,457 @@
+"""Brings a version back after a loss: a log that is not the one it has read, or a checkpoint that cannot be read.
+
+All that the jobs make follows from the input topics. So a version can begin again after any savepoint that holds no record which
+the log has lost meanwhile, if the input topics still hold what comes after it. What it has published since is published again
+under the same identities. The newest such savepoint is taken; without one, the beginning of the log; and where records that are
+needed are gone whatever is done, the newest state that there is, with the loss recorded in `dead-letters`.
+
+Nothing is deleted: checkpoints are moved to `home/checkpoints/VERSION.replaced-N`, damaged files to `VERSION/damaged`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from app.core.report import Report, silent
+from app.core.settings import INPUTS, Settings
+from app.core.timestamps import iso, iso_or, wall_clock
+from app.kafka import checkpoint_damage, data_loss, log_marks, topics
+from app.kafka.checkpoint_damage import CheckpointDamage
+from app.kafka.checkpoints import consumed_offsets
+from app.kafka.connection import open_consumer
+from app.kafka.input_offsets import input_partitions
+from app.kafka.log_marks import LogChange, LogMarks
+from app.kafka.offset_ranges import OffsetRange, find_gaps, find_gaps_since, find_recreated, offset_ranges
+from app.kafka.partitions import Partition
+from app.versions import locks, replay_manifest, serving, start_position
+from app.versions.pinned_configuration import configuration_of, read_pinned
+from app.versions.serving import Serving, ServingInterval
+from pipelines.errors import InputError
+from pipelines.state import savepoint_format
+from pipelines.windowing import MILLIS
+from replay.savepoints import savepoint_folder
+
+SAME = (
+    "windowing",
+    "detection",
+    "control",
+    "correlation",
+)  # of the configuration: what the state and results depend on
+
+# Takes a savepoint of the version's checkpoints under a name; returns its folder.
+TakeSavepoint = Callable[[Settings, str], Path]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Records that are gone, for `dead-letters`: of which topic and partition, since when (epoch ms), and a sentence."""
+
+    topic: str
+    partition: int
+    since_ms: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a version could begin again: after a savepoint, or with no folder at the beginning of the log.
+
+    `watermark` is the end of its last window (epoch ms), `taken_ms` when it was taken, `log` where the topics ended then.
+    """
+
+    name: str
+    folder: Path | None
+    watermark: int
+    taken_ms: int
+    log: LogMarks = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LogState:
+    """The log now: offsets that the input partitions hold, how it has changed, and the changes since each savepoint's mark."""
+
+    held: Mapping[Partition, OffsetRange]
+    changes: tuple[LogChange, ...]
+    since: Callable[[LogMarks], Sequence[LogChange]]
+
+
+@dataclass(frozen=True)
+class RecoveryPlan:
+    """What is wrong with a version, and what is to be done about it.
+
+    `problems`     sentences; empty: nothing is wrong.
+    `mend`         checkpoints that can be mended, by job.
+    `start`        where the version begins again; None: its checkpoints stay.
+    `take`         whether a savepoint is taken of the checkpoints first, to begin after.
+    `reset_index`  whether `index` reads its topics anew from their beginning.
+    `losses`       what cannot be brought back.
+    `unreadable`   files of settings that are moved aside.
+    """
+
+    problems: tuple[str, ...] = ()
+    mend: Mapping[str, CheckpointDamage] = field(default_factory=dict)
+    start: Start | None = None
+    take: bool = False
+    reset_index: bool = False
+    losses: tuple[Loss, ...] = ()
+    unreadable: tuple[Path, ...] = ()
+
+    @property
+    def steps(self) -> list[str]:
+        """What is to be done, a sentence each."""
+        found = [f"move {file} aside" for file in self.unreadable]
+        found += [
+            f"mend the checkpoint of {job}: {len(damage.aside)} files are moved aside"
+            for job, damage in self.mend.items()
+        ]
+        if self.take:
+            found.append("take a savepoint of the state as it is")
+        if self.take or self.start is not None:
+            after = "that savepoint" if self.start is None else place(self.start)
+            found.append(
+                f"move the checkpoints aside, and begin again after {after}; results since are published again"
+            )
+        if self.reset_index:
+            found.append(
+                "move the checkpoint of index aside: it writes all that its topics hold once more, under the same ids"
+            )
+        return found
+
+    def record(self) -> dict[str, Any]:
+        """As JSON types."""
+        start = self.start
+        return {
+            "problems": list(self.problems),
+            "steps": self.steps,
+            "lost": [loss.sentence for loss in self.losses],
+            "start": None if start is None else {"name": start.name, "watermark": start.watermark},
+        }
+
+
+def place(start: Start) -> str:
+    """A start, for people."""
+    return (
+        "nothing, at the beginning of the log"
+        if start.folder is None
+        else f"savepoint {start.name} (at {iso(start.watermark)})"
+    )
+
+
+# --- what is wrong
+
+
+def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
+    """Find out what is wrong with a version, and what would bring it back. Changes nothing.
+
+    Parameters
+    ----------
+    settings
+        Those of the version.
+    savepoints
+        A folder with further savepoints, such as a copy of another machine's.
+
+    Returns
+    -------
+    RecoveryPlan
+        Without problems if nothing is wrong.
+
+    Raises
+    ------
+    ServiceUnavailable
+        Kafka does not answer.
+    """
+    unreadable = unreadable_files(settings)
+    jobs = checkpoints_of(settings)
+    damages = {job: found for job, path in jobs.items() if (found := checkpoint_damage.damage_of(path, thorough=True))}
+    lost = [job for job, damage in damages.items() if damage.after is None]
+    problems = [f"{file} cannot be read" for file in unreadable]
+    problems += [f"checkpoint of {job}: {damage.found}" for job, damage in damages.items()]
+    log = log_state(settings, {job: path for job, path in jobs.items() if job not in damages})
+    problems += [f"{change.sentence}" for change in log.changes]
+    gaps = gaps_of({job: path for job, path in jobs.items() if job not in damages}, settings)
+    problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
+    if start_position.interrupted(settings):
+        problems.append("an earlier `kappa recover` was interrupted")
+    index_topics = {settings.topic(kind) for kind in (*topics.INDEXED, "scores", "labels")}
+    reset = "index" in jobs and (
+        "index" in lost or "index" in gaps or any(change.topic in index_topics for change in log.changes)
+    )
+    mend = {job: damage for job, damage in damages.items() if job not in lost}
+    stateful = [job for job in (*lost, *gaps) if job != "index"]
+    no_checkpoint = not start_position.jobs_with_checkpoint(settings)
+    starts = starts_of(settings, savepoints)
+    if not (stateful or log.changes or start_position.interrupted(settings) or (no_checkpoint and starts)):
+        return RecoveryPlan(tuple(problems), mend, reset_index=reset, unreadable=unreadable)
+    if no_checkpoint and not problems:
+        problems.append(f"version {settings.version} has no checkpoints, but savepoints")
+    whole = not (lost or no_checkpoint or start_position.interrupted(settings))
+    start, losses = choose(settings, log, starts, whole=whole)
+    losses = (*losses, *lost_after_reading(settings, log.changes))
+    # What is going to be moved aside as a whole is not mended first, unless a savepoint is taken of it.
+    return RecoveryPlan(tuple(problems), mend if start is None else {}, start, start is None, reset, losses, unreadable)
+
+
+def checkpoints_of(settings: Settings) -> dict[str, Path]:
+    """The checkpoints that a version has, by job."""
+    names = [*start_position.jobs_with_checkpoint(settings), "index"]
+    return {name: path for name in names if (path := settings.checkpoint(name)).is_dir()}
+
+
+def unreadable_files(settings: Settings) -> tuple[Path, ...]:
+    """JSON files of the version that are torn."""
+    home = start_position.checkpoint_home(settings)
+    files = [*sorted(home.glob("*.json")), *sorted(home.glob("log/*.json")), *sorted(home.glob("gaps/*.json"))]
+    return tuple(file for file in (*files, serving.file_of(settings.home)) if file.exists() and not is_json(file))
+
+
+def is_json(file: Path) -> bool:
+    """Whether a file holds a JSON object."""
+    try:
+        return isinstance(json.loads(file.read_bytes()), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def log_state(settings: Settings, jobs: Mapping[str, Path]) -> LogState:
+    """The log as it is now, and how it differs from what the version has read and written."""
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, input_partitions(settings))
+        read = {job: found for job, path in jobs.items() if (found := consumed_offsets(path)) is not None}
+        ranges = offset_ranges(consumer, {part for one in read.values() for part in one.offsets})
+    marks = [
+        log_marks.marks_of(kept)
+        for file in sorted(log_marks.folder_of(settings).glob("*.json"))
+        if (kept := object_of(file))
+    ]
+    changes = list(log_marks.changes_since(settings, marks))
+    known = {(change.topic, change.partition) for change in changes} | {
+        (change.topic, None) for change in changes if change.recreated
+    }
+    for consumed in read.values():
+        for one in find_recreated(consumed, ranges):
+            if not known & {(one.topic, one.partition), (one.topic, None)}:
+                changes.append(LogChange(one.topic, one.partition, one.read, one.ends))
+                known.add((one.topic, one.partition))
+    return LogState(held, tuple(changes), lambda one: log_marks.changes_since(settings, [one]))
+
+
+def object_of(file: Path) -> dict[str, Any]:
+    """A file's JSON object; empty where it cannot be read."""
+    return json.loads(file.read_bytes()) if is_json(file) else {}
+
+
+def gaps_of(jobs: Mapping[str, Path], settings: Settings) -> dict[str, list[Any]]:
+    """What retention has deleted before a job read it, by job."""
+    read = {job: found for job, path in jobs.items() if (found := consumed_offsets(path)) is not None}
+    with open_consumer(settings) as consumer:
+        ranges = offset_ranges(consumer, {part for one in read.values() for part in one.offsets})
+    return {job: gaps for job, one in read.items() if (gaps := find_gaps(one, ranges))}
+
+
+# --- from where it can go on
+
+
+def starts_of(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
+    """Savepoints from which the version could begin again, the newest first: of its own, and that it began from."""
+    home = savepoint_folder.home_of(settings.home)
+    folders = [home / name for name in savepoint_folder.names(settings.home)]
+    folders += [settings.checkpoint(name) for name in ("begin", "begin.draft")]
+    if elsewhere is not None:
+        folders += [path for path in sorted(elsewhere.iterdir()) if path.is_dir()]
+    replayed = replay_manifest.read(settings)
+    if replayed is not None and replayed.complete:
+        folders.append(replay_manifest.folder_of(settings) / replayed.last_state)
+    wanted = wanted_configuration(settings)
+    found = [start for folder in folders if (start := usable(settings, folder, wanted)) is not None]
+    return sorted(found, key=lambda start: start.watermark, reverse=True)
+
+
+def wanted_configuration(settings: Settings) -> dict[str, Any]:
+    """What results depend on: as the version began with, else as the settings say."""
+    kept = object_of(settings.configuration_file) or configuration_of(settings)
+    return {part: kept.get(part) for part in SAME}
+
+
+def usable(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start | None:
+    """A savepoint as a start; None if it is damaged, or of another version or configuration."""
+    try:
+        manifest = savepoint_format.read_manifest(folder)
+        start_position.check_savepoint(settings, folder)
+        same = {part: manifest["configuration"].get(part) for part in SAME} == dict(wanted)
+        own = manifest["version"] == settings.version or folder.parent == start_position.checkpoint_home(settings)
+        if not (same and own):
+            return None
+        taken = int(datetime.fromisoformat(manifest["created_at"]).timestamp() * 1000)
+        log = log_marks.marks_of(manifest.get("log") or {})
+        return Start(str(manifest["name"]), folder, int(manifest["watermark"]), taken, log)
+    except (InputError, OSError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def choose(
+    settings: Settings, log: LogState, starts: Sequence[Start], *, whole: bool
+) -> tuple[Start | None, tuple[Loss, ...]]:
+    """The start that loses least, and what is lost. None: a savepoint of the checkpoints, which are `whole`, is the best."""
+    beginning = Start("the beginning", None, start_position.NO_WINDOW, 0)
+    losses = [(start, lost_inputs(settings, log, start)) for start in (*starts, beginning)]
+    for outputs in (True, False):  # rather one from which all results are made again that the log has lost
+        for start, lost in losses[: len(starts) if not outputs else None]:
+            if not lost and not (outputs and lost_outputs(settings, log, start)):
+                return start, ()
+    for start, lost in losses:
+        if not lost:
+            return start, ()
+    cut = any(not change.recreated and change.topic in inputs_of(settings) for change in log.changes)
+    if whole and not cut:
+        now = Start("now", None, wall_clock(), wall_clock())
+        return None, lost_now(settings, log, now)
+    return losses[0]
+
+
+def inputs_of(settings: Settings) -> set[str]:
+    """Names of the input topics."""
+    return {settings.topic(kind) for kind in INPUTS}
+
+
+def lost_inputs(settings: Settings, log: LogState, start: Start) -> tuple[Loss, ...]:
+    """Records of the input topics that a start needs or holds, and that the log no longer has."""
+    found: dict[Partition, Loss] = {}
+    inputs = inputs_of(settings)
+    if start.folder is not None:
+        for change in changes_from(log, start):
+            if change.topic in inputs:
+                since = start.watermark - settings.windowing.skew_seconds * MILLIS
+                key = (change.topic, change.partition or 0)
+                found[key] = Loss(
+                    change.topic,
+                    change.partition or 0,
+                    since,
+                    f"{change.sentence}; records since {iso(since)} are missing",
+                )
+    wanted = 0 if start.folder is None else start.watermark - settings.windowing.skew_seconds * MILLIS
+    for gap in find_gaps_since(wanted, log.held):
+        begun = gap.until_ms if gap.since_ms is None or start.folder is None else gap.since_ms
+        sentence = f"{gap.offsets} of {gap.topic}/{gap.partition} were deleted by retention; it begins at {iso_or(gap.until_ms, 'its end')}"
+        found.setdefault((gap.topic, gap.partition), Loss(gap.topic, gap.partition, begun or 0, sentence))
+    if start.folder is None:
+        for change in log.changes:
+            if change.recreated and change.topic in inputs:
+                found[change.topic, 0] = Loss(change.topic, 0, 0, change.sentence)
+    return tuple(found.values())
+
+
+def lost_outputs(settings: Settings, log: LogState, start: Start) -> bool:
+    """Whether the log has lost results of windows up to a start, which are not made again from there."""
+    return start.folder is not None and any(
+        change.topic not in inputs_of(settings) and not change.recreated for change in changes_from(log, start)
+    )
+
+
+def changes_from(log: LogState, start: Start) -> list[LogChange]:
+    """What has changed since a savepoint was taken. One that does not say where the topics ended is taken for what it may be."""
+    if start.log:
+        return list(log.since(start.log))
+    return list(log.changes)
+
+
+def lost_now(settings: Settings, log: LogState, now: Start) -> tuple[Loss, ...]:
+    """What is lost where the version goes on from the state that it has: what it has not read, and its open windows."""
+    found = []
+    for change in log.changes:
+        if change.topic in inputs_of(settings):
+            text = f"{change.sentence}; records that had not been read are missing, and those of windows that were open"
+            found.append(Loss(change.topic, change.partition or 0, now.taken_ms, text))
+    for (topic, partition), held in sorted(log.held.items()):
+        if held.begins > 0 and not any(loss.topic == topic for loss in found):
+            text = f"offsets before {held.begins} of {topic}/{partition} were deleted by retention"
+            found.append(Loss(topic, partition, held.first_ms or now.taken_ms, text))
+    return tuple(found)
+
+
+def lost_after_reading(settings: Settings, changes: Sequence[LogChange]) -> tuple[Loss, ...]:
+    """Input records that had been read before the log lost them: results of their windows can no longer be the same."""
+    return tuple(
+        Loss(
+            change.topic,
+            change.partition or 0,
+            wall_clock(),
+            f"{change.sentence}: results that were published from these records differ from what is published now",
+        )
+        for change in changes
+        if change.topic in inputs_of(settings) and not change.recreated
+    )
+
+
+# --- doing it
+
+
+def recover(
+    settings: Settings, what: RecoveryPlan, take: TakeSavepoint, report: Report = silent, savepoint: str = "recovery"
+) -> dict[str, Any]:
+    """Do what a plan says.
+
+    Parameters
+    ----------
+    settings
+        Those of the version.
+    what
+        As `plan` returned it just now.
+    take
+        Takes a savepoint of the version's checkpoints.
+    report
+        Gets a line for each step.
+    savepoint
+        The name of a savepoint that is taken first, if one is.
+
+    Returns
+    -------
+    dict
+        The plan as JSON types, with `aside`: where checkpoints were moved.
+
+    Raises
+    ------
+    InputError
+        Another process runs a job of the version, or no savepoint can be taken.
+    ServiceUnavailable
+        Kafka does not answer.
+    """
+    names = {*checkpoints_of(settings), "extract", "detect", "correlate", "index"}
+    aside = None
+    with locks.only_here(settings, sorted(names)):
+        for file in what.unreadable:
+            moved = file.with_name(f"{file.name}.damaged")
+            file.replace(moved)
+            report(f"moved {file} to {moved}")
+            if file == serving.file_of(settings.home):
+                serving.write(settings.home, Serving((ServingInterval(settings.version),), aliased=False))
+        for job, damage in what.mend.items():
+            checkpoint_damage.mend(job, settings.version, damage, report)
+        start = what.start
+        folder = start.folder if start is not None else None
+        if what.take:
+            folder = take(settings, savepoint)
+            report(f"took savepoint {savepoint}")
+        if what.take or start is not None:
+            topics.create(settings)
+            for loss in what.losses:  # before anything is moved: a recovery that is interrupted here records them again
+                data_loss.record_loss(settings, loss.topic, loss.partition, loss.since_ms, loss.sentence)
+            aside = start_position.set_back(settings, folder, configuration_to_restore(settings, folder))
+        if what.reset_index:
+            kept = start_position.set_aside(settings, ["index"])
+            aside = aside or kept
+    if aside is not None:
+        report(f"what was there is in {aside}")
+    return {**what.record(), "done": True, "aside": None if aside is None else str(aside)}
+
+
+def configuration_to_restore(settings: Settings, folder: Path | None) -> dict[str, Any] | None:
+    """What the version began with, from its savepoint, where the file of it is gone."""
+    if read_pinned(settings) is not None or folder is None:
+        return None
+    manifest = savepoint_format.read_manifest(folder)
+    return dict(manifest["configuration"]) if manifest["version"] == settings.version else None

@@ -1,0 +1,111 @@
+"""A log that is not the one that was marked: a topic made again, and a broker that has lost the end of a partition."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from app.core.settings import PROJECT, Settings
+from app.embedded import stack_state
+from app.embedded.stack import Stack, running_stack
+from app.embedded.stack_state import Addresses
+from app.kafka import topics
+from app.kafka.connection import admin_client, client_options
+from app.kafka.log_marks import LogChange, changes_since, mark_now
+from pipelines.errors import ServiceUnavailable
+
+pytestmark = pytest.mark.stack
+
+
+def settings_of(folder: Path, kafka: str | None, prefix: str) -> Settings:
+    made = Settings(home=folder)
+    return made.model_copy(
+        update={
+            "kafka": made.kafka.model_copy(update={"bootstrap_servers": kafka}),
+            "topics": made.topics.model_copy(update={"prefix": prefix, "partitions": 1}),
+        }
+    )
+
+
+def append(settings: Settings, kind: str, count: int) -> None:
+    producer = KafkaProducer(**client_options(settings), acks="all")
+    for number in range(count):
+        producer.send(settings.topic(kind), json.dumps({"n": number}).encode() * 40, partition=0)
+        producer.flush()
+    producer.close()
+
+
+def test_a_topic_that_was_made_again_is_found_although_it_has_grown(
+    folder: Path, stack: Addresses, unique: str
+) -> None:
+    settings = settings_of(folder, stack.kafka, f"{unique}-")
+    topics.create(settings)
+    append(settings, "telemetry", 3)
+    marks = mark_now(settings)
+    assert set(marks) == set(topics.topic_names(settings).values())
+    assert marks[settings.topic("telemetry")].ends[0][0] == 3
+    append(settings, "telemetry", 2)
+    assert changes_since(settings, [marks]) == []
+    assert changes_since(settings, []) == []
+    client = admin_client(settings)
+    client.delete_topics([settings.topic("telemetry"), settings.topic("labels")])
+    client.close()
+    wait_until(lambda: settings.topic("telemetry") not in mark_now(settings))
+    made = settings.model_copy(update={"topics": settings.topics.model_copy(update={"prefix": f"{unique}-"})})
+    wait_until(lambda: topics.create(made)[settings.topic("telemetry")] in ("created", "there already"))
+    append(settings, "telemetry", 9)
+    found = changes_since(settings, [marks])
+    assert found == [LogChange(settings.topic("labels")), LogChange(settings.topic("telemetry"))]
+
+
+@pytest.mark.long
+def test_a_partition_that_has_lost_its_end_is_found_although_it_has_grown(folder: Path, unique: str) -> None:
+    """A broker without power loses what it had not yet written to its disk; here the end of a segment is cut off."""
+    stack = Stack(folder / "stack", jars=PROJECT / ".kappa" / "jars", elasticsearch=False)
+    with running_stack(stack) as addresses:
+        settings = settings_of(folder, addresses.kafka, f"{unique}-")
+        topics.create(settings)
+        append(settings, "telemetry", 20)
+        marks = mark_now(settings)
+        append(settings, "telemetry", 5)
+        state = stack_state.read_state(stack.home)
+        assert state is not None
+        broker = state.services["kafka"].process
+        assert broker is not None
+        process = psutil.Process(broker.pid)
+        os.kill(broker.pid, signal.SIGKILL)
+        psutil.wait_procs([process], timeout=30)
+    segment = stack.home / "kafka" / f"{unique}-telemetry-0" / f"{0:020d}.log"
+    content = segment.read_bytes()
+    segment.write_bytes(content[: len(content) // 2])
+    with running_stack(stack) as addresses:
+        settings = settings_of(folder, addresses.kafka, f"{unique}-")
+        wait_until(lambda: bool(mark_now(settings)))
+        lost = changes_since(settings, [marks])
+        append(settings, "telemetry", 60)
+        grown = changes_since(settings, [marks])
+    assert [(one.topic, one.partition, one.marked) for one in lost] == [(f"{unique}-telemetry", 0, 20)]
+    assert 5 <= lost[0].end < 20
+    assert grown == lost, "found by the leader epoch, as the offsets have been given again"
+
+
+def wait_until(ready: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Ask until something is so; what is not there yet may fail."""
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.2)):
+        try:
+            if ready():
+                return
+        except (ServiceUnavailable, KafkaError):
+            pass
+        waiting.wait(0.2)
+    pytest.fail(f"waited {seconds:.0f} s in vain")

@@ -1,0 +1,172 @@
+"""From where a version begins again after a loss, and what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from app.core.atomic_files import read_json_object, write_json_durably
+from app.core.settings import Settings
+from app.kafka import data_loss, log_marks
+from app.kafka.log_marks import LogChange, LogMarks, TopicMark, marks_of, record_of
+from app.kafka.offset_ranges import OffsetRange
+from app.versions import start_position
+from app.versions.start_position import set_aside
+from pipelines.errors import InputError
+from replay.recovery import LogState, Start, choose, is_json, lost_after_reading, unreadable_files
+
+NOON = 1_767_614_400_000
+HOUR = 3_600_000
+PARTS = {("telemetry", 0): OffsetRange(0, 900), ("logs", 0): OffsetRange(0, 50), ("labels", 0): OffsetRange(0, 50)}
+OLD = {"telemetry": TopicMark("a", {0: (100, 1)}), "scores": TopicMark("s", {0: (100, 1)})}
+NEW = {"telemetry": TopicMark("a", {0: (500, 1)}), "scores": TopicMark("s", {0: (500, 1)})}
+
+
+def start(name: str, hours: float, log: LogMarks) -> Start:
+    at = NOON + int(hours * HOUR)
+    return Start(name, Path(name), at, at, log)
+
+
+STARTS = [start("new", 0, NEW), start("old", -6, OLD)]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def log(changes: Sequence[LogChange] = (), held: dict[tuple[str, int], OffsetRange] | None = None) -> LogState:
+    """The log with changes; since an earlier mark it has lost what that mark is beyond."""
+
+    def since(marks: LogMarks) -> list[LogChange]:
+        found = []
+        for change in changes:
+            mark = marks.get(change.topic)
+            if mark is not None and (change.recreated or mark.ends[0][0] > change.end):
+                found.append(change)
+        return found
+
+    return LogState(held or PARTS, tuple(changes), since)
+
+
+def test_with_the_log_whole_it_is_the_newest_savepoint(settings: Settings) -> None:
+    found, lost = choose(settings, log(), STARTS, whole=False)
+    assert found is not None
+    assert (found.name, lost) == ("new", ())
+
+
+def test_without_a_savepoint_it_is_the_beginning(settings: Settings) -> None:
+    found, lost = choose(settings, log(), [], whole=False)
+    assert found is not None
+    assert (found.folder, lost) == (None, ())
+
+
+@pytest.mark.parametrize("topic", ["telemetry", "scores"])
+def test_a_savepoint_that_holds_lost_records_is_passed_over(settings: Settings, topic: str) -> None:
+    """The log of telemetry, or of scores, ends now at 300: before the newer savepoint's mark, after the older one's."""
+    found, lost = choose(settings, log([LogChange(topic, 0, 700, 300)]), STARTS, whole=True)
+    assert found is not None
+    assert (found.name, lost) == ("old", ())
+
+
+def test_the_beginning_where_every_savepoint_holds_lost_records(settings: Settings) -> None:
+    found, lost = choose(settings, log([LogChange("telemetry", 0, 700, 20)]), STARTS, whole=True)
+    assert found is not None
+    assert (found.folder, lost) == (None, ())
+
+
+def test_what_was_read_and_lost_is_named(settings: Settings) -> None:
+    changes = [LogChange("telemetry", 0, 700, 300), LogChange("scores", 0, 700, 300), LogChange("logs")]
+    (lost,) = lost_after_reading(settings, changes)
+    assert "offsets 300 to 699" in lost.sentence
+    assert "differ" in lost.sentence
+
+
+def test_a_topic_of_results_that_was_made_again_needs_the_newest_savepoint_only(settings: Settings) -> None:
+    found, lost = choose(settings, log([LogChange("scores")]), STARTS, whole=True)
+    assert found is not None
+    assert (found.name, lost) == ("new", ())
+
+
+def test_an_input_that_was_made_again_keeps_the_state_that_there_is(settings: Settings) -> None:
+    found, lost = choose(settings, log([LogChange("telemetry")]), STARTS, whole=True)
+    assert found is None, "a savepoint of the checkpoints as they are"
+    assert [one.topic for one in lost] == ["telemetry"]
+
+
+def test_an_input_that_was_made_again_and_a_torn_checkpoint_go_back_to_the_newest_savepoint(settings: Settings) -> None:
+    found, lost = choose(settings, log([LogChange("telemetry")]), STARTS, whole=False)
+    assert found is not None
+    assert found.name == "new"
+    assert "are missing" in lost[0].sentence
+
+
+def test_retention_rules_savepoints_out(settings: Settings) -> None:
+    """What is left of telemetry begins an hour before noon: enough for the newer savepoint, not for the older or the beginning."""
+    held = PARTS | {("telemetry", 0): OffsetRange(60, 900, NOON - HOUR)}
+    found, lost = choose(settings, log(held=held), STARTS, whole=False)
+    assert found is not None
+    assert (found.name, lost) == ("new", ())
+    found, lost = choose(settings, log(held=held), STARTS[1:], whole=False)
+    assert found is not None
+    assert found.name == "old"
+    assert "retention" in lost[0].sentence
+    found, lost = choose(settings, log(held=held), STARTS[1:], whole=True)
+    assert found is None, "going on from the state that there is loses less"
+    assert lost
+
+
+def test_a_savepoint_from_before_marks_is_taken_for_what_it_may_be(settings: Settings) -> None:
+    unmarked = [start("new", 0, {})]
+    found, lost = choose(settings, log([LogChange("telemetry", 0, 700, 300)]), unmarked, whole=True)
+    assert found is not None
+    assert (found.folder, lost) == (None, ())
+
+
+def test_marks_come_back_as_they_were_written(settings: Settings) -> None:
+    log_marks.write_marks(settings, "extract", OLD)
+    log_marks.write_marks(settings, "detect", NEW)
+    assert log_marks.read_marks(settings) == [NEW, OLD]
+    assert marks_of(record_of(NEW)) == NEW
+    assert "kappa recover --dry-run" in data_loss.describe_changes("live", [LogChange("logs"), LogChange("scores")])
+
+
+def test_torn_files_of_a_version_are_named_in_one_line(settings: Settings) -> None:
+    file = settings.configuration_file
+    for content, problem in (
+        (b"", "is empty"),
+        (b'{"a": ', "is not JSON"),
+        (b"[1]", "holds list"),
+        (b"\xff\xfe", "is not JSON"),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=problem) as refused:
+            read_json_object(file)
+        assert "\n" not in str(refused.value)
+        assert not is_json(file)
+        assert unreadable_files(settings) == (file,)
+    write_json_durably(file, {"a": 1})
+    assert read_json_object(file) == {"a": 1}
+    assert unreadable_files(settings) == ()
+    assert [one.name for one in file.parent.iterdir()] == [file.name], "no draft is left"
+
+
+def test_what_is_set_aside_is_kept_under_the_next_number(settings: Settings) -> None:
+    home = start_position.checkpoint_home(settings)
+    for number in (1, 2):
+        (home / "detect").mkdir(parents=True)
+        (home / "detect" / "file").write_text(str(number))
+        aside = set_aside(settings, ["detect", "extract"])
+        assert aside == home.with_name(f"{home.name}.replaced-{number}")
+        assert (aside / "detect" / "file").read_text() == str(number)
+    assert set_aside(settings, ["detect"]) is None
+
+
+def test_no_job_starts_before_an_interrupted_recovery_has_ended(settings: Settings) -> None:
+    assert start_position.start_position(settings) is None
+    write_json_durably(start_position.checkpoint_home(settings) / start_position.RECOVERY, {})
+    with pytest.raises(InputError, match="run it again"):
+        start_position.start_position(settings)
