@@ -106,6 +106,7 @@ def run_jobs(
     """Run the jobs in this process. `share`: instance and instances; `accept`: a gap, a violation; `position`: savepoint and replace."""
     from app.runtime.jobs import selected  # loads Spark
     from app.runtime.supervise import run_until_stopped
+    from replay.savepoints import periodic
 
     selection = selected(names, *share)
     try:
@@ -118,7 +119,9 @@ def run_jobs(
     parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
-        run_until_stopped(settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1])
+        run_until_stopped(
+            settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1], periodic.service
+        )
 
 
 @contextmanager

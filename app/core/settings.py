@@ -306,6 +306,28 @@ class SparkSettings(SettingsGroup):
     )
 
 
+class SavepointSettings(SettingsGroup):
+    """Savepoints that the process of `detect` takes by itself. They bound how much of the log a [recovery](recovery.md) reads."""
+
+    every: str = Field(
+        default="6h",
+        pattern=r"^(off|[1-9]\d{0,4}[mhd])$",
+        description="How often, such as `30m`, `6h` or `1d`; `off` takes none.",
+    )
+    keep: int = Field(
+        default=4,
+        ge=1,
+        description="How many of them stay; older ones are removed. Those that people name always stay.",
+    )
+
+    @property
+    def every_ms(self) -> int | None:
+        """How often, in milliseconds; None for never."""
+        if self.every == "off":
+            return None
+        return int(self.every[:-1]) * {"m": 60_000, "h": 3_600_000, "d": 86_400_000}[self.every[-1]]
+
+
 class IndexSettings(SettingsGroup):
     """Which scores go to Elasticsearch: with `scores`, a document per window and series, of windows from `scores_since` on."""
 
@@ -438,6 +460,7 @@ class Settings(BaseSettings):
     stack: StackSettings = StackSettings()
     topics: TopicSettings = TopicSettings()
     spark: SparkSettings = SparkSettings()
+    savepoints: SavepointSettings = SavepointSettings()
     index: IndexSettings = IndexSettings()
     health: HealthSettings = HealthSettings()
     dashboard: DashboardSettings = DashboardSettings()

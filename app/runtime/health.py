@@ -21,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from app.core.errors import SettingsError
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
+from app.core.timestamps import iso_or
 from app.supervision.link import Unsupervised
 from pipelines.errors import KappaError
 from pipelines.runner import QueryProgress
@@ -76,6 +77,12 @@ class Health:
         self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
         violations = "Violations of determinism of the version, accepted ones included"
         self._violations = Gauge("kappa_determinism_violations", violations, registry=self.registry)
+        self._savepoint: dict[str, str] | None = None
+        self._savepoint_taken = Gauge(
+            "kappa_savepoint_timestamp_seconds", "When the last periodic savepoint was taken", registry=self.registry
+        )
+        failed = "Periodic savepoints that could not be taken"
+        self._savepoints_failed = Counter("kappa_savepoints_failed", failed, registry=self.registry)
         restarts = "How often `kappa run` has started its jobs' process again"
         Counter("kappa_restarts", restarts, registry=self.registry).inc(self.parent.history.restarts)
 
@@ -90,6 +97,14 @@ class Health:
         with self._lock:
             self._jobs.clear()
         self.parent.forget()
+
+    def savepoint(self, taken_ms: int | None, problem: str = "") -> None:
+        """When the last periodic savepoint was taken (epoch ms; None: none yet), and what was wrong with one since then."""
+        self._savepoint = {"taken": iso_or(taken_ms, "never"), "problem": problem}
+        if taken_ms is not None:
+            self._savepoint_taken.set(taken_ms / 1000)
+        if problem:
+            self._savepoints_failed.inc()
 
     def refused(self, topic: str, records: int) -> None:
         """Count records that went to `late` or `dead-letters`."""
@@ -171,6 +186,7 @@ class Health:
             "restarts": asdict(self.parent.history),
             "quarantined": self._in_quarantine,
             "violations": self.violations(),
+            **({} if self._savepoint is None else {"savepoint": self._savepoint}),
         }
 
     def exposition(self) -> bytes:

@@ -7,10 +7,13 @@ are stopped after their batch, those of the new one are started as soon as no ot
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from app.core.ports import LOOPBACK
 from app.core.report import Report, silent
@@ -33,6 +36,10 @@ POLL_SECONDS = 1.0
 TASKS_SECONDS = 5.0
 
 
+# From a version's settings, the session of its jobs and the health of the process to what takes its savepoints in the block.
+SavepointService = Callable[[Settings, SparkSession, Health], AbstractContextManager[object]]
+
+
 @dataclass
 class ProcessServices:
     """What goes on while versions change: heartbeats and the server of metrics."""
@@ -43,6 +50,7 @@ class ProcessServices:
     report: Report
     health: Health
     beside: ExitStack
+    savepoints: SavepointService | None = None
     ask: Ask | None = None
     begun: bool = field(default=False, init=False)
     server: HealthServer | None = field(default=None, init=False)
@@ -86,6 +94,7 @@ def run_until_stopped(
     follow: bool = False,
     parent: Unsupervised | None = None,
     accept_violation: bool = False,
+    savepoints: SavepointService | None = None,
 ) -> None:
     """Run jobs until a signal stops them.
 
@@ -109,6 +118,8 @@ def run_until_stopped(
         Where this is the child of another process: it gets the jobs' progress.
     accept_violation
         Go on with a version although a violation of determinism has ended it.
+    savepoints
+        Takes savepoints of a version while its `detect` runs.
 
     Raises
     ------
@@ -119,7 +130,7 @@ def run_until_stopped(
     """
     health, reported = Health(settings.health.stale_seconds, parent=parent), ""
     with ExitStack() as beside:
-        services = ProcessServices(settings, selection.names, heartbeats, report, health, beside)
+        services = ProcessServices(settings, selection.names, heartbeats, report, health, beside, savepoints)
         while not stopping.is_set():
             own = serving.to_run(settings) if follow else settings
             with locks.taken(own, list(selection.checkpoints(own))) as busy:
@@ -189,6 +200,8 @@ def run_version(
             services.ask = answers_from(spark, settings)
             asked = beside.enter_context(HealthServer(services.health, LOOPBACK, 0, services.ask))
             beside.enter_context(state_server.announced(settings, asked.address))
+            if services.savepoints is not None:
+                beside.enter_context(services.savepoints(settings, spark, services.health))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
         report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
         runner.wait(leave, also=look)
