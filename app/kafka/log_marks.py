@@ -24,7 +24,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
 from app.kafka.connection import admin_client, unavailable
-from app.kafka.topics import topic_names
+from app.kafka.topics import wanted
 
 OffsetForLeaderPartition = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 
@@ -119,7 +119,7 @@ def mark_now(settings: Settings) -> LogMarks:
     """The marks of all topics of a version that exist now. Raises ServiceUnavailable if Kafka does not answer."""
     client = admin_client(settings)
     try:
-        found = described(client, topic_names(settings).values())
+        found = described(client, [topic.name for topic in wanted(settings)])
         parts = [
             TopicPartition(topic, one["partition_index"])
             for topic, about in found.items()
