@@ -17,6 +17,7 @@ from app.cli.collect import collect
 from app.cli.config import config_app
 from app.cli.dashboard import dashboard
 from app.cli.demo import demo
+from app.cli.doctor import doctor
 from app.cli.indices import indices_app
 from app.cli.kibana import kibana_app
 from app.cli.label import label
@@ -48,7 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(up, down, status, run, recover, label, state, collect, templates, score, simulate),
+    *(up, down, status, run, recover, doctor, label, state, collect, templates, score, simulate),
     *(demo, dashboard, watch),
 ):
     app.command()(command)

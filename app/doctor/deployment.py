@@ -1,0 +1,84 @@
+"""Checks of what a version has on its disk: checkpoints against the log, savepoints, unfinished work."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.core.settings import Settings
+from app.core.timestamps import wall_clock
+from app.doctor.finding import Finding, danger, ok, warning
+from app.kafka import checkpoint_damage
+from app.versions import serving, start_position
+from pipelines.errors import InputError, ServiceUnavailable
+from replay import recovery
+from replay.savepoints import savepoint_folder
+
+HOUR_MS = 3_600_000
+FORGOTTEN_HOURS = 24  # without periodic savepoints
+
+
+def serves(settings: Settings) -> list[Finding]:
+    """Which version serves."""
+    try:
+        return [ok("version", f"{serving.read(settings.home).version} serves")]
+    except InputError as error:
+        return [danger("version", str(error), "serving intervals", "`kappa recover --version V`")]
+
+
+def checkpoints(settings: Settings) -> list[Finding]:
+    """Whether the version can go on: its checkpoints, and the log that they were read from."""
+    advice = "`kappa recover --dry-run` says what would be done"
+    try:
+        problems = list(recovery.plan(settings).problems)
+        if not problems:
+            return [ok("checkpoints", "whole; the log is the one that was read")]
+    except ServiceUnavailable:
+        jobs = recovery.checkpoints_of(settings)
+        problems = [found.found for path in jobs.values() if (found := checkpoint_damage.damage_of(path))]
+        problems += [f"{file} cannot be read" for file in recovery.unreadable_files(settings)]
+        if not problems:
+            return [ok("checkpoints", "whole; not compared with the log, as Kafka does not answer")]
+    return [danger("checkpoints", problem, "whole, and the same log", advice) for problem in problems]
+
+
+def violation(settings: Settings) -> list[Finding]:
+    """Whether the version was stopped because its results could no longer be the same."""
+    file = start_position.checkpoint_home(settings) / "violation.json"
+    if file.exists():
+        return [
+            danger(
+                "determinism",
+                f"version {settings.version} was stopped: {file}",
+                "no such file",
+                "`kappa run` says what to do",
+            )
+        ]
+    return [ok("determinism", "no violation is recorded")]
+
+
+def savepoints(settings: Settings) -> list[Finding]:
+    """How old the newest savepoint of the version is."""
+    if not recovery.checkpoints_of(settings):
+        return [ok("savepoints", "the version has not begun")]
+    taken = [
+        int(datetime.fromisoformat(one["created_at"]).timestamp() * 1000)
+        for one in savepoint_folder.listing(settings.home)
+        if one.get("version") == settings.version and "created_at" in one
+    ]
+    return [savepoint_finding(settings, max(taken, default=None), wall_clock())]
+
+
+def savepoint_finding(settings: Settings, taken_ms: int | None, now_ms: int) -> Finding:
+    """What the age of the newest savepoint means."""
+    every = settings.savepoints.every_ms
+    wanted = f"one in {settings.savepoints.every}" if every is not None else f"one in {FORGOTTEN_HOURS} h"
+    advice = "let `kappa run detect` run with savepoints.every, or `kappa savepoint create`: a recovery begins there"
+    if taken_ms is None:
+        return warning("savepoints", "none", wanted, advice)
+    hours = (now_ms - taken_ms) / HOUR_MS
+    if hours * HOUR_MS > 2 * (every or FORGOTTEN_HOURS * HOUR_MS):
+        return warning("savepoints", f"the newest is {hours:.0f} h old", wanted, advice)
+    return ok("savepoints", f"the newest is {hours:.1f} h old")
+
+
+CHECKS = (serves, checkpoints, violation, savepoints)

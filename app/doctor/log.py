@@ -1,0 +1,281 @@
+"""Checks of Kafka: brokers, topics and their settings, rights, clocks, and what the jobs still have to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
+from kafka.errors import KafkaError
+
+from app.core.settings import INPUTS, Settings
+from app.core.timestamps import wall_clock
+from app.doctor.finding import Finding, danger, ok, warning
+from app.doctor.machine import listed
+from app.kafka.checkpoints import consumed_offsets
+from app.kafka.connection import client_options
+from app.kafka.topics import Topic, wanted
+from app.versions.start_position import checkpoint_home
+from pipelines.errors import InputError
+
+WAIT_MS = 5_000
+OLDEST = (2, 8)  # the first with ids of topics
+STALE_MS = 30_000
+AHEAD_MS = 5_000
+HOUR_MS = 3_600_000
+SAFE_HOURS = 24
+NEEDED = {"READ", "WRITE", "DESCRIBE"}
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic as it is: partitions as Kafka describes them, settings by name, what the user may do (None: not known)."""
+
+    partitions: tuple[Mapping[str, Any], ...]
+    config: Mapping[str, str]
+    rights: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class KafkaState:
+    """Kafka as it is: version, number of brokers, the version's topics, ends of partitions, and their newest append times."""
+
+    version: tuple[int, ...]
+    brokers: int
+    topics: Mapping[str, TopicState]
+    ends: Mapping[tuple[str, int], int]
+    newest: Mapping[tuple[str, int], int]
+
+
+def kafka(settings: Settings) -> list[Finding]:
+    """Everything about Kafka; one finding where it does not answer."""
+    try:
+        state = state_of(settings)
+    except (KafkaError, OSError, InputError) as error:
+        where = settings.kafka.bootstrap_servers or "the embedded broker"
+        text = f"{where} does not answer ({type(error).__name__}: {str(error)[:80]})"
+        return [danger("Kafka", text, "an answer", "start it (`kappa up`), or check kafka.* and the network")]
+    found = [*brokers(settings, state)]
+    for topic in wanted(settings):
+        found += topic_findings(settings, topic, state.topics.get(topic.name))
+    return [*found, *arrivals(settings, state, wall_clock()), *lags(settings, state, wall_clock())]
+
+
+def state_of(settings: Settings) -> KafkaState:
+    """Kafka as it is now."""
+    if not settings.kafka.bootstrap_servers:
+        msg = "kafka.bootstrap_servers is not set and no embedded stack is running"
+        raise InputError(msg)
+    client = KafkaAdminClient(**client_options(settings), request_timeout_ms=WAIT_MS, bootstrap_timeout_ms=WAIT_MS)
+    try:
+        names = [topic.name for topic in wanted(settings)]
+        found = {one["name"]: one for one in client.describe_topics(names) if one["partitions"]}
+        asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in found]
+        configs = client.describe_configs(asked, config_filter="all") if asked else {}
+        by_topic = {name: values for kind in configs.values() for name, values in kind.items()}
+        cluster = client.describe_cluster()
+        parts = [TopicPartition(name, p["partition_index"]) for name, one in found.items() for p in one["partitions"]]
+        ends = client.list_partition_offsets({part: OffsetSpec.LATEST for part in parts}) if parts else {}
+        newest = client.list_partition_offsets({part: OffsetSpec.MAX_TIMESTAMP for part in parts}) if parts else {}
+        return KafkaState(
+            version_of(client, cluster),
+            len(cluster.get("brokers", ())),
+            {
+                name: TopicState(
+                    tuple(one["partitions"]),
+                    {key: str(value["value"]) for key, value in by_topic.get(name, {}).items()},
+                    rights_of(one),
+                )
+                for name, one in found.items()
+            },
+            {(part.topic, part.partition): end.offset for part, end in ends.items()},
+            {(part.topic, part.partition): end.timestamp for part, end in newest.items()},
+        )
+    finally:
+        client.close()
+
+
+def version_of(client: KafkaAdminClient, cluster: Mapping[str, Any]) -> tuple[int, ...]:
+    """The broker's version as far as its requests show it; empty where they do not."""
+    brokers = cluster.get("brokers") or []
+    if not brokers:
+        return ()
+    found = client.get_broker_version_data(brokers[0]["broker_id"]).broker_version
+    return tuple(int(part) for part in found)
+
+
+def rights_of(about: Mapping[str, Any]) -> frozenset[str] | None:
+    """What the user may do with a topic; None where the broker does not say."""
+    found = about.get("authorized_operations") or about.get("topic_authorized_operations")
+    if not isinstance(found, list | set | tuple):
+        return None
+    return frozenset(getattr(one, "name", str(one)) for one in found)
+
+
+def brokers(settings: Settings, state: KafkaState) -> list[Finding]:
+    """Version and number of brokers."""
+    text = f"{state.brokers} brokers, version {'.'.join(map(str, state.version)) or 'unknown'}"
+    found = [ok("Kafka", f"{settings.kafka.bootstrap_servers} answers: {text}")]
+    if state.version and state.version < OLDEST:
+        found.append(warning("Kafka", text, "2.8 or newer", "upgrade: older ones have no ids of topics"))
+    if state.brokers == 1:
+        advice = "three brokers and topics.replication = 3: one that loses power loses acknowledged records"
+        found.append(warning("Kafka", "one broker", "3", advice))
+    return found
+
+
+def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -> list[Finding]:
+    """Whether a topic is there and has the settings that results depend on."""
+    check = f"topic {topic.name}"
+    if state is None:
+        return [
+            danger(check, "is missing, or may not be described", "it", "`kappa topics create`; check the user's rights")
+        ]
+    found: list[Finding] = []
+    if len(state.partitions) != topic.partitions:
+        text = f"{len(state.partitions)} partitions"
+        found.append(
+            danger(check, text, str(topic.partitions), "set topics.* to what it has; see docs/replay.md to add some")
+        )
+    found += [finding for finding in map_settings(check, topic, state.config)]
+    copies = min((len(part["replica_nodes"]) for part in state.partitions), default=0)
+    if any(part["leader_id"] < 0 for part in state.partitions):
+        found.append(danger(check, "a partition has no leader", "one", "start its brokers"))
+    elif any(len(part["isr_nodes"]) < len(part["replica_nodes"]) for part in state.partitions):
+        found.append(warning(check, "copies are behind", "all in sync", "look after the brokers that are away"))
+    least = int(state.config.get("min.insync.replicas") or 1)
+    if copies >= 3 and least < 2:
+        found.append(
+            warning(
+                check,
+                f"min.insync.replicas {least}",
+                "2",
+                f"kafka-configs --alter --topic {topic.name} --add-config min.insync.replicas=2",
+            )
+        )
+    if copies and least > copies:
+        found.append(
+            danger(
+                check,
+                f"min.insync.replicas {least}, {copies} copies",
+                f"{copies} at most",
+                "lower it: nothing can be written",
+            )
+        )
+    if copies > 1 and state.config.get("unclean.leader.election.enable") == "true":
+        found.append(
+            danger(
+                check,
+                "unclean leader election",
+                "false",
+                "a broker that is behind may become the leader: set it to false",
+            )
+        )
+    missing = set() if state.rights is None else NEEDED - state.rights
+    if missing:
+        found.append(
+            danger(
+                check,
+                f"may not {', '.join(sorted(missing)).lower()}",
+                "read, write, describe",
+                "grant it; see docs/security.md",
+            )
+        )
+    return found or [ok(check, f"{len(state.partitions)} partitions, {copies} copies")]
+
+
+def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
+    """In what a topic's settings differ from those that it is created with."""
+    found = []
+    for name in ("message.timestamp.type", "cleanup.policy"):
+        have, want = config.get(name), topic.config[name]
+        if have not in (None, want):
+            found.append(
+                danger(check, f"{name} {have}", want, "results depend on it: another topics.prefix, or set it back")
+            )
+    for name in ("retention.ms", "max.message.bytes"):
+        kept, least = limit(config.get(name)), limit(topic.config[name])
+        if kept is not None and least is not None and kept < least:
+            make = danger if name == "max.message.bytes" else warning
+            found.append(
+                make(
+                    check,
+                    f"{name} {config[name]}",
+                    topic.config[name],
+                    f"kafka-configs --alter --add-config {name}={topic.config[name]}",
+                )
+            )
+    most = limit(config.get("retention.bytes"))
+    if most is not None and most != float("inf"):
+        found.append(
+            warning(
+                check,
+                f"retention.bytes {config['retention.bytes']}",
+                "-1",
+                "records may go before the jobs have read them",
+            )
+        )
+    return found
+
+
+def limit(value: str | None) -> float | None:
+    """A setting that is a number; -1 is no limit, None where it is not known."""
+    if value is None:
+        return None
+    return float("inf") if value == "-1" else float(value)
+
+
+def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding]:
+    """When each input partition has last taken a record: heartbeats come twice a second. And the brokers' clock."""
+    if settings.topics.timestamps != "append":
+        return [ok("heartbeats", "not compared: the log holds history")]
+    newest = {key: at for key, at in state.newest.items() if key[0] in {settings.topic(kind) for kind in INPUTS}}
+    ahead = [f"{t}/{p} {(at - now_ms) / 1000:.0f} s" for (t, p), at in sorted(newest.items()) if at > now_ms + AHEAD_MS]
+    old = [f"{t}/{p}" for (t, p), at in sorted(newest.items()) if at < now_ms - STALE_MS]
+    found = []
+    if ahead:
+        found.append(
+            danger(
+                "clocks",
+                f"the brokers' clock is ahead: {listed(ahead)}",
+                "5 s at most",
+                "synchronise the clocks of all machines (NTP)",
+            )
+        )
+    if old:
+        advice = "start `kappa run extract`, which sends heartbeats; without them no window is closed"
+        found.append(warning("heartbeats", f"nothing for 30 s in {listed(old)}", "two a second", advice))
+    return found or [ok("heartbeats", f"recent in {len(newest)} partitions; clocks agree")]
+
+
+def lags(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding]:
+    """How much each job has to read, and how long retention leaves it."""
+    found = []
+    for folder in sorted(checkpoint_home(settings).glob("*/offsets")):
+        job = folder.parent.name
+        try:
+            read = consumed_offsets(folder.parent)
+        except InputError:
+            continue  # the check of checkpoints has it
+        if read is not None:
+            behind = sum(max(0, state.ends.get(part, offset) - offset) for part, offset in read.offsets.items())
+            found.append(lag_finding(settings, job, behind, read.at_ms, now_ms))
+    return found or [ok("lag", "no job has begun")]
+
+
+def lag_finding(settings: Settings, job: str, behind: int, at_ms: int | None, now_ms: int) -> Finding:
+    """What a lag means: hours until retention deletes what has not been read."""
+    check = f"lag of {job}"
+    if behind == 0 or at_ms is None:
+        return ok(check, f"{behind} records")
+    kept = settings.topics.input_retention_hours if job.startswith("extract") else settings.topics.retention_hours
+    left = kept - (now_ms - at_ms) / HOUR_MS
+    text = f"{behind:,} records; {max(0.0, left) / 24:.1f} days until the oldest is deleted"
+    advice = "start the job, or raise topics.retention_hours and topics.input_retention_hours"
+    if left < SAFE_HOURS:
+        return danger(check, text, "a day or more", advice)
+    if left < kept / 2:
+        return warning(check, text, "half of the retention", advice)
+    return ok(check, text)

@@ -1,0 +1,280 @@
+"""`kappa doctor`: each check by what it finds, and that none can end or hold up another."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import answer, kappa
+
+from app.core.atomic_files import write_json_durably
+from app.core.settings import HealthSettings, KafkaSettings, SavepointSettings, Settings
+from app.doctor import deployment, log, machine, search
+from app.doctor.examination import examine
+from app.doctor.finding import Finding, Status, danger, ok, warning
+from app.doctor.log import KafkaState, TopicState
+from app.kafka.topics import wanted
+from pipelines.errors import InputError
+
+NOON = 1_767_614_400_000
+HOUR = 3_600_000
+GIB = 2**30
+
+
+def worst(found: list[Finding]) -> Status:
+    return min(one.status for one in found)
+
+
+# --- all together
+
+
+def test_the_most_dangerous_comes_first_and_no_check_ends_another(tmp_path: Path) -> None:
+    def fails(_: Settings) -> list[Finding]:
+        msg = "no"
+        raise InputError(msg)
+
+    checks = {
+        "fine": lambda _: [ok("fine", "yes")],
+        "fails": fails,
+        "so so": lambda _: [warning("so so", "a", "b", "c")],
+        "bad": lambda _: [danger("bad", "a", "b", "c")],
+    }
+    found = examine(Settings(home=tmp_path), checks)
+    assert [one.check for one in found] == ["fails", "bad", "so so", "fine"]
+    assert found[0].found == "InputError: no"
+
+
+def test_a_check_that_hangs_is_a_danger_and_the_others_answer(tmp_path: Path) -> None:
+    never = threading.Event()
+    checks = {"hangs": lambda _: [ok("never", str(never.wait()))], "fine": lambda _: [ok("fine", "yes")]}
+    found = examine(Settings(home=tmp_path), checks, limit_seconds=0.3)
+    assert [(one.check, one.status) for one in found] == [("hangs", Status.DANGER), ("fine", Status.OK)]
+    never.set()
+
+
+def test_the_command_works_when_nothing_runs(tmp_path: Path) -> None:
+    file = tmp_path / "kappa.toml"
+    file.write_text(f'home = "{tmp_path / "home"}"\njar_folder = "{tmp_path}"\n')
+    status, out, _ = answer(kappa("doctor", "--config", str(file), "--json"))
+    assert status == 1
+    found = json.loads(out)
+    by_check = {one["check"]: one["status"] for one in found["findings"]}
+    assert by_check["Kafka"] == by_check["Elasticsearch"] == "danger"
+    assert by_check["version"] == "ok"
+    assert found["dangers"] >= 2
+
+
+# --- this machine and the settings
+
+
+@pytest.mark.parametrize(
+    ("free", "share", "status"),
+    [
+        (GIB // 2, 0.5, Status.DANGER),
+        (50 * GIB, 0.03, Status.DANGER),
+        (50 * GIB, 0.1, Status.WARNING),
+        (50 * GIB, 0.4, Status.OK),
+    ],
+)
+def test_disk(free: int, share: float, status: Status) -> None:
+    assert machine.disk_finding("/x", free, share, "").status is status
+
+
+@pytest.mark.parametrize(("heap", "status"), [("2g", Status.OK), ("6g", Status.WARNING), ("8g", Status.DANGER)])
+def test_memory(heap: str, status: Status) -> None:
+    assert machine.memory_finding(machine.bytes_of(heap), 8 * GIB).status is status
+
+
+@pytest.mark.parametrize(
+    ("most", "status"), [(256, Status.DANGER), (1024, Status.WARNING), (65536, Status.OK), (-1, Status.OK)]
+)
+def test_open_files(most: int, status: Status) -> None:
+    assert machine.files_finding(most).status is status
+
+
+def test_cores_and_sizes() -> None:
+    assert machine.cores_finding(1).status is Status.WARNING
+    assert machine.cores_finding(2).status is Status.OK
+    assert [machine.bytes_of(size) for size in ("1024", "512m", "4G", "2gb", "much")] == [
+        1024,
+        GIB // 2,
+        4 * GIB,
+        2 * GIB,
+        0,
+    ]
+
+
+def test_home_that_others_can_read(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    tmp_path.chmod(0o755)
+    assert worst(machine.rights(settings)) is Status.WARNING
+    tmp_path.chmod(0o700)
+    assert worst(machine.rights(settings)) is Status.OK
+    assert worst(machine.rights(Settings(home=tmp_path / "nowhere"))) is Status.WARNING
+
+
+def test_a_file_with_a_secret_that_others_can_read(tmp_path: Path) -> None:
+    file = tmp_path / "kappa.toml"
+    file.write_text('[kafka]\nsasl_password = "x"\n')
+    settings = Settings(home=tmp_path)
+    file.chmod(0o644)
+    assert worst(machine.secret_files(settings, file)) is Status.DANGER
+    file.chmod(0o600)
+    assert worst(machine.secret_files(settings, file)) is Status.OK
+    file.write_text("[kafka]\n")
+    file.chmod(0o644)
+    assert worst(machine.secret_files(settings, file)) is Status.OK
+
+
+def test_connections_without_encryption_to_other_machines(tmp_path: Path) -> None:
+    def of(servers: str, protocol: str = "PLAINTEXT", health: str = "127.0.0.1") -> Status:
+        kafka = KafkaSettings.model_validate({"bootstrap_servers": servers, "security_protocol": protocol})
+        return worst(
+            machine.plain_text(Settings(home=tmp_path, kafka=kafka, health=HealthSettings(port=1, host=health)))
+        )
+
+    assert of("127.0.0.1:9092,localhost:9093") is Status.OK
+    assert of("127.0.0.1:9092,kafka.example.net:9092") is Status.DANGER
+    assert of("kafka.example.net:9093", "SSL") is Status.OK
+    assert of("127.0.0.1:9092", health="0.0.0.0") is Status.WARNING
+
+
+# --- Kafka
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def partition(**changes: Any) -> Mapping[str, Any]:
+    return {"leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3], **changes}
+
+
+def findings_of(settings: Settings, config: dict[str, str] | None = None, **changes: Any) -> list[Finding]:
+    """Findings about the topic telemetry, which is as it should be but for the changes."""
+    topic = wanted(settings)[0]
+    whole = topic.config | {
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "false",
+        "retention.bytes": "-1",
+    }
+    parts = changes.pop("parts", [partition()] * topic.partitions)
+    return log.topic_findings(settings, topic, TopicState(tuple(parts), whole | (config or {}), **changes))
+
+
+def test_a_topic_as_it_should_be(settings: Settings) -> None:
+    assert worst(findings_of(settings)) is Status.OK
+    assert worst(findings_of(settings, rights=frozenset({"READ", "WRITE", "DESCRIBE", "ALTER"}))) is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"config": {"message.timestamp.type": "CreateTime"}}, Status.DANGER),
+        ({"config": {"cleanup.policy": "compact"}}, Status.DANGER),
+        ({"config": {"retention.ms": "3600000"}}, Status.WARNING),
+        ({"config": {"retention.ms": "-1"}}, Status.OK),
+        ({"config": {"retention.bytes": "1000"}}, Status.WARNING),
+        ({"config": {"max.message.bytes": "1000"}}, Status.DANGER),
+        ({"config": {"min.insync.replicas": "1"}}, Status.WARNING),
+        ({"config": {"min.insync.replicas": "4"}}, Status.DANGER),
+        ({"config": {"unclean.leader.election.enable": "true"}}, Status.DANGER),
+        ({"parts": [partition()]}, Status.DANGER),
+        ({"parts": [partition(), partition(leader_id=-1)]}, Status.DANGER),
+        ({"parts": [partition(), partition(isr_nodes=[1])]}, Status.WARNING),
+        ({"rights": frozenset({"READ", "DESCRIBE"})}, Status.DANGER),
+    ],
+)
+def test_a_topic_that_is_not(settings: Settings, changes: dict[str, Any], status: Status) -> None:
+    assert worst(findings_of(settings, **changes)) is status
+
+
+def test_a_topic_that_is_missing(settings: Settings) -> None:
+    (found,) = log.topic_findings(settings, wanted(settings)[0], None)
+    assert found.status is Status.DANGER
+    assert "topics create" in found.advice
+
+
+def state(**changes: Any) -> KafkaState:
+    return dataclasses.replace(KafkaState((4, 0), 3, {}, {}, {("telemetry", 0): NOON - 500}), **changes)
+
+
+def test_one_broker_old_brokers_clocks_and_heartbeats(settings: Settings) -> None:
+    assert worst(log.brokers(settings, state())) is Status.OK
+    assert worst(log.brokers(settings, state(brokers=1))) is Status.WARNING
+    assert worst(log.brokers(settings, state(version=(2, 7)))) is Status.WARNING
+    for at, status in ((NOON - 500, Status.OK), (NOON - HOUR, Status.WARNING), (NOON + 20_000, Status.DANGER)):
+        assert worst(log.arrivals(settings, state(newest={("telemetry", 0): at}), NOON)) is status
+
+
+@pytest.mark.parametrize(
+    ("hours", "status"), [(1, Status.OK), (200, Status.WARNING), (330, Status.DANGER), (999, Status.DANGER)]
+)
+def test_lag_is_as_bad_as_retention_is_near(settings: Settings, hours: int, status: Status) -> None:
+    assert log.lag_finding(settings, "detect", 10, NOON - hours * HOUR, NOON).status is status
+    assert log.lag_finding(settings, "detect", 0, NOON - hours * HOUR, NOON).status is Status.OK
+
+
+# --- Elasticsearch
+
+
+@pytest.mark.parametrize(
+    ("health", "nodes", "replicas", "status"),
+    [
+        ("green", 1, 0, Status.OK),
+        ("yellow", 1, 1, Status.WARNING),
+        ("green", 3, 0, Status.WARNING),
+        ("red", 3, 1, Status.DANGER),
+    ],
+)
+def test_health_of_indices(health: str, nodes: int, replicas: int, status: Status) -> None:
+    assert search.health_finding(health, nodes, replicas).status is status
+
+
+@pytest.mark.parametrize(
+    ("free", "apart", "status"),
+    [(50, 0, Status.OK), (10, 0, Status.WARNING), (3, 0, Status.DANGER), (50, 60_000, Status.WARNING)],
+)
+def test_disks_and_clocks_of_nodes(free: int, apart: int, status: Status) -> None:
+    node = {
+        "name": "n",
+        "timestamp": NOON - apart,
+        "fs": {"total": {"total_in_bytes": 100, "available_in_bytes": free}},
+    }
+    assert worst(search.node_findings(node, NOON)) is status
+
+
+def test_versions_and_blocks() -> None:
+    assert search.version_finding("9.2.0").status is Status.OK
+    assert search.version_finding("8.1.0").status is Status.WARNING
+    assert search.blocked(["kappa-scores"]).status is Status.DANGER
+
+
+# --- the version on its disk
+
+
+def test_savepoints_are_recent_enough(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, savepoints=SavepointSettings(every="6h"))
+    for hours, status in ((1, Status.OK), (11, Status.OK), (13, Status.WARNING)):
+        assert deployment.savepoint_finding(settings, NOON - hours * HOUR, NOON).status is status
+    assert deployment.savepoint_finding(settings, None, NOON).status is Status.WARNING
+    off = Settings(home=tmp_path, savepoints=SavepointSettings(every="off"))
+    assert deployment.savepoint_finding(off, NOON - 30 * HOUR, NOON).status is Status.OK
+    assert worst(deployment.savepoints(settings)) is Status.OK, "a version that has not begun needs none"
+
+
+def test_torn_files_and_a_recorded_violation(settings: Settings) -> None:
+    assert worst(deployment.serves(settings)) is Status.OK
+    assert worst(deployment.violation(settings)) is Status.OK
+    file = settings.home / "versions" / "serving.json"
+    file.parent.mkdir()
+    file.write_text("{")
+    assert worst(deployment.serves(settings)) is Status.DANGER
+    write_json_durably(settings.checkpoint("violation.json"), {})
+    assert worst(deployment.violation(settings)) is Status.DANGER
