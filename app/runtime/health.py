@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from app.core.errors import SettingsError
-from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.core.timestamps import iso_or
+from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.supervision.link import Unsupervised
 from pipelines.errors import KappaError
 from pipelines.runner import QueryProgress
