@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from support.exposed import family, named_on_command_lines
 from support.live_jobs import MINUTES, feed, records, settings_file, watermarks
 
 from app.core.ports import LOOPBACK, free_port
@@ -35,6 +36,13 @@ pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mar
 BIN = Path(pyspark.__file__).parent / "bin"
 JOBS = ("extract", "detect")
 WORKERS = 2
+SECRET = {"KAPPA_SPARK__SECRET": "c4nary-of-the-cluster"}
+STRANGER = """
+from pyspark.sql import SparkSession
+of = {"spark.master": %r, "spark.authenticate": "true", "spark.authenticate.secret": "another", "spark.network.crypto.enabled": "true"}
+builder = SparkSession.builder.config(map=of | {"spark.driver.host": "127.0.0.1", "spark.cores.max": "1"})
+print("let in", builder.getOrCreate().range(5).count())
+"""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -87,13 +95,19 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     own, port, page = environment(tmp_path), free_port(0), free_port(0)
     address, log = f"spark://{LOOPBACK}:{port}", tmp_path / "cluster.log"
     start = [str(BIN / "spark-class"), "org.apache.spark.deploy"]
-    where = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(page)]
+    options = tmp_path / "daemons.conf"
+    options.write_text(
+        "spark.authenticate true\nspark.network.crypto.enabled true\n"
+        f"spark.authenticate.secret {SECRET['KAPPA_SPARK__SECRET']}\n"
+    )
+    known = ["--properties-file", str(options)]
+    where = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(page), *known]
     with ExitStack() as running:
         master = running.enter_context(process([start[0], f"{start[1]}.master.Master", *where], log, own))
         for number in range(WORKERS):
             folder = tmp_path / f"worker-{number}"
             size = ["--cores", "2", "--memory", "2g", "--webui-port", "0", "--work-dir", str(folder)]
-            command = [start[0], f"{start[1]}.worker.Worker", "--host", LOOPBACK, *size, address]
+            command = [start[0], f"{start[1]}.worker.Worker", "--host", LOOPBACK, *size, *known, address]
             running.enter_context(process(command, log, own))
         wait_for(lambda: alive(f"http://{LOOPBACK}:{page}") == WORKERS, master, 90, log)
         yield address
@@ -141,7 +155,9 @@ def by_kappa(file: Path, *arguments: str) -> list[str]:
 def by_submit(file: Path, *arguments: str) -> list[str]:
     """The command that has spark-submit start `kappa`, with the configuration that `kappa` says."""
     options = file.with_suffix(".conf")
-    asked = subprocess.run(by_kappa(file, "config", "spark"), capture_output=True, check=True, cwd=PROJECT)
+    own = os.environ | SECRET
+    asked = subprocess.run(by_kappa(file, "config", "spark"), capture_output=True, check=True, cwd=PROJECT, env=own)
+    assert SECRET["KAPPA_SPARK__SECRET"].encode() not in asked.stdout
     options.write_bytes(asked.stdout)
     submit = [str(BIN / "spark-submit"), "--properties-file", str(options), str(PROJECT / "deploy" / "submit.py")]
     return [*submit, *arguments, "--config", str(file)]
@@ -160,13 +176,23 @@ def test_cluster_gives_the_same_scores(
     file = settings_file(tmp_path, stack, unique, "cluster", 5_000)
     settings = on_the_cluster(file, cluster)
     topics.create(settings)
-    own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
+    own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)} | SECRET
     # One job after the other, each a process of its own and started in its own way; the last watermark says that it is done.
     for job, written, start in (("extract", "statistics", by_submit), ("detect", "novelties", by_kappa)):
         log, last = tmp_path / f"{job}.log", watermarks(alone, written)
         with process(start(file, "run", job, "--no-heartbeats"), log, own) as driver:
             wait_for(lambda kind=written, all_=last: watermarks(settings, kind) >= all_, driver, 300, log)  # type: ignore[misc]
+            assert named_on_command_lines(family(driver.pid), SECRET["KAPPA_SPARK__SECRET"]) == []
     assert set(records(settings, "scores")) == expected
     used = workers_used(tmp_path)
     assert len(used) == 2  # applications: one for each job
     assert all(len(workers) == WORKERS for workers in used.values())
+
+
+def test_client_with_another_secret_is_not_let_in(cluster: str, tmp_path: Path) -> None:
+    own = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable}
+    asked = subprocess.run(
+        [sys.executable, "-c", STRANGER % cluster], env=own, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert asked.returncode != 0 and "let in" not in asked.stdout
+    assert workers_used(tmp_path) == {}
