@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.1
 def file_lock(path: Path, wait_seconds: float) -> Iterator[bool]:
     """Hold the lock on `path` inside the block; yields False if another process still held it after `wait_seconds`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = UnixFileLock(path, mode=0o644, thread_local=False)
+    lock = UnixFileLock(path, mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=wait_seconds, poll_interval=_POLL_SECONDS)
     except Timeout:
