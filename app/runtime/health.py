@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,9 @@ from app.core.errors import SettingsError
 from app.core.timestamps import iso_or
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.supervision.link import Unsupervised
+from models.detection.limits import KINDS
 from pipelines.errors import KappaError
+from pipelines.jobs import detect
 from pipelines.runner import QueryProgress
 
 log = structlog.get_logger()
@@ -75,6 +77,10 @@ class Health:
         self._in_quarantine = 0
         refused = "Records written to this topic"
         self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
+        self._series = Gauge("kappa_series", "Series that detect knows", registry=self.registry)
+        left_out = "Series, services and hosts that a limit has left out, counted in each window"
+        self._left_out = Counter("kappa_left_out", left_out, ["limit"], registry=self.registry)
+        self.series, self.left_out = 0, dict.fromkeys(KINDS, 0)
         violations = "Violations of determinism of the version, accepted ones included"
         self._violations = Gauge("kappa_determinism_violations", violations, registry=self.registry)
         self._savepoint: dict[str, str] | None = None
@@ -136,6 +142,17 @@ class Health:
         self._counters["rows"].labels(name).inc(rows)
         self._counters["batches"].labels(name).inc()
         self._counters["dropped_by_watermark"].labels(name).inc(dropped)
+        self._on_limits(progress.get("observedMetrics", {}).get(detect.OBSERVED, {}))
+
+    def _on_limits(self, observed: Mapping[str, Any]) -> None:
+        """Take in what `detect` knows and has left out in a batch; a number that the batch does not say is missing."""
+        with self._lock:
+            self.series = round(observed.get("series") or self.series)
+            for limit in KINDS:
+                number = observed.get(limit) or 0
+                self.left_out[limit] += number
+                self._left_out.labels(limit).inc(number)
+            self._series.set(self.series)
 
     def _delay(self, watermark: str | None) -> float | None:
         if watermark is None or watermark.startswith("1970"):
@@ -183,6 +200,7 @@ class Health:
         return {
             "healthy": all(job["healthy"] for job in jobs.values()),
             "jobs": jobs,
+            "limits": {"series": self.series, "left_out": dict(self.left_out)},
             "restarts": asdict(self.parent.history),
             "quarantined": self._in_quarantine,
             "violations": self.violations(),

@@ -123,7 +123,9 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
-        transform=lambda raw: detect.records(detect.detect(unread.left_out(raw), processor), topics, partitions),
+        transform=lambda raw: detect.records(
+            detect.observed(detect.detect(unread.left_out(raw), processor)), topics, partitions
+        ),
         checkpoint=str(settings.checkpoint("detect")),
         max_records_per_batch=most_records(settings),
     )

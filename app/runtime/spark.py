@@ -28,6 +28,7 @@ from pipelines import spark_internals
 from pipelines.jvm import FUNCTIONS
 
 LEAST_TASKS = 6
+ROCKSDB_MIB = 512  # of native memory
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -233,6 +234,9 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "false",
+        # All stores of a process share it; without a bound each has two write buffers of its own, whatever the heap is.
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": str(ROCKSDB_MIB),
         # Each window overwrites the same values: a larger buffer merges them before they are written.
         "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "256",
         # Counting rows costs a read for each one that is written.

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
+from models.detection.limits import KINDS
 from models.records.records import HEADER, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines.jobs.extract import HEADERS, header
@@ -37,6 +38,8 @@ TYPES = {"shard": "int", **{name: spark_type(fields_of(Score)[name].type) for na
 COLUMNS = list(TYPES)
 OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
+OBSERVED = "limits"
+WATERMARK = f'{{"record": "{WatermarkMessage.KIND}"'
 LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins from scratch.
@@ -62,6 +65,16 @@ def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> Data
         F.when(is_score, score).otherwise(F.col("event").cast("binary")).alias("value"),
         F.when(is_letter(), letter_headers(topics, partitions)).alias("headers"),
     )
+
+
+def observed(answers: DataFrame) -> DataFrame:
+    """The same rows; a batch's progress says how many series there are, and how many a limit has left out: `OBSERVED`."""
+    number = F.get_json_object("event", "$.left_out").cast("long")
+    watched = F.when(F.col("event").startswith(WATERMARK), F.get_json_object("event", "$.watched.series").cast("long"))
+    shards = F.when(watched.isNotNull(), F.get_json_object("event", "$.shards").cast("long"))
+    limit = F.get_json_object("event", "$.limit")
+    left_out = (F.sum(F.when(is_letter() & (limit == kind), number)).alias(kind) for kind in KINDS)
+    return answers.observe(OBSERVED, (F.avg(watched) * F.max(shards)).alias("series"), *left_out)
 
 
 def is_letter() -> Column:
