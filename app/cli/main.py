@@ -22,6 +22,7 @@ from app.cli.indices import indices_app
 from app.cli.kibana import kibana_app
 from app.cli.label import label
 from app.cli.output import fail
+from app.cli.plan import plan
 from app.cli.quarantine import quarantine_app
 from app.cli.recover import recover
 from app.cli.replay import replay_app
@@ -49,6 +50,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
+    *(up, down, status, run, label, state, collect, templates, score, simulate),
+    *(demo, dashboard, watch, plan),
     *(up, down, status, run, recover, doctor, label, state, collect, templates, score, simulate),
     *(demo, dashboard, watch),
 ):

@@ -1,0 +1,50 @@
+"""`kappa plan`: memory, cores and disk that a load needs, beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from app.cli.connection import Config
+from app.cli.output import Json, print_json, print_table
+from app.core.settings import load
+
+WORDS = {
+    "memory": "memory in all, without Kafka and Elasticsearch",
+    "heap": "heap of the JVM: spark.driver_memory",
+    "jvm": "memory of the JVM, its heap included",
+    "python": "memory of the Python workers",
+    "state": "state of the models",
+    "checkpoints": "disk below home",
+    "broker": "disk of Kafka, after its retention",
+}
+
+
+def plan(
+    series: Annotated[int, typer.Option(help="Metric series of all hosts.", min=1)],
+    hosts: Annotated[int, typer.Option(help="Hosts.", min=1)],
+    window: Annotated[int | None, typer.Option(help="Seconds of a window; the setting's without it.", min=1)] = None,
+    templates: Annotated[int, typer.Option(help="Log templates of all hosts.", min=0)] = 0,
+    log_lines: Annotated[float, typer.Option(help="Log lines a second of all hosts.", min=0)] = 0.0,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Memory, cores and disk that so many series and hosts need, measured to 25 %."""
+    from app.runtime.plan import GIB, Load  # loads Spark
+    from app.runtime.plan import plan as planned
+
+    settings = load(config)
+    if window is not None:
+        settings = settings.model_copy(update={"windowing": replace(settings.windowing, window_seconds=window)})
+    found = planned(Load(series, hosts, templates, log_lines), settings)
+    if as_json:
+        print_json(found.shown())
+        return
+    rows = [[words, f"{getattr(found, name) / GIB:,.2f} GiB"] for name, words in WORDS.items()]
+    print_table(
+        f"{series:,} series of {hosts:,} hosts", ["what", "how much"], [*rows, ["cores", f"{found.cores:,.1f}"]]
+    )
+    for warning in found.warnings:
+        typer.echo(f"over a limit: {warning}", err=True)

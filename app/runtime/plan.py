@@ -1,0 +1,124 @@
+"""What a deployment needs, before it is built: memory, cores and disk, from the numbers of its series and hosts.
+
+The constants are measured, by `python -m benchmarks.plan` on two cores of an x86-64 virtual machine with Python 3.11, Java 17 and Spark
+4.1; docs/limits.md has the figures beside those of the plan. Bytes a series hold for names of about 40 characters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.core.settings import Settings
+from app.runtime.spark import ROCKSDB_MIB
+from models.core.parameters import check_positive
+
+MIB, GIB = 1 << 20, 1 << 30
+
+# Memory of a Python worker: what it imports, and of each series its model and a row of each window in hand.
+WORKER_BYTES = 150 * MIB
+METRIC_BYTES, TEMPLATE_BYTES = 3_500, 700
+BATCH_BYTES = (
+    1_400  # of a row, while its window is read, scored and written: the worker's and its models' temporary arrays
+)
+
+# Memory of the JVM beside its heap: code, threads, buffers; RocksDB has a bound of its own.
+NATIVE_BYTES = 350 * MIB
+LEAST_HEAP = 1 * GIB
+HEAP_BYTES = 6_000  # of a series: its rows of a window on their way through the jobs
+
+# Disk: the models' state as it is written, and how often it is there, as files and changes of the last batches.
+METRIC_STATE, TEMPLATE_STATE, COPIES = 1_400, 300, 3.0
+WINDOW_ROW = 450  # of the sums of an open window
+EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, compressed with lz4
+
+# Processor time of a core, seconds.
+EVENT_SECONDS, ROW_SECONDS, SHARD_SECONDS, IDLE_CORES = 4e-6, 25e-6, 2e-3, 0.35
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent: metric series and log templates in all, hosts, log lines a second.
+
+    Raises
+    ------
+    ValueError
+        For a number that is out of range.
+    """
+
+    series: int
+    hosts: int
+    templates: int = 0
+    lines_per_second: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_positive(self, ("series", "hosts"))
+        if self.templates < 0 or self.lines_per_second < 0:
+            msg = f"templates is {self.templates}, lines_per_second {self.lines_per_second}; wanted none below 0"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What it takes, in bytes and cores. `memory` is the sum of the JVM's and of Python's; disk is after the retention of topics."""
+
+    state: int
+    heap: int
+    jvm: int
+    python: int
+    memory: int
+    checkpoints: int
+    broker: int
+    cores: float
+    warnings: tuple[str, ...] = ()
+
+    def shown(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {**asdict(self), "cores": round(self.cores, 2), "warnings": list(self.warnings)}
+
+
+def plan(load: Load, settings: Settings) -> Plan:
+    """What one process with all jobs takes at a load, with one point of each metric series in each window."""
+    windowing, topics = settings.windowing, settings.topics
+    window = windowing.window_seconds
+    counts = load.templates + (load.hosts if load.templates else 0)  # templates, and a level for each host
+    rows = load.series + counts
+    state = load.series * METRIC_STATE + counts * TEMPLATE_STATE
+    workers = settings.spark.shuffle_partitions + 1  # of detect, and of correlate
+    python = workers * WORKER_BYTES + load.series * METRIC_BYTES + counts * TEMPLATE_BYTES + rows * BATCH_BYTES
+    heap = LEAST_HEAP + rows * HEAP_BYTES
+    jvm = heap + NATIVE_BYTES + min(ROCKSDB_MIB * MIB, int(COPIES * state))
+    open_windows = 2 + windowing.watermark_delay_seconds / window
+    events, inputs = load.series / window, 3600 * topics.input_retention_hours
+    outputs = 3600 * topics.retention_hours / window * rows * (ROW + SCORE)
+    broker = inputs * (events * EVENT + load.lines_per_second * LINE) + outputs
+    cores = IDLE_CORES + (events + load.lines_per_second) * EVENT_SECONDS
+    cores += (rows * ROW_SECONDS + windowing.shards * SHARD_SECONDS) / window
+    return Plan(
+        state=state,
+        heap=heap,
+        jvm=jvm,
+        python=python,
+        memory=jvm + python,
+        checkpoints=int(COPIES * state + open_windows * rows * WINDOW_ROW),
+        broker=int(topics.replication * broker),
+        cores=cores,
+        warnings=tuple(warnings(load, settings)),
+    )
+
+
+def warnings(load: Load, settings: Settings) -> list[str]:
+    """What of the load is over a limit."""
+    limits, found = settings.limits, []
+    if load.hosts > limits.hosts:
+        found.append(f"{load.hosts:,} hosts are more than limits.hosts, {limits.hosts:,}: the others are left out")
+    for name, number, most in (
+        ("metric series", load.series, limits.metrics_per_host),
+        ("log templates", load.templates, limits.templates_per_host),
+    ):
+        each = math.ceil(number / load.hosts)
+        if each > most:
+            found.append(f"{each:,} {name} a host are more than a host may have, {most:,}: the others are left out")
+    return found
