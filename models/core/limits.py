@@ -18,7 +18,7 @@ class LimitParameters:
     Parameters
     ----------
     metrics_per_host
-        Metric series of a host. Each takes some 3 kB of memory where `detect` runs.
+        Metric series of a host. Raising it takes more memory: `kappa plan` says how much.
     templates_per_host
         Log templates of a host.
     services_per_host
