@@ -23,13 +23,13 @@ from app.runtime.run import prepare
 from models.core.limits import LimitParameters
 from pipelines.runner import Runner
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.long]
 
 START = 1_767_600_000_000  # 2026-01-05T08:00:00Z
-WINDOWS, WINDOW_MS = 40, 10_000
-FLOODED = (32, 34)  # windows
+WINDOWS, WINDOW_MS = 30, 10_000
+FLOODED = (22, 24)  # windows
 SERIES, SERVICES = 60_000, 3_000
-HOSTS = 5
+HOSTS = 3
 LIMITS = LimitParameters(metrics_per_host=1_000, services_per_host=50, new_series_per_host=500)
 
 
