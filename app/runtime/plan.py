@@ -1,6 +1,6 @@
 """What a deployment needs, before it is built: memory, cores and disk, from the numbers of its series and hosts.
 
-The constants are measured, by `python -m benchmarks.plan` on two cores of an x86-64 virtual machine with Python 3.11, Java 17 and Spark
+The constants are measured, by `python -m benchmarks.flood` on two cores of an x86-64 virtual machine with Python 3.11, Java 17 and Spark
 4.1; docs/limits.md has the figures beside those of the plan. Bytes a series hold for names of about 40 characters.
 """
 
