@@ -190,7 +190,7 @@ def main() -> None:
     shutil.rmtree(home, ignore_errors=True)
     found: dict[str, Any] = {}
     with running_stack(Stack(home, jars=base.jars, elasticsearch_heap_mib=512, kafka_heap_mib=1024), say) as servers:
-        for name, flood in (("calm", 0), ("flood", arguments.flood)) if arguments.flood else (("calm", 0),):
+        for name, flood in (("alone", 0), ("flood", arguments.flood)) if arguments.flood else (("alone", 0),):
             file = home / f"{name}.toml"
             text = SETTINGS.format(
                 home=home / name, jars=base.jars, name=name, kafka=servers.kafka, elasticsearch=servers.elasticsearch,
@@ -200,11 +200,11 @@ def main() -> None:
             settings = load(file)
             found[name] = run(settings, file, arguments, flood)
             say(f"{name}: {json.dumps(found[name])}")
-        data = {file.name: size(file) for file in home.rglob("calm-*") if file.is_dir()}
+        data = {file.name: size(file) for file in home.rglob("alone-*") if file.is_dir()}
         found["topics"] = {name: data[name] for name in sorted(data)}
     planned = plan(Load(arguments.series, arguments.hosts), settings)
     print(json.dumps({"plan": planned.shown(), **found}, indent=1))
-    if arguments.gib and max(found[name]["memory"] for name in ("calm", "flood")) > arguments.gib * GIB:
+    if arguments.gib and max(found[name]["memory"] for name in ("alone", "flood")) > arguments.gib * GIB:
         sys.exit(1)
 
 

@@ -77,8 +77,8 @@ def test_only_hosts_that_have_too_much_lose_rows_and_no_partitioning_changes_whi
     assert len(named) == 10
     assert set(named) <= set(FLOOD) - found.keys()
     assert written(spark, (LINES + FLOOD + HONEST)[::-1], 7) == found
-    calm = written(spark, HONEST)
-    assert {name: row for name, row in found.items() if "/honest/" in name} == calm
+    alone = written(spark, HONEST)
+    assert {name: row for name, row in found.items() if "/honest/" in name} == alone
 
 
 def test_a_level_that_is_kept_counts_all_lines_of_its_templates(spark: SparkSession) -> None:
