@@ -93,8 +93,6 @@ url = "{elasticsearch}"
 scores = true
 [detection]
 warm_up_minutes = 2
-[health]
-stale_seconds = 60
 [spark]
 driver_memory = "1g"
 trigger_seconds = 0.5
