@@ -8,7 +8,7 @@ from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.kafka import checkpoint_damage
-from app.versions import serving, start_position
+from app.versions import serving, violations
 from pipelines.errors import InputError, ServiceUnavailable
 from replay import recovery
 from replay.savepoints import savepoint_folder
@@ -43,17 +43,11 @@ def checkpoints(settings: Settings) -> list[Finding]:
 
 def violation(settings: Settings) -> list[Finding]:
     """Whether the version was stopped because its results could no longer be the same."""
-    file = start_position.checkpoint_home(settings) / "violation.json"
-    if file.exists():
-        return [
-            danger(
-                "determinism",
-                f"version {settings.version} was stopped: {file}",
-                "no such file",
-                "`kappa run` says what to do",
-            )
-        ]
-    return [ok("determinism", "no violation is recorded")]
+    found = violations.not_accepted(settings)
+    if found:
+        advice = "what the line says; or `kappa run --accept-violation`, which records it"
+        return [danger("determinism", f"{one.job}: {one.what}", "no violation", advice) for one in found]
+    return [ok("determinism", "no violation that nobody has accepted")]
 
 
 def savepoints(settings: Settings) -> list[Finding]:

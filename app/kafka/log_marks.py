@@ -23,8 +23,8 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
+from app.kafka import topics
 from app.kafka.connection import admin_client, unavailable
-from app.kafka.topics import wanted
 
 OffsetForLeaderPartition = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 
@@ -119,7 +119,7 @@ def mark_now(settings: Settings) -> LogMarks:
     """The marks of all topics of a version that exist now. Raises ServiceUnavailable if Kafka does not answer."""
     client = admin_client(settings)
     try:
-        found = described(client, [topic.name for topic in wanted(settings)])
+        found = described(client, [topic.name for topic in topics.wanted(settings)])
         parts = [
             TopicPartition(topic, one["partition_index"])
             for topic, about in found.items()
@@ -217,9 +217,9 @@ def is_another(topic_id: str, about: Mapping[str, Any] | None) -> bool:
     return NO_ID not in (topic_id, str(about["topic_id"])) and topic_id != str(about["topic_id"])
 
 
-def described(client: KafkaAdminClient, topics: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """Descriptions of the topics that exist, by name."""
-    found = client.describe_topics(sorted(set(topics)))
+    found = client.describe_topics(sorted(set(names)))
     return {one["name"]: one for one in found if one["partitions"]}
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from support.commands import answer, kappa
 
-from app.core.atomic_files import write_json_durably
 from app.core.settings import HealthSettings, KafkaSettings, SavepointSettings, Settings
 from app.doctor import deployment, log, machine, search
 from app.doctor.examination import examine
 from app.doctor.finding import Finding, Status, danger, ok, warning
 from app.doctor.log import KafkaState, TopicState
 from app.kafka.topics import wanted
-from pipelines.errors import InputError
+from app.versions import violations
+from pipelines.errors import DeterminismViolation, InputError
 
 NOON = 1_767_614_400_000
 HOUR = 3_600_000
@@ -276,5 +276,7 @@ def test_torn_files_and_a_recorded_violation(settings: Settings) -> None:
     file.parent.mkdir()
     file.write_text("{")
     assert worst(deployment.serves(settings)) is Status.DANGER
-    write_json_durably(settings.checkpoint("violation.json"), {})
-    assert worst(deployment.violation(settings)) is Status.DANGER
+    violations.remember(settings, "detect", settings.checkpoint("detect"), DeterminismViolation("rows were dropped"))
+    (found,) = deployment.violation(settings)
+    assert found.status is Status.DANGER
+    assert "rows were dropped" in found.found
