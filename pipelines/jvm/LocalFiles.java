@@ -28,7 +28,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
  * <p>Where Hadoop's native library is missing, that one starts a process for many a thing: `chmod` twice for a new file, and
  * `readlink` eight times to rename it, always with a name that there cannot be. That is 60 ms, and a batch makes six files.
  *
- * <p>A file is on the disk before its writer has closed it, and its name before the renaming returns. So after a power cut a
+ * <p>A file is on the disk before its writer has closed it, and its name before the renaming of it and its checksums returns. So after a power cut a
  * checkpoint has whole files, of a batch that was the last one at some time. Scratch files do not come through here.
  */
 public class LocalFiles extends ChecksumFs {
@@ -66,7 +66,7 @@ public class LocalFiles extends ChecksumFs {
   private static class Quiet extends RawLocalFileSystem {
     @Override
     protected OutputStream createOutputStreamWithMode(Path path, boolean append, FsPermission permission) throws IOException {
-      return new Durable(super.createOutputStreamWithMode(path, append, permission));
+      return new Durable(super.createOutputStreamWithMode(path, append, permission), isChecksums(path.getName()));
     }
 
     @Override
@@ -76,7 +76,10 @@ public class LocalFiles extends ChecksumFs {
         forceAll(new File(renamed.getParentFile(), TABLES));
       }
       boolean done = super.rename(from, to);
-      force(renamed.getParentFile());
+      // A file's checksums are renamed after it, in the same folder: one flush is enough for both names.
+      if (isChecksums(renamed.getName()) || !new File(renamed.getParentFile(), "." + from.getName() + CHECKSUMS).exists()) {
+        force(renamed.getParentFile());
+      }
       return done;
     }
 
@@ -96,6 +99,12 @@ public class LocalFiles extends ChecksumFs {
   // interface of Hadoop's, before it writes the archive.
   private static final String SNAPSHOT = ".zip";
   private static final String TABLES = "SSTs";
+
+  private static final String CHECKSUMS = ".crc";
+
+  private static boolean isChecksums(String name) {
+    return name.startsWith(".") && name.endsWith(CHECKSUMS);
+  }
 
   private static void forceAll(File folder) throws IOException {
     File[] files = folder.listFiles();
@@ -122,16 +131,29 @@ public class LocalFiles extends ChecksumFs {
     }
   }
 
+  // Checksums of one block are whole or empty after a power cut, and Hadoop reads a file without checksums as it is.
+  private static final int BLOCK = 4096;
+
   private static class Durable extends FilterOutputStream {
+    private final boolean checksums;
+    private long written = 0;
     private boolean open = true;
 
-    Durable(OutputStream file) {
+    Durable(OutputStream file, boolean checksums) {
       super(file);
+      this.checksums = checksums;
+    }
+
+    @Override
+    public void write(int one) throws IOException {
+      out.write(one);
+      written++;
     }
 
     @Override
     public void write(byte[] bytes, int from, int count) throws IOException {
       out.write(bytes, from, count);
+      written += count;
     }
 
     @Override
@@ -139,7 +161,9 @@ public class LocalFiles extends ChecksumFs {
       if (open) {
         open = false;
         try {
-          ((Syncable) out).hsync();
+          if (!checksums || written > BLOCK) {
+            ((Syncable) out).hsync();
+          }
         } finally {
           out.close();
         }
