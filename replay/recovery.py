@@ -183,13 +183,20 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     )
     mend = {job: damage for job, damage in damages.items() if job not in lost}
     stateful = [job for job in (*lost, *gaps) if job != "index"]
-    no_checkpoint = not start_position.jobs_with_checkpoint(settings)
+    begin = start_position.checkpoint_home(settings) / "begin.json"
+    no_checkpoint = not (start_position.jobs_with_checkpoint(settings) or is_json(begin))
     starts = starts_of(settings, savepoints)
-    if not (stateful or log.changes or start_position.interrupted(settings) or (no_checkpoint and starts)):
+    if not (
+        stateful
+        or begin in unreadable
+        or log.changes
+        or start_position.interrupted(settings)
+        or (no_checkpoint and starts)
+    ):
         return RecoveryPlan(tuple(problems), mend, reset_index=reset, unreadable=unreadable)
     if no_checkpoint and not problems:
         problems.append(f"version {settings.version} has no checkpoints, but savepoints")
-    whole = not (lost or no_checkpoint or start_position.interrupted(settings))
+    whole = not (lost or no_checkpoint or begin in unreadable or start_position.interrupted(settings))
     start, losses = choose(settings, log, starts, whole=whole)
     losses = (*losses, *lost_after_reading(settings, log.changes))
     # What is going to be moved aside as a whole is not mended first, unless a savepoint is taken of it.
