@@ -1,0 +1,53 @@
+"""Records that are made to stop the chain are refused, cost little, and change nothing of what others sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from support.poison import POISON, Poison
+from support.raw_records import WINDOWING, Raw, at, frame, line, point, raw
+
+from pipelines.jobs import extract
+
+pytestmark = pytest.mark.spark
+
+TOPICS = ("telemetry", "logs", "labels")
+
+
+def good(topic: str, number: int) -> bytes:
+    """What somebody else sends."""
+    if topic == "telemetry":
+        return point(number + 0.5, at(1), host=f"good-{number % 5}")
+    if topic == "logs":
+        return line(f"request {number} is done", at(1), host=f"good-{number % 5}")
+    return b'{"label":"true","series":["host/good"]}'
+
+
+def closed(spark: SparkSession, poison: Sequence[Poison], *, sent: bool) -> list[Any]:
+    """What comes of good records with poison between them, or with nothing at these offsets."""
+    inputs = []
+    for topic in TOPICS:
+        rows: list[Raw] = []
+        for i, each in enumerate(p for p in poison if p.topic == topic):
+            rows.append(raw(good(topic, i), 2 * i, at(2), topic=topic))
+            rows += [raw(each.value, 2 * i + 1, at(2), topic=topic)] if sent else []
+        inputs.append(frame(spark, rows).repartition(2))
+    telemetry, logs, labels = inputs
+    return extract.closed_windows(telemetry, logs, WINDOWING, labels).collect()
+
+
+def test_poison_is_refused_with_its_reason_and_changes_nothing_of_what_others_sent(spark: SparkSession) -> None:
+    rows = closed(spark, POISON, sent=True)
+    refused = {(r["refused"]["topic"], r["refused"]["offset"]): r["refused"] for r in rows if r["refused"]}
+    for topic in TOPICS:
+        for i, each in enumerate(p for p in POISON if p.topic == topic):
+            letter = refused.pop((topic, 2 * i + 1), None)
+            assert (letter is None) == (each.reason is None), (each.name, letter and letter["reason"])
+            if letter is not None:
+                assert letter["reason"].startswith(each.reason), (each.name, letter["reason"])
+    assert refused == {}
+    others = [str(r) for r in rows if r["refused"] is None and "poison" not in r["series"]]
+    assert sorted(others) == sorted(str(r) for r in closed(spark, POISON, sent=False))
