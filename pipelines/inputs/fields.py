@@ -83,6 +83,13 @@ def distinct_map(entries: Column) -> Column:
     return let(bounded, lambda named: let(F.transform(named, lambda e: e["key"]), lambda keys: of(named, keys)))
 
 
+def few(labels: Column) -> Column:
+    """Labels that many points share, or as many of them as show that there are too many: Spark copies them for each point."""
+    most = MAX_LABELS + 1
+    first = F.map_from_entries(F.slice(F.map_entries(labels), 1, most))
+    return F.when(F.size(labels) > most, first).otherwise(labels)
+
+
 def instant(text: Column) -> Column:
     """A timestamp from ISO 8601 text or from an epoch number, null where it is neither.
 
@@ -174,7 +181,8 @@ def labels_problem(labels: Column) -> Column:
 
     entries = F.map_entries(labels)
     any_bad = F.exists(entries, lambda e: bad(e["key"]) | F.coalesce(bad(e["value"]), F.lit(False)))
-    return F.when(F.size(entries) > MAX_LABELS, f"more than {MAX_LABELS} labels").when(
+    # the size first, of the map itself: thousands of labels that thousands of points share are not looked at for each
+    return F.when(F.size(labels) > MAX_LABELS, f"more than {MAX_LABELS} labels").when(
         any_bad, f"label longer than {MAX_LABEL} or with a control character"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, cut, known, let, point
+from pipelines.inputs.fields import LABELS, cut, few, known, let, point
 
 FIELDS = "map<string,variant>"
 METRICS = f"array<struct<name:string,tags:{LABELS},fields:{FIELDS},timestamp:string>>"
@@ -28,7 +28,7 @@ def _of_metric(metric: Column) -> Column:
 
 
 def _labels(tags: Column) -> Column:
-    return F.map_filter(tags, lambda k, _: ~k.isin("host", "service"))
+    return let(F.map_filter(tags, lambda k, _: ~k.isin("host", "service")), few)
 
 
 def _of_fields(metric: Column, tags: Column, labels: Column) -> Column:
