@@ -35,6 +35,7 @@ MADE_LATER = {
     "models/incidents/members.py": "an escaped host's name between two assertions of one character",
     "models/rules/rule.py": "an operator's own pattern, see docs/control.md; a glob is made linear by fnmatch",
     "models/templates/extraction.py": "the masks, which are taken from models/templates/masks.py",
+    "replay/savepoints/periodic.py": "the escaped name of a version, before a moment of fixed length",
     "app/cli/settings_page.py": "names of settings, applied to their own descriptions when the page is made",
 }
 # Calls of Java that take a pattern, and what it is.
