@@ -9,7 +9,7 @@ from typing import Any
 MASK = "**********"
 # Also the pattern that Spark redacts by, so it is one that Java reads too. A file's path or an address is no secret.
 SECRET_NAMES = (
-    r"(?i)pass(word|wd|phrase)|secret|token(?![._]?(url|endpoint))|credential|jaas|sasl\S*config|cookie|authorization"
+    r"(?i)pass(word|wd|phrase)|secret|token(?![._]?(url|endpoint))|credential|jaas|sasl\S{0,80}config|cookie|authorization"
     r"|(api|access|account|private|shared|encryption)[._-]?key|keystore[._-]key$|[._-]key$"
 )
 NAMED = re.compile(SECRET_NAMES)
