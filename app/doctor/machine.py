@@ -114,7 +114,9 @@ def secret_files(settings: Settings, file: Path | None = None) -> list[Finding]:
     """Files that hold secrets, and who can read them. `file` is the one that the settings were read from."""
     found = []
     kept = file or DEFAULT_FILE
-    if kept.is_file() and re.search(r"^\s*(\w*password|\w*api_key|\w*secret)\s*=", kept.read_text(), re.M):
+    if kept.is_file() and re.search(
+        r"^[ \t]{0,80}\w{0,80}(password|api_key|secret)[ \t]{0,80}=", kept.read_text(), re.M
+    ):
         found.append(kept)
     for group in (settings.kafka, settings.elasticsearch):
         for name, value in group:
