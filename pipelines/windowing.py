@@ -53,6 +53,16 @@ class WindowingConfig:
                 msg = f"{name} is {value}; wanted {least} to {most}"
                 raise ValueError(msg)
 
+    def most_ahead_ms(self, *, history: bool) -> int:
+        """How far the end of a closed window may be after the append time of a record that says so, ms.
+
+        A window is closed by an append time that is the lateness after its end, and the skew allows for brokers' clocks that
+        differ. In a log of `history` producers set the append times: brokers take what is an hour ahead of them, no more.
+        """
+        if history:
+            return (self.skew_seconds + 3_600) * MILLIS
+        return (self.skew_seconds - self.lateness_seconds) * MILLIS
+
     @property
     def watermark_delay_seconds(self) -> int:
         """How far the watermark stays behind the append time: what an admitted record may lag, at the most."""

@@ -169,7 +169,7 @@ def correlated(
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, context.settings.correlation)
     rows = answers.where(F.col("event").isNotNull() & ~detect.is_letter()).orderBy("shard", "window_end")
-    for frame in arrow_frames(correlate.one_group(rows.select(F.col("event").alias("value")))):
+    for frame in arrow_frames(rows.select(F.col("event").alias("value"))):
         correlate.add_records(buffer, [frame])
     found = correlate.advance(buffer, correlator)
     values = [(one.id, correlate.value_of(one, context.settings.version)) for one in found]

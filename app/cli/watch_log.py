@@ -20,7 +20,8 @@ from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
 from app.runtime.state_server import address_of
-from models.records.records import WatermarkMessage
+from models.records.records import IncidentEvent, WatermarkMessage
+from models.records.schema import parsed, plain
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
@@ -57,17 +58,26 @@ class ShardWatermarks:
     latest: dict[int, int] = field(default_factory=dict)
     shards: int = 0
 
-    def update(self, record: Mapping[str, Any]) -> None:
-        """Take in a watermark message; episode events are skipped."""
-        if record.get("record") == WatermarkMessage.KIND:
-            self.shards = record["shards"]
-            self.latest[record["shard"]] = max(record["watermark"], self.latest.get(record["shard"], 0))
+    def update(self, message: WatermarkMessage | None) -> None:
+        """Take in a watermark message; None is anything else."""
+        if message is not None and message.shards is not None:
+            self.shards = message.shards
+            self.latest[message.shard] = max(message.watermark, self.latest.get(message.shard, 0))
 
     def behind(self, now: float) -> float | None:
         """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""
         if not self.shards or len(self.latest) < self.shards:
             return None
         return now - min(self.latest.values()) / 1000
+
+
+def incident_of(value: bytes | None) -> Mapping[str, Any] | None:
+    """The incident that a record of `incidents` is; None for anything else, which `index` has refused with a letter."""
+    try:
+        found = json.loads(value or b"")
+        return plain(parsed(IncidentEvent, found)) if isinstance(found, dict) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 class LogReader:
@@ -125,12 +135,11 @@ class LogReader:
         except KafkaError as error:
             raise unavailable(self._settings, error) from error
         for part, records in polled.items():
-            values = [json.loads(record.value) for record in records]
             if part.topic == self._names["incidents"]:
-                found += values
+                found += [value for record in records if (value := incident_of(record.value)) is not None]
             else:
-                for value in values:
-                    self._watermarks.update(value)
+                for record in records:
+                    self._watermarks.update(WatermarkMessage.from_json(record.value))
         return found
 
     def activity(self, stale_seconds: float) -> LogActivity | None:

@@ -17,9 +17,11 @@ from pipelines.elasticsearch.bulk import Outcome, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.jobs import correlate, detect, extract, index
+from pipelines.jvm import StatisticsTopic
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Input, Job
 from pipelines.state import savepoint_format
+from pipelines.windowing import MILLIS
 
 NAMES = ("extract", "detect", "correlate", "index")
 FEW_LABELS, MANY_LABELS = 20, 1_000_000
@@ -113,18 +115,27 @@ def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]
     return tuple(p for p in range(partitions) if p % instances == instance)
 
 
-def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
-    """statistics -> scores, novelties."""
+def detect_job(settings: Settings, quarantine: Quarantine = NOTHING, instances: int = 1) -> Job:
+    """statistics -> scores, novelties. `instances`: how many `extract` jobs share the inputs."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
     begin = None if begun is None or begun.folder is None else partial(savepoint_format.begin_of, str(begun.folder))
     processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
     unread = quarantine.of("detect", (topics["statistics"],))
+    windowing = settings.windowing
+    source = StatisticsTopic(
+        topics["statistics"],
+        partitions,
+        windowing.shards,
+        windowing.window_seconds * MILLIS,
+        windowing.most_ahead_ms(history=settings.topics.timestamps != "append"),
+        instances,
+    )
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
         transform=lambda raw: detect.records(
-            detect.observed(detect.detect(unread.left_out(raw), processor)), topics, partitions
+            detect.observed(detect.detect(unread.left_out(raw), processor, source)), topics, partitions
         ),
         checkpoint=str(settings.checkpoint("detect")),
         max_records_per_batch=most_records(settings),
@@ -139,11 +150,19 @@ def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
         None if begun is None or begun.folder is None else partial(savepoint_format.correlator_of, str(begun.folder))
     )
     unread = quarantine.of("correlate", (topics["novelties"],))
+    windowing = settings.windowing
+    source = correlate.NoveltiesTopic(
+        topics["novelties"],
+        settings.topics.partitions,
+        windowing.shards,
+        windowing.window_seconds * MILLIS,
+        windowing.most_ahead_ms(history=settings.topics.timestamps != "append"),
+    )
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),
         transform=lambda raw: correlate.correlate(
-            unread.left_out(raw), settings.correlation, settings.version, topics["incidents"], begin
+            unread.left_out(raw), settings.correlation, settings.version, topics, source, begin
         ),
         checkpoint=str(settings.checkpoint("correlate")),
         max_records_per_batch=most_records(settings),

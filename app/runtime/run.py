@@ -65,7 +65,7 @@ def make_job(
         case "extract":
             return jobs.extract_job(settings, selection.instance, selection.instances, health.refused, unread)
         case "detect":
-            return jobs.detect_job(settings, unread)
+            return jobs.detect_job(settings, unread, selection.instances)
         case "correlate":
             return jobs.correlate_job(settings, unread)
 

@@ -28,7 +28,7 @@ from models.detection.limits import TEMPLATES, Limits
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.shard_state import ShardState, ShardWindow
 from models.detection.silence import Silence
-from models.records.records import EpisodeEvent, Overflow, Watched
+from models.records.records import EpisodeEvent, Overflow, Watched, largest_services
 from models.univariate.parameters import UnivariateParameters
 
 HOUR_MS = 3_600_000
@@ -66,7 +66,8 @@ class ShardDetector:
         self._counts = CountDetector(state, p, self._control, self._limits)
         self._mixtures = MixtureDetector(state, p, self._control, self._limits)
         self._named = UNNAMED  # the last window's names, and their rows
-        self._services: Counter[str] = Counter()  # hosts by service, of so many contexts
+        self._services: dict[str, int] = {}  # hosts by service, of so many contexts
+        self._services_omitted = 0
         self._contexts_counted = -1
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[EpisodeEvent]]:
@@ -250,10 +251,11 @@ class ShardDetector:
         """How many series and hosts the shard has after its last window."""
         state = self._state
         if len(state.contexts) != self._contexts_counted:
-            self._services = Counter(unquote(name.split("/", 1)[1]) for name in state.contexts.names)
+            hosts = Counter(unquote(name.split("/", 1)[1]) for name in state.contexts.names)
+            self._services, self._services_omitted = largest_services(hosts)
             self._contexts_counted = len(state.contexts)
         series = len(state.gauges) + len(state.counts)
-        return Watched(series, len(state.hosts), self._p.window_seconds, self._services)
+        return Watched(series, len(state.hosts), self._p.window_seconds, self._services, self._services_omitted)
 
     def dump(self, only_changed: bool = False) -> dict[str, bytes]:
         """The state as Arrow IPC parts by name; with `only_changed`, without parts equal to those of the last dump."""

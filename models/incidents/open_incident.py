@@ -11,7 +11,16 @@ from models.incidents.budget import expected, joint, threshold
 from models.incidents.fleet import Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import LASTING_KINDS, NOTHING, Contribution, EpisodeEvent, IncidentEvent, Key, Watched
+from models.records.records import (
+    LASTING_KINDS,
+    NOTHING,
+    Contribution,
+    EpisodeEvent,
+    IncidentEvent,
+    Key,
+    Watched,
+    fitting,
+)
 from models.records.schema import plain
 
 MILLIS = 1_000
@@ -105,7 +114,7 @@ class OpenIncident:
 
     def weigh(self, watched: Watched, limits: CorrelationParameters) -> None:
         """Learn what was watched in the window of its latest events, and how surprising it is now."""
-        numbers = replace(watched, services={})
+        numbers = replace(watched, services={}, services_omitted=0)
         self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
@@ -152,7 +161,7 @@ class OpenIncident:
         ranked, kind = contributions(members), kind_of(members)
         affected = len(self.role_hosts if self.role else self.hosts)
         population = max(self.population, affected) if self.role and self.population else None
-        listed = [m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]]
+        listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
         self.published_score, self.published_kind, self.news = self.score, kind, False
         return IncidentEvent(
             id=self.id,
@@ -163,10 +172,10 @@ class OpenIncident:
             end=self.end if status == "close" else None,
             window_end=window_end,
             score=self.score,
-            hosts=sorted(self.hosts)[: limits.max_members],
-            services=sorted(self.services),
-            templates=sorted(self.templates),
-            series=ranked[: limits.max_shown],
+            hosts=fitting(sorted(self.hosts)[: limits.max_members]),
+            services=fitting(sorted(self.services)),
+            templates=fitting(sorted(self.templates)),
+            series=fitting(ranked[: limits.max_shown]),
             novelties=self.novelties,
             episodes=listed,
             episodes_omitted=self.novelties - len(listed),

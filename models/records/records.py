@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
@@ -30,6 +30,9 @@ HEADER = "kappa."
 MILLISECONDS = "epoch ms"
 LETTER_BYTES = 65_536  # of a refused record that its letter holds
 MAX_REASON = 1_000  # characters of why it was refused
+MAX_SENTENCE = 2_000  # characters of the reason of an episode
+MOST_SERVICES = 500  # that a watermark message lists
+LIST_BYTES = 131_072  # of JSON of each list in an incident
 
 Key = tuple[str, ...]
 
@@ -69,11 +72,25 @@ class Watched:
     hosts: Annotated[int, Doc("Number of hosts.")] = 0
     window_seconds: Annotated[float, Doc("Length of a window.", "s")] = 0.0
     services: Annotated[
-        Mapping[str, int], Doc("Number of hosts by service; the key `` is hosts with series that have no service.")
+        Mapping[str, int],
+        Doc(
+            "Number of hosts by service; the key `` is hosts with series that have no service. Those with the most hosts, then by "
+            "name, 500 at most."
+        ),
     ] = field(default_factory=dict)
+    services_omitted: Annotated[int, Doc("Number of services that `services` leaves out.")] = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether these can be numbers of what is watched."""
+        numbers = (self.series, self.hosts, self.window_seconds, self.services_omitted, *self.services.values())
+        return min(numbers) >= 0 and len(self.services) <= MOST_SERVICES
 
     def population(self, role: Key) -> int:
-        """How many hosts could do what is done in this role; 0 if that is not known."""
+        """How many hosts could do what is done in this role; 0 if that is not known.
+
+        Of a service that some shard leaves out it is a lower bound.
+        """
         if not role:
             return 0
         return self.hosts if role[0] == "host" else self.services.get(role[1], 0)
@@ -93,7 +110,16 @@ def total(parts: Iterable[Watched]) -> Watched:
         sum(part.hosts for part in parts),
         max((part.window_seconds for part in parts), default=0.0),
         services,
+        sum(part.services_omitted for part in parts),
     )
+
+
+def largest_services(hosts: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """The services with the most hosts, then by name, at most MOST_SERVICES, and how many others there are."""
+    if len(hosts) <= MOST_SERVICES:
+        return dict(hosts), 0
+    ranked = sorted(hosts.items(), key=lambda of: (-of[1], of[0]))
+    return dict(ranked[:MOST_SERVICES]), len(hosts) - MOST_SERVICES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +229,10 @@ class EpisodeEvent:
     unit: Annotated[str, Doc("Unit of `value`, `typical`, `lower`, `upper`, `before` and `after`.")] = ""
     reason: Annotated[
         str,
-        Doc("One sentence: what was seen, what was expected, since when, with which certainty.", search=NOT_INDEXED),
+        Doc(
+            "One sentence: what was seen, what was expected, since when, with which certainty; 2,000 characters at most.",
+            search=NOT_INDEXED,
+        ),
     ] = ""
     template: Annotated[str | None, Doc("Log template of a `template/` series.")] = None
     sample: Annotated[str | None, Doc("A message of the template.", search={"index": False, "doc_values": False})] = (
@@ -234,6 +263,7 @@ class EpisodeEvent:
             raise ValueError(msg)
         found = parse(self.series)
         own = {"host": found.host, "service": found.service, "metric": found.metric, "level": found.level}
+        own["reason"] = self.reason[:MAX_SENTENCE]
         if not self.id:
             own["id"] = hashlib.sha256(f"{self.series}|{self.start}".encode()).hexdigest()[:20]
         for name, value in own.items():
@@ -311,7 +341,10 @@ class Contribution:
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentEvent:
-    """An incident opens, is updated or closes: episodes that belong together. Topic `incidents`."""
+    """An incident opens, is updated or closes: episodes that belong together. Topic `incidents`.
+
+    Each of its lists is cut where its JSON would have more than `LIST_BYTES`.
+    """
 
     KIND: ClassVar = "incident"
 
@@ -352,6 +385,16 @@ class IncidentEvent:
     def to_record(self, version: str) -> dict[str, Any]:
         """The event as JSON types, written by a version."""
         return plain(replace(self, version=version))
+
+
+def fitting(items: Sequence[Any], most: int = LIST_BYTES) -> list[Any]:
+    """The first of these texts or records, as many as have so many bytes as JSON."""
+    left = most
+    for i, item in enumerate(items):
+        left -= 1 + len(json.dumps(item if isinstance(item, str) else plain(item), ensure_ascii=False).encode())
+        if left < 0:
+            return list(items[:i])
+    return list(items)
 
 
 @dataclass(frozen=True, kw_only=True)

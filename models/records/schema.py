@@ -22,6 +22,8 @@ SEARCH_TYPES: dict[type, dict[str, Any]] = {
 ARROW_TYPES: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 SPARK_TYPES: dict[type, str] = {str: "string", int: "long", float: "double", bool: "boolean"}
 R = TypeVar("R")
+LARGEST = 2**63  # integers are of 64 bits, with a sign
+SHOWN = 200
 JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -205,7 +207,7 @@ def parsed(record: type[R], source: Mapping[str, Any]) -> R:
         elif field.optional:
             found |= {name: None} if field.default is None else {}
         else:
-            msg = f"{record.__name__}: {name} is missing in {dict(source)!r}"
+            msg = f"{record.__name__}: {name} is missing in {shown(dict(source))}"
             raise ValueError(msg)
     return record(**found)
 
@@ -213,15 +215,33 @@ def parsed(record: type[R], source: Mapping[str, Any]) -> R:
 def _parsed(record: type, field: Field, value: Any) -> Any:
     try:
         if field.item is not None:
-            return [
-                parsed(cast("type", field.item), item) if is_dataclass(field.item) else field.item(item)
-                for item in value
-            ]
-        if is_dataclass(field.type):
-            return parsed(cast("type", field.type), value)
+            return [_typed(field.item, item) for item in _typed(list, value)]
         if get_origin(field.type) is not None:
-            return dict(value)
-        return field.type(value)
+            of_key, of_value = get_args(field.type)
+            return {_typed(of_key, key): _typed(of_value, one) for key, one in _typed(dict, value).items()}
+        return _typed(field.type, value)
     except (TypeError, AttributeError, ValueError) as error:
-        msg = f"{record.__name__}: {field.name} is {value!r}; wanted {field.type}"
+        msg = f"{record.__name__}: {field.name} is {shown(value)}; wanted {field.type}"
         raise ValueError(msg) from error
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """A value of JSON as this type. Raises ValueError or AttributeError for one of another type, or out of its range."""
+    if is_dataclass(kind):
+        return parsed(cast("type", kind), value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value) if abs(value) < LARGEST else math.inf
+    whole = kind is int and not isinstance(value, bool)
+    if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+        msg = f"is a {type(value).__name__}"
+        raise ValueError(msg)
+    if whole and abs(value) >= LARGEST:
+        msg = "is out of range"
+        raise ValueError(msg)
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value for a message, at most 200 characters of it."""
+    text = repr(value) if not isinstance(value, str | bytes) else repr(value[:SHOWN])
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from models.records.records import MAX_REASON
 from pipelines.elasticsearch.refusals import refusal
 from pipelines.errors import ServiceUnavailable
 
@@ -214,7 +215,12 @@ class _Sending:
         except UnsupportedProductError:
             raise
         except ApiError as error:
-            return self._halves(rows) if error.status_code == 413 else (rows, f"answers {error.status_code}")
+            # A request that is refused as a whole is so for one of its documents: an id that is too long, as an example.
+            if error.status_code == 413 or (
+                error.status_code == 400 and error_type(error.body) not in (None, *TROUBLE)
+            ):
+                return self._halves(rows, f"{error.status_code} {error.message}"[:MAX_REASON])
+            return rows, f"answers {error.status_code}"
         except TransportError as error:
             return rows, f"does not answer ({type(error).__name__})"
         if not answer["errors"]:
@@ -238,10 +244,10 @@ class _Sending:
                 why = f"answers {reason_of(status, error)}"
         return np.array(again, dtype=np.int64), why
 
-    def _halves(self, rows: Rows) -> tuple[Rows, str]:
-        """The server takes no request of this size: send halves. A document that is too large alone is refused."""
+    def _halves(self, rows: Rows, reason: str) -> tuple[Rows, str]:
+        """The server takes no such request: send halves. A document that it does not take alone is refused."""
         if len(rows) == 1:
-            self._refuse(int(rows[0]), "413: larger than the server takes")
+            self._refuse(int(rows[0]), reason)
             return rows[:0], ""
         middle = len(rows) // 2
         first, why_first = self._attempt(rows[:middle])
@@ -249,7 +255,7 @@ class _Sending:
         return np.concatenate([first, second]), why_first or why_second
 
     def _refuse(self, row: int, reason: str) -> None:
-        document = self._lines[row].as_py().split(b"\n", 1)[1].rstrip(b"\n").decode()
+        document = self._lines[row].as_py().split(b"\n", 1)[1].rstrip(b"\n").decode(errors="replace")
         position = {name: self._batch.column(name)[row].as_py() for name in SOURCE_POSITION}
         self.outcome.refused.append(Refused(**position, document=document, reason=reason))
 
@@ -266,6 +272,13 @@ def body_of(lines: pa.Array, rows: Rows) -> bytes:
         offsets = offsets_of(lines)
         return bytes(memoryview(lines.buffers()[2])[offsets[first] : offsets[last + 1]])
     return b"".join(lines.take(pa.array(rows)).to_pylist())
+
+
+def error_type(body: Any) -> str | None:
+    """The type of the error of an answer; None for one that is not of Elasticsearch, but of a proxy."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    found = error.get("type") if isinstance(error, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def is_for_good(status: int, error: Mapping[str, Any]) -> bool:

@@ -20,13 +20,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from models.records.index_names import LABELS, PREFIX, alias_of
-from models.records.records import EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
+from models.records.records import LETTER_BYTES, EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
 from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.inputs import labels
 from pipelines.inputs.fields import HEARTBEAT
+from pipelines.letters import MOST_BYTES
 
 DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
 SAMPLE_CHARACTERS = 512
+ID = "^[0-9a-f]{1,64}$"
+MOST_HEADER = 4_096  # bytes: a reason of 1,000 characters
+LAST_MS = 7_258_118_399_999  # before 2200-01-01, as of events
 STATUSES = 8  # a power of two above the number of statuses: versions are window * 8 + status
 
 # All records that become documents in one schema. `series` comes as text: in an incident it is the JSON of an array.
@@ -64,7 +68,7 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
     # Spark filters before it parses, by parsing twice: only where there can be watermark messages or heartbeats.
     is_beat = is_label & F.col("key").eqNullSafe(F.lit(HEARTBEAT).cast("binary"))
     is_watermark = (dataset == "novelties") & of("record").eqNullSafe(WatermarkMessage.KIND)
-    is_none = is_label & labels.problem(F.col("l")).isNotNull()
+    is_none = is_label & labels.problem(F.col("l"), F.col("value")).isNotNull()
     return parsed.where(~is_watermark & ~is_beat & ~is_none).select(
         index_of(version).alias("index"),
         id_of(version).alias("id"),
@@ -105,18 +109,26 @@ def is_sound() -> Column:
         kind.isin("pipeline", LABELS)
         | (
             (of("record") == wanted)
-            & of("window_end").isNotNull()
+            & within_range(of("window_end"))
             & of("series").isNotNull()
-            & ((kind == "scores") | (of("id").isNotNull() & of("start").isNotNull()))
+            & (F.octet_length("value") <= MOST_BYTES)
+            & ((kind == "scores") | (of("id").rlike(ID) & within_range(of("start"))))
         )
     ).eqNullSafe(True)
+
+
+def within_range(millis: Column) -> Column:
+    """Whether a time is one that events have: 1970 to 2200, epoch milliseconds."""
+    return millis.between(F.lit(0), F.lit(LAST_MS))
 
 
 def event_time() -> Column:
     """The time that a document stands under, epoch milliseconds: it never changes for an id."""
     kind = F.col("kind")
     at_append = kind.isin("pipeline", LABELS)
-    return F.when(kind == "scores", of("window_end")).when(at_append, append_time()).otherwise(of("start"))
+    found = F.when(kind == "scores", of("window_end")).when(at_append, append_time()).otherwise(of("start"))
+    # What is no document has no date, and may say anything.
+    return F.when(is_sound(), found).otherwise(F.unix_millis("timestamp"))
 
 
 def index_of(version: str) -> Column:
@@ -157,7 +169,7 @@ def document_of(version: str) -> Column:
     """The document, as JSON without the fields that are null; of what is no document, the record as text."""
     kind = F.col("kind")
     return (
-        F.when(~is_sound(), F.make_valid_utf8(F.col("value").cast("string")))
+        F.when(~is_sound(), F.make_valid_utf8(F.substring("value", 1, LETTER_BYTES).cast("string")))
         .when(kind == "scores", F.to_json(score_document(version)))
         .when(kind == "novelties", F.to_json(novelty_document(version)))
         .when(kind == "incidents", F.to_json(incident_document(version)))
@@ -281,12 +293,14 @@ def without_offset() -> Column:
 def header(name: str) -> Column:
     """The text of a Kafka header, null where the record has none of that name."""
     found = F.filter(F.col("headers"), lambda h: h["key"] == name)
-    return F.get(found, F.lit(0))["value"].cast("string")
+    # Anybody who may write to the topic may write anything there.
+    return F.make_valid_utf8(F.substring(F.get(found, F.lit(0))["value"], 1, MOST_HEADER).cast("string"))
 
 
 def append_time() -> Column:
-    """When the refused record was appended to its topic, epoch milliseconds."""
-    return F.coalesce(header("kappa.timestamp").cast("long"), F.unix_millis("timestamp"))
+    """When the refused record was appended to its topic, epoch milliseconds; when the letter was, where that cannot be."""
+    said = header("kappa.timestamp").try_cast("long")
+    return F.when(within_range(said), said).otherwise(F.unix_millis("timestamp"))
 
 
 def alert(dataset: str, end: Column) -> Column:

@@ -16,6 +16,7 @@ from pipelines.inputs.fields import HEARTBEAT, known, record_text
 MEMBERS = "record string, label string, series array<string>"
 MOST_SERIES = 1_000
 MOST_NAME = 2_048
+MOST_BYTES = 262_144  # of a label: its row in `statistics` can have twice as many
 PART = r"[^/\x00-\x1f\x7f-\x9f]"
 NAME = (
     rf"^((gauge|counter|logs)/{PART}+/{PART}*/{PART}+|template/{PART}+/{PART}*/{PART}+/{PART}+"
@@ -36,7 +37,7 @@ def label_lines(raw: DataFrame) -> DataFrame:
     unreadable = F.concat(F.lit("not a label: "), F.col("__record")["reason"])
     read = raw.select(*others, F.col("value").alias("raw_value"), record_text(F.col("value")).alias("__record"))
     read = read.withColumn("__shape", F.from_json(F.col("__record")["json"], MEMBERS))
-    read = read.withColumn("reason", F.coalesce(unreadable, F.when(~beat, problem(shape))))
+    read = read.withColumn("reason", F.coalesce(unreadable, F.when(~beat, problem(shape, F.col("raw_value")))))
     named = F.when(F.col("reason").isNull() & ~beat, F.array_distinct(F.transform(shape["series"], host_in)))
     read = read.withColumn("__hosts", named).withColumn("__host", F.explode_outer(hosts))
     own = F.array_sort(F.array_distinct(F.filter(shape["series"], lambda name: host_in(name) == host)))
@@ -58,12 +59,13 @@ def host_in(name: Column) -> Column:
     return F.element_at(F.split(name, "/", 3), 2)
 
 
-def problem(shape: Column) -> Column:
-    """Why a label cannot be used, or null."""
+def problem(shape: Column, value: Column) -> Column:
+    """Why a label cannot be used, or null. `value` is the record."""
     label, series = shape["label"], shape["series"]
     shown = F.regexp_replace(F.substring(label, 1, 32), r'["\x00-\x1f\x7f-\x9f]', "")
     return (
-        F.when(label.isNull(), "not a label: no JSON with a member `label`")
+        F.when(F.octet_length(value) > MOST_BYTES, f"a label of more than {MOST_BYTES} bytes")
+        .when(label.isNull(), "not a label: no JSON with a member `label`")
         .when(~label.isin(*LABELS), F.concat(F.lit("label is "), shown, F.lit(f"; wanted {', '.join(LABELS)}")))
         .when(F.coalesce(F.size(known(series)), F.lit(0)) <= 0, "a label without series")
         .when(F.size(series) > MOST_SERIES, f"a label with more than {MOST_SERIES} series")

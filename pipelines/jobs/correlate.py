@@ -8,6 +8,8 @@ and those that belong together may lie in any shard.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,41 +21,141 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import STATUS_ORDER, EpisodeEvent, IncidentEvent, Watched, WatermarkMessage, total
-from models.records.schema import plain
+from models.records.records import (
+    EPISODE_KINDS,
+    STATUS_ORDER,
+    EpisodeEvent,
+    IncidentEvent,
+    Watched,
+    WatermarkMessage,
+    total,
+)
+from models.records.schema import parsed, plain, shown
+from pipelines import letters
 from pipelines.errors import DeterminismViolation
+from pipelines.jobs.extract import shard_of
 
 FORMAT = 3
 BEGINNING = -1
 
-OUTPUT_DDL = "key string, value string"
+OUTPUT_DDL = "key string, value string, letter string"
+STAGE = "correlate"
+ID = re.compile(r"[0-9a-f]{20}")
 STATE = "done long, model binary, waiting binary"
 
 # The state to begin with, as `STATE` has it; None for a correlator that begins from scratch.
 Begin = Callable[[], tuple[int, bytes, bytes] | None]
 
 
-def one_group(raw: DataFrame) -> DataFrame:
-    """Records of the topic `novelties`, as Kafka gives them, as one group: `everything (0), value` (text)."""
-    return raw.select(F.lit(0).alias("everything"), F.col("value").cast("string").alias("value"))
+@dataclass(frozen=True)
+class Believed:
+    """A record of `novelties` that `detect` has written: where it is, the shard that it is of, its JSON, and what that says."""
+
+    partition: int
+    offset: int
+    shard: int
+    text: str
+    record: EpisodeEvent | WatermarkMessage
+
+
+@dataclass(frozen=True)
+class NoveltiesTopic:
+    """What records of the topic `novelties` must agree with to be believed.
+
+    Parameters
+    ----------
+    name
+        The topic.
+    partitions, shards
+        A shard lives in the partition with its number modulo that of partitions.
+    window_ms
+        Length of a window: they end at its multiples.
+    ahead_ms
+        How far a window may end after the append time of what is written of it.
+    """
+
+    name: str
+    partitions: int
+    shards: int
+    window_ms: int
+    ahead_ms: int
+
+    def check(self, row: Any) -> Believed:
+        """The record of a row of `one_group`. Raises ValueError, saying why, for one that `detect` has not written."""
+        value = row.value or b""
+        if len(value) > letters.MOST_BYTES:
+            msg = f"not a record that detect writes: it has {len(value)} bytes, wanted at most {letters.MOST_BYTES}"
+            raise ValueError(msg)
+        text = bytes(value).decode()
+        found = record_of(text)
+        if isinstance(found, WatermarkMessage):
+            shard, end = found.shard, found.watermark
+            watched = found.watched
+            if found.shards != self.shards or (watched is not None and not watched.is_sound):
+                msg = f"a watermark message of {found.shards} shards or of what nobody watches; wanted {self.shards} shards"
+                raise ValueError(msg)
+        else:
+            shard, end = int(row.shard), found.window_end
+            if row.series != found.series or not (0 <= found.start <= end) or not ID.fullmatch(found.id):
+                msg = f"an episode event whose key, start or id is not its own: {shown(found.series)}"
+                raise ValueError(msg)
+        if end <= 0 or end % self.window_ms or end > row.timestamp + self.ahead_ms:
+            msg = f"window {end} is not on the grid of {self.window_ms} ms, or ends more than {self.ahead_ms} ms after the append time"
+            raise ValueError(msg)
+        if not 0 <= shard < self.shards or shard % self.partitions != row.partition:
+            msg = f"shard {shard} of {self.shards} does not live in partition {row.partition} of {self.partitions}"
+            raise ValueError(msg)
+        return Believed(int(row.partition), int(row.offset), shard, text, found)
+
+    def letter(self, row: Any, error: Exception) -> str:
+        """The letter about a record that is refused."""
+        source = {"topic": self.name, "partition": int(row.partition), "offset": int(row.offset)}
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return letters.letter(
+            bytes(row.value or b""), **source, timestamp=int(row.timestamp), reason=reason, stage=STAGE
+        )
+
+
+def one_group(raw: DataFrame, shards: int) -> DataFrame:
+    """Records of the topic `novelties`, as Kafka gives them, as one group: `everything` (0), and what `NoveltiesTopic.check` reads."""
+    series = F.make_valid_utf8(F.col("key").cast("string"))
+    return raw.select(
+        F.lit(0).alias("everything"),
+        "value",
+        series.alias("series"),
+        F.coalesce(shard_of(F.get(F.split(series, "/", 3), F.lit(1)), shards), F.lit(-1)).alias("shard"),
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp"),
+    )
 
 
 def correlate(
-    raw: DataFrame, parameters: CorrelationParameters, version: str, topic: str, begin: Begin | None = None
+    raw: DataFrame,
+    parameters: CorrelationParameters,
+    version: str,
+    topics: Mapping[str, str],
+    source: NoveltiesTopic,
+    begin: Begin | None = None,
 ) -> DataFrame:
-    """Incidents of a stream of `novelties`, as rows for Kafka: `topic, key, value`."""
+    """Incidents of a stream of `novelties`, and letters about what is none, as rows for Kafka: `topic, partition, key, value, headers`."""
     answers = (
-        one_group(raw)
+        one_group(raw, source.shards)
         .groupBy("everything")
         .transformWithStateInPandas(
-            CorrelateProcessor(parameters, version, begin), OUTPUT_DDL, outputMode="Append", timeMode="None"
+            CorrelateProcessor(parameters, version, source, begin), OUTPUT_DDL, outputMode="Append", timeMode="None"
         )
     )
-    return answers.select(
-        F.lit(topic).alias("topic"),
+    letter, dead_letters = F.col("letter"), topics["dead-letters"]
+    is_letter = letter.isNotNull()
+    written = answers.select(
+        F.when(is_letter, F.lit(dead_letters)).otherwise(F.lit(topics["incidents"])).alias("topic"),
+        F.lit(None).cast("int").alias("partition"),
         F.col("key").cast("binary").alias("key"),
-        F.col("value").cast("binary").alias("value"),
+        F.when(is_letter, letters.value_of(letter)).otherwise(F.col("value").cast("binary")).alias("value"),
+        F.when(is_letter, letters.headers_of(letter)).alias("headers"),
     )
+    return letters.within_bounds(written, dead_letters, STAGE)
 
 
 class CorrelateProcessor(StatefulProcessor):
@@ -62,9 +164,12 @@ class CorrelateProcessor(StatefulProcessor):
     There is one key.
     """
 
-    def __init__(self, parameters: CorrelationParameters, version: str, begin: Begin | None = None) -> None:
+    def __init__(
+        self, parameters: CorrelationParameters, version: str, source: NoveltiesTopic, begin: Begin | None = None
+    ) -> None:
         self._parameters = parameters
         self._version = version
+        self._source = source
         self._begin = begin
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -79,12 +184,23 @@ class CorrelateProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Take in what came, and answer for each window that it completes."""
         buffer, correlator = self._load()
-        add_records(buffer, rows)
+        believed: list[Believed] = []
+        for frame in rows:
+            refused: list[str] = []
+            for row in frame.itertuples(index=False):
+                source: Any = row
+                try:
+                    believed.append(self._source.check(source))
+                except (ValueError, AttributeError, TypeError, RecursionError) as error:
+                    refused.append(self._source.letter(source, error))
+            if refused:
+                yield pd.DataFrame({"key": None, "value": None, "letter": refused})
+        add_in_order(buffer, sorted(believed, key=lambda one: (one.partition, one.offset)))
         incidents = advance(buffer, correlator)
         self._state.update((buffer.done, correlator.dump(), buffer.dump()))
         if incidents:
             values = [value_of(incident, self._version) for incident in incidents]
-            yield pd.DataFrame({"key": [incident.id for incident in incidents], "value": values})
+            yield pd.DataFrame({"key": [incident.id for incident in incidents], "value": values, "letter": None})
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -112,13 +228,38 @@ def advance(buffer: EpisodeEventBuffer, correlator: Correlator) -> list[Incident
     ]
 
 
-def event_of(value: str) -> EpisodeEvent:
-    """An episode event from its JSON. Raises ValueError or AttributeError for anything else."""
-    source = json.loads(value)
-    if source.get("record") != EpisodeEvent.KIND:
-        msg = f"record is {source.get('record')!r}; wanted {EpisodeEvent.KIND!r}"
+def record_of(value: str) -> EpisodeEvent | WatermarkMessage:
+    """A record of `novelties` from its JSON. Raises ValueError for anything else, RecursionError for JSON that is too deep."""
+    source = json.loads(value, parse_constant=no_number, parse_float=finite)
+    kind = source.get("record") if isinstance(source, dict) else None
+    if kind == WatermarkMessage.KIND:
+        return parsed(WatermarkMessage, source)
+    if kind != EpisodeEvent.KIND or source.get("kind") not in EPISODE_KINDS:
+        msg = f"not a record that detect writes: {shown(value)}"
         raise ValueError(msg)
     return EpisodeEvent.from_record(source)
+
+
+def no_number(text: str) -> float:
+    """JSON has no such number. Raises ValueError."""
+    # what detect writes of a number that is not known is null
+    msg = f"not a number of JSON: {text}"
+    raise ValueError(msg)
+
+
+def finite(text: str) -> float:
+    """A number of JSON. Raises ValueError for one that is too large for a double."""
+    found = float(text)
+    return found if math.isfinite(found) else no_number(text)
+
+
+def event_of(value: str) -> EpisodeEvent:
+    """An episode event from its JSON. Raises ValueError for anything else."""
+    found = record_of(value)
+    if isinstance(found, WatermarkMessage):
+        msg = f"a watermark message; wanted {EpisodeEvent.KIND!r}"
+        raise ValueError(msg)
+    return found
 
 
 def value_of(incident: IncidentEvent, version: str) -> str:
@@ -170,7 +311,11 @@ class EpisodeEventBuffer:
             msg = f"novelties: {value[:200]!r} is neither an episode event nor a watermark message ({error}); wanted what detect writes"
             raise DeterminismViolation(msg) from error
         if found.window_end > self.done:
-            self.waiting[found.window_end, found.series, found.id, STATUS_ORDER[found.status]] = value
+            self.keep(found, value)
+
+    def keep(self, found: EpisodeEvent, value: str) -> None:
+        """Let an event wait for its window; of several with one identity the first."""
+        self.waiting.setdefault((found.window_end, found.series, found.id, STATUS_ORDER[found.status]), value)
 
     @property
     def limit(self) -> int:
@@ -225,10 +370,23 @@ class EpisodeEventBuffer:
         return buffer
 
 
-def add_records(buffer: EpisodeEventBuffer, frames: Iterable[pd.DataFrame]) -> None:
-    """Sort a batch of input, in chunks, into watermarks and episode events.
+def add_in_order(buffer: EpisodeEventBuffer, records: Iterable[Believed]) -> None:
+    """Take in what `detect` has written, in the order of the log.
 
-    Between batches the watermarks of a shard are in order, within one they need not be.
+    What comes behind the watermark message of its window is a repeat, or nobody's: whether both are in one batch does not matter.
+    """
+    for one in records:
+        if isinstance(one.record, WatermarkMessage):
+            buffer.shards = one.record.shards or buffer.shards
+            buffer.add_watermark(one.record.shard, one.record.watermark, one.record.watched)
+        elif one.record.window_end > max(buffer.done, buffer.latest.get(one.shard, BEGINNING)):
+            buffer.keep(one.record, one.text)
+
+
+def add_records(buffer: EpisodeEventBuffer, frames: Iterable[pd.DataFrame]) -> None:
+    """Sort a table of what `detect` has just answered, in chunks, into watermarks and episode events.
+
+    Between tables the watermarks of a shard are in order, within one they need not be.
     """
     messages: list[WatermarkMessage] = []
     for frame in frames:

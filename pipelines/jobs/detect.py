@@ -24,17 +24,18 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
 from models.detection.limits import KINDS
-from models.records.records import HEADER, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
+from models.records.records import EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
-from pipelines.jobs.extract import HEADERS, header
-from pipelines.jvm import packed_by_shard
+from pipelines import letters
+from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
 from pipelines.spark_internals import own_workers
 from pipelines.state.state_packing import BUFFER, joined, parted
 from pipelines.state.window_buffer import SCHEMA, Columns, WindowBuffer
 
 SCORE = [name for name in fields_of(Score) if name != "record"]
-# A row is a score, or an `event`: the JSON of an episode event or a watermark message.
-TYPES = {"shard": "int", **{name: spark_type(fields_of(Score)[name].type) for name in SCORE}, "event": "string"}
+# A row is a score, or an `event`: the JSON of an episode event or a watermark message; or a `letter` about a record that was refused.
+SCORE_TYPES = {name: spark_type(fields_of(Score)[name].type) for name in SCORE}
+TYPES = {"shard": "int", **SCORE_TYPES, "event": "string", "letter": "string"}
 COLUMNS = list(TYPES)
 OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
@@ -46,25 +47,28 @@ LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 
-def detect(raw: DataFrame, processor: DetectProcessor) -> DataFrame:
-    """Scores and novelties of a stream of `statistics`, as Kafka gives it: rows of `OUTPUT_DDL`."""
-    shards = packed_by_shard(raw.select("value")).groupBy("shard")
+def detect(raw: DataFrame, processor: DetectProcessor, topic: StatisticsTopic) -> DataFrame:
+    """Scores, novelties and letters of a stream of `statistics`, as Kafka gives it: rows of `OUTPUT_DDL`."""
+    shards = packed_by_shard(raw, topic).groupBy("shard")
     with own_workers(raw.sparkSession, "detect"):
         return shards.transformWithStateInPandas(processor, OUTPUT_DDL, outputMode="Append", timeMode="None")
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
     """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties`, or a letter."""
-    is_score = F.col("event").isNull()
-    other = F.when(is_letter(), F.lit(topics["dead-letters"])).otherwise(F.lit(topics["novelties"]))
+    refused, letter, is_event = F.col("letter").isNotNull(), F.col("letter"), F.col("event").isNotNull()
     score = F.call_function("kappa_score_text", *map(F.col, SCORE))
-    return answers.select(
-        F.when(is_score, F.lit(topics["scores"])).otherwise(other).alias("topic"),
-        F.pmod("shard", F.lit(partitions)).cast("int").alias("partition"),
+    topic = F.when(refused | is_letter(), F.lit(topics["dead-letters"])).when(is_event, F.lit(topics["novelties"]))
+    value = F.when(refused, letters.value_of(letter)).when(is_event, F.col("event").cast("binary")).otherwise(score)
+    about = F.when(refused, letters.headers_of(letter)).when(is_letter(), letter_headers(topics, partitions))
+    written = answers.select(
+        topic.otherwise(F.lit(topics["scores"])).alias("topic"),
+        F.when(~refused, F.pmod("shard", F.lit(partitions)).cast("int")).alias("partition"),
         F.col("series").cast("binary").alias("key"),
-        F.when(is_score, score).otherwise(F.col("event").cast("binary")).alias("value"),
-        F.when(is_letter(), letter_headers(topics, partitions)).alias("headers"),
+        value.alias("value"),
+        about.alias("headers"),
     )
+    return letters.within_bounds(written, topics["dead-letters"], "detect")
 
 
 def observed(answers: DataFrame) -> DataFrame:
@@ -95,7 +99,7 @@ def letter_headers(topics: dict[str, str], partitions: int) -> Column:
         "length": F.octet_length("event"),
         "sha256": F.sha2(F.col("event").cast("binary"), 256),
     }
-    return F.array(*(header(f"{HEADER}{name}", fields[name]) for name in fields_of(RefusedRecord))).cast(HEADERS)
+    return letters.headers(fields)
 
 
 class DetectProcessor(StatefulProcessor):
@@ -127,6 +131,10 @@ class DetectProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Take what came for a shard, and answer for each window that it completes."""
         shard = int(key[0])
+        if shard == REFUSED:
+            for frame in rows:
+                yield pd.DataFrame(letter_rows([value.decode() for value in frame["value"]]))
+            return
         saved = self._parts.getValue((BUFFER,))
         buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
         before = buffer.done
@@ -231,8 +239,16 @@ def event_rows(
 
 
 def message(watermark: WatermarkMessage) -> dict[str, Any]:
-    """A watermark message as JSON types, without what does not concern `novelties`."""
-    return {name: value for name, value in plain(watermark).items() if value is not None}
+    """A watermark message as JSON types, without what does not concern `novelties`, and without services omitted where none are."""
+    found = {name: value for name, value in plain(watermark).items() if value is not None}
+    if watermark.watched is not None and not watermark.watched.services_omitted:
+        del found["watched"]["services_omitted"]
+    return found
+
+
+def letter_rows(texts: list[str]) -> Columns:
+    """Letters as rows of `OUTPUT_DDL`."""
+    return answer(len(texts), REFUSED, 0, letter=np.array(texts, dtype=object))
 
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:

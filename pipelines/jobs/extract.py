@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
-from models.records.records import HEADER, LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
+from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
-from pipelines import overflow
+from pipelines import letters, overflow
 from pipelines.inputs import label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, quoted
 from pipelines.inputs.masking import template_id
@@ -334,8 +334,9 @@ def records(
         "partition",
         F.col("series").cast("binary").alias("key"),
         "value",
-        F.lit(None).cast(HEADERS).alias("headers"),
+        F.lit(None).cast(letters.HEADERS).alias("headers"),
     )
+    written = letters.within_bounds(written, topics[DEAD_LETTERS], "extract")
     return written.unionByName(refused_records(closed, topics)) if refused else written
 
 
@@ -349,9 +350,6 @@ def limits_of(
     """What takes away the rows of hosts that have too many in these windows, by the answer of `windows_of`."""
     over = [] if limits is None else overflow.excesses(closed, windows, limits)
     return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards, instance)
-
-
-HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
@@ -414,19 +412,14 @@ def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
         **{name: F.col(name) for name in (*source, "reason", "length", "sha256")},
         "stage": F.lit("extract"),
     }
-    headers = [header(f"{HEADER}{name}", fields[name]) for name in fields_of(RefusedRecord)]
     where = F.when(F.col("destination") == LATE, F.lit(topics[LATE])).otherwise(F.lit(topics[DEAD_LETTERS]))
     return refused.select(
         where.alias("topic"),
         F.lit(None).cast("int").alias("partition"),
         F.lit(None).cast("binary").alias("key"),
         "value",
-        F.array(*headers).cast(HEADERS).alias("headers"),
+        letters.headers(fields).alias("headers"),
     )
-
-
-def header(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
 
 def sink(

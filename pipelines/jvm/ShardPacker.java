@@ -1,7 +1,11 @@
 package kappa;
 
 import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -12,40 +16,63 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 
 /**
- * Records of the topic "statistics" (value) -> (shard, their values, a line each), many records to a row.
+ * Records of the topic "statistics" (value, partition, offset, append time in ms) -> (shard, their values, a line each), many
+ * records to a row. One that "extract" has not written is a row of its own: the shard REFUSED and a letter about it.
  *
  * <p>A row costs the same on its way through the shuffle, to Python and there whether it holds one record or thousands.
  */
 public class ShardPacker implements MapPartitionsFunction {
-  private static final byte[] MEMBER = {'"', 's', 'h', 'a', 'r', 'd', '"', ':'};
-  private static final int SHOWN = 200; // bytes of a record that an error says
+  static final int REFUSED = -1;
   private static final int ENOUGH = 1 << 18; // bytes of a row: all shards of a partition wait in memory
+
+  private final String topic;
+  private final int partitions, shards, instances, most, letter;
+  private final long window, ahead;
+
+  /** Of this topic; `letter` is how many bytes of a record a letter holds, the others are as in StatisticsRecord. */
+  public ShardPacker(String topic, int partitions, int shards, long window, long ahead, int instances, int most, int letter) {
+    this.topic = topic;
+    this.partitions = partitions;
+    this.shards = shards;
+    this.window = window;
+    this.ahead = ahead;
+    this.instances = instances;
+    this.most = most;
+    this.letter = letter;
+  }
 
   @Override
   public Iterator call(Iterator records) {
-    return new Packed(records);
+    return new Packed(records, this);
   }
 
   /** Reads as far as it must to have a row. */
   static class Packed implements Iterator {
     private final Iterator records;
+    private final ShardPacker own;
+    private final StatisticsRecord reader;
     private final Map open = new HashMap(); // shard -> ByteArrayOutputStream
     private final List ready = new ArrayList();
 
-    Packed(Iterator records) {
+    Packed(Iterator records, ShardPacker own) {
       this.records = records;
+      this.own = own;
+      this.reader = new StatisticsRecord(own.partitions, own.shards, own.window, own.ahead, own.instances, own.most);
     }
 
     @Override
     public boolean hasNext() {
       while (ready.isEmpty() && records.hasNext()) {
-        take((byte[]) ((Row) records.next()).get(0));
+        take((Row) records.next());
       }
       if (ready.isEmpty()) {
         Iterator rest = open.entrySet().iterator();
         while (rest.hasNext()) {
           Map.Entry entry = (Map.Entry) rest.next();
-          ready.add(row((Integer) entry.getKey(), (ByteArrayOutputStream) entry.getValue()));
+          ByteArrayOutputStream lines = (ByteArrayOutputStream) entry.getValue();
+          if (lines.size() > 0) {
+            ready.add(row((Integer) entry.getKey(), lines.toByteArray()));
+          }
         }
         open.clear();
       }
@@ -60,8 +87,15 @@ public class ShardPacker implements MapPartitionsFunction {
       return ready.remove(ready.size() - 1);
     }
 
-    private void take(byte[] record) {
-      Integer shard = Integer.valueOf(shardOf(record));
+    private void take(Row source) {
+      byte[] record = (byte[]) source.get(0);
+      String problem = reader.problem(record, source.getInt(1), source.getLong(3));
+      if (problem != null) {
+        byte[] whole = record == null ? new byte[0] : record;
+        ready.add(row(Integer.valueOf(REFUSED), letter(whole, source, problem)));
+        return;
+      }
+      Integer shard = Integer.valueOf(reader.shard);
       ByteArrayOutputStream lines = (ByteArrayOutputStream) open.get(shard);
       if (lines == null) {
         lines = new ByteArrayOutputStream(1 << 12);
@@ -72,36 +106,33 @@ public class ShardPacker implements MapPartitionsFunction {
       }
       lines.write(record, 0, record.length);
       if (lines.size() >= ENOUGH) {
-        ready.add(row(shard, lines));
+        ready.add(row(shard, lines.toByteArray()));
         lines.reset();
       }
     }
 
-    private static Row row(Integer shard, ByteArrayOutputStream lines) {
-      return RowFactory.create(new Object[] {shard, lines.toByteArray()});
+    /** A letter as pipelines/letters.py has it. Reasons and names of topics have nothing that JSON escapes. */
+    private byte[] letter(byte[] record, Row source, String problem) {
+      StringBuilder hash = new StringBuilder(64);
+      byte[] digest;
+      try {
+        digest = MessageDigest.getInstance("SHA-256").digest(record);
+      } catch (java.security.NoSuchAlgorithmException never) { // every Java has it
+        throw new IllegalStateException(never.toString());
+      }
+      for (int i = 0; i < digest.length; i++) {
+        hash.append(Character.forDigit((digest[i] >> 4) & 15, 16)).append(Character.forDigit(digest[i] & 15, 16));
+      }
+      byte[] kept = record.length > own.letter ? Arrays.copyOf(record, own.letter) : record;
+      String text = "{\"record\":\"refused\",\"topic\":\"" + own.topic + "\",\"partition\":" + source.getInt(1) + ",\"offset\":"
+          + source.getLong(2) + ",\"timestamp\":" + source.getLong(3) + ",\"reason\":\"" + problem
+          + "\",\"stage\":\"detect\",\"length\":" + record.length + ",\"sha256\":\"" + hash + "\",\"value\":\""
+          + Base64.getEncoder().encodeToString(kept) + "\"}";
+      return text.getBytes(StandardCharsets.UTF_8);
     }
-  }
 
-  /** The number of the last member "shard". A quote within a JSON string is escaped, so the name stands nowhere else. */
-  static int shardOf(byte[] record) {
-    for (int at = record == null ? -1 : record.length - MEMBER.length - 1; at >= 0; at--) {
-      int same = 0;
-      while (same < MEMBER.length && record[at + same] == MEMBER[same]) {
-        same++;
-      }
-      if (same == MEMBER.length) {
-        int found = 0, from = at + same, to = from;
-        while (to < record.length && record[to] >= '0' && record[to] <= '9' && to < from + 9) {
-          found = 10 * found + record[to++] - '0';
-        }
-        if (to > from) {
-          return found;
-        }
-        break;
-      }
+    private static Row row(Integer shard, byte[] value) {
+      return RowFactory.create(new Object[] {shard, value});
     }
-    throw new IllegalArgumentException(
-        "a record of the topic of statistics without a shard: "
-            + (record == null ? "null" : new String(record, 0, Math.min(record.length, SHOWN))));
   }
 }

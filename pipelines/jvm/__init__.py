@@ -5,6 +5,7 @@ own; `app.runtime.spark.session` makes them known. `sums_of_flat` and `packed_by
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -19,7 +20,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from models.records.records import LETTER_BYTES
 from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, NEEDS
+from pipelines.letters import MOST_BYTES
 from pipelines.spark_internals import Functions, java_array, map_partitions
 
 SOURCES = Path(__file__).parent
@@ -61,6 +64,7 @@ FUNCTIONS: Functions = {
     ),
 }
 
+REFUSED = -1
 PACKED = StructType([StructField("shard", IntegerType()), StructField("value", BinaryType())])
 RECORD = [
     StructField("topic", StringType()),
@@ -71,12 +75,40 @@ RECORD = [
 ]
 
 
-def packed_by_shard(values: DataFrame) -> DataFrame:
-    """Records of `statistics` (one column, their bytes) -> `shard, value`: many records of a shard, a line each.
+@dataclass(frozen=True)
+class StatisticsTopic:
+    """What records of the topic `statistics` must agree with to be believed.
 
-    A task fails on a record without a shard.
+    Parameters
+    ----------
+    name
+        The topic.
+    partitions, shards
+        A shard lives in the partition with its number modulo that of partitions.
+    window_ms
+        Length of a window: they end at its multiples.
+    ahead_ms
+        How far a window may end after the append time of what is written of it.
+    instances
+        Number of instances of `extract`.
     """
-    return map_partitions(values, PACKED, "ShardPacker")
+
+    name: str
+    partitions: int
+    shards: int
+    window_ms: int
+    ahead_ms: int
+    instances: int = 1
+
+
+def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
+    """Kafka's columns of `statistics` -> `shard, value`: many records of a shard, a line each.
+
+    A record that `extract` has not written is a row of its own: the shard `REFUSED`, and a letter (`pipelines.letters`).
+    """
+    columns = raw.select("value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp"))
+    rule = (topic.partitions, topic.shards, topic.window_ms, topic.ahead_ms, topic.instances, MOST_BYTES, LETTER_BYTES)
+    return map_partitions(columns, PACKED, "ShardPacker", topic.name, *rule)
 
 
 def sums_of_flat(

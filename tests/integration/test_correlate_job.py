@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from app.embedded.stack_state import Addresses
 from models.incidents.parameters import CorrelationParameters
-from pipelines.jobs.correlate import correlate
+from pipelines.jobs.correlate import NoveltiesTopic, correlate
 from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -29,7 +29,6 @@ SHARDS = 2
 def event(host: str, window: int, status: str) -> dict[str, Any]:
     return {
         "record": "episode",
-        "id": host,
         "version": "live",
         "series": f"gauge/{host}/{host}/latency",
         "kind": "anomaly",
@@ -58,7 +57,8 @@ def window(number: int) -> list[dict[str, Any]]:
 def publish(kafka: str, topic: str, records: Iterable[dict[str, Any]]) -> None:
     producer = KafkaProducer(bootstrap_servers=kafka)
     for record in records:
-        producer.send(topic, json.dumps(record).encode(), partition=0)
+        key = record["series"].encode() if "series" in record else None
+        producer.send(topic, json.dumps(record).encode(), key=key, partition=0)
     producer.flush()
     producer.close()
 
@@ -86,10 +86,12 @@ def created(kafka: str, *names: str) -> tuple[str, ...]:
 
 def correlating(novelties: str, incidents: str, folder: Path) -> Job:
     parameters = CorrelationParameters()
+    topics = {"incidents": incidents, "dead-letters": f"{incidents}.dead"}
+    source = NoveltiesTopic(novelties, 1, SHARDS, 10_000, 400 * 86_400_000)
     return Job(
         "correlate",
         (Input((novelties,)),),
-        lambda raw: correlate(raw, parameters, "live", incidents),
+        lambda raw: correlate(raw, parameters, "live", topics, source),
         str(folder / incidents),
     )
 

@@ -1,6 +1,7 @@
 """correlate: complete windows in order, whatever the batches."""
 
 import json
+import math
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -11,8 +12,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import Watched
-from pipelines.errors import DeterminismViolation
-from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer
+from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic
 
 SHARDS = 3
 T = 1_700_000_000_000
@@ -26,7 +26,6 @@ def event(host: str, window: int, status: str = "open", start: int | None = None
     start = window if start is None else start
     return {
         "record": "episode",
-        "id": f"{host}{start}",
         "version": "live",
         "series": f"gauge/{host}/web/{host}-latency",
         "kind": "anomaly",
@@ -52,21 +51,39 @@ def watermarks(window: int) -> list[dict[str, Any]]:
     return [watermark(window, shard) for shard in range(SHARDS)]
 
 
+SOURCE = NoveltiesTopic("novelties", partitions=1, shards=SHARDS, window_ms=10_000, ahead_ms=0)
+COLUMNS = ["everything", "value", "series", "shard", "partition", "offset", "timestamp"]
+
+
+def row(value: bytes | None, series: str | None, offset: int) -> tuple[Any, ...]:
+    """A row of `one_group`, appended after all windows."""
+    shard = ord(series.split("/")[1][0]) % SHARDS if series else -1
+    return 0, value, series, shard, 0, offset, at(20)
+
+
 def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """As `one_group` gives them."""
-    rows = [{"everything": 0, "value": json.dumps(r)} for r in records]
-    return pd.DataFrame(rows, columns=["everything", "value"])
+    """As `one_group` gives them; a record may say its place in the log."""
+    rows = [
+        row(json.dumps({k: v for k, v in r.items() if k != "offset"}).encode(), r.get("series"), r.get("offset", i))
+        for i, r in enumerate(records)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def placed(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records with their places in the log."""
+    return [r | {"offset": i} for i, r in enumerate(records)]
 
 
 class CorrelateTester:
     """The processor on batches of records."""
 
     def __init__(self) -> None:
-        self.tester = TwsTester(CorrelateProcessor(CorrelationParameters(), "live"))
+        self.tester = TwsTester(CorrelateProcessor(CorrelationParameters(), "live", SOURCE))
 
     def batch(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         answers = self.tester.testInPandas(0, frame(records))
-        return [json.loads(value) for value in answers["value"]] if len(answers) else []
+        return [json.loads(value) for value in answers["value"].dropna()] if len(answers) else []
 
 
 STORY = [event("a", 1), event("b", 2), event("a", 4, "close", 1), event("b", 5, "close", 2)]
@@ -113,14 +130,86 @@ def test_repeats_are_ignored() -> None:
 
 
 def test_order_within_a_batch_changes_nothing() -> None:
-    story = whole_story()
+    story = placed(whole_story())
     shuffled = random.Random(1).sample(story, len(story))
     assert CorrelateTester().batch(shuffled) == CorrelateTester().batch(story)
 
 
-def test_a_record_that_is_neither_event_nor_tick_stops_the_job() -> None:
-    with pytest.raises(DeterminismViolation, match="neither"):
-        CorrelateTester().batch([{"id": "a"}])
+EVENT = event("a", 1)
+EVENTS: list[dict[str, Any]] = [
+    {"series": "gauge/other/web/x"},
+    {"series": "what/ever"},
+    {"status": "ajar"},
+    {"kind": "odd"},
+    {"score": "high"},
+    {"score": math.inf},
+    {"start": -1},
+    {"start": at(2)},
+    {"window_end": at(21)},
+    {"window_end": at(1) + 5},
+    {"id": "x" * 600},
+    {"reason": ["a"]},
+    {"template": {"a": 1}},
+    {"sample": "x" * 1_000_000},
+]
+MESSAGES: list[dict[str, Any]] = [
+    {"watermark": 9 * 10**15},
+    {"watermark": 10**400},
+    {"watermark": at(21)},
+    {"watermark": at(1) + 1},
+    {"watermark": -10_000},
+    {"watermark": float(at(1))},
+    {"watermark": True},
+    {"shard": SHARDS},
+    {"shard": -1},
+    {"shards": SHARDS + 1},
+    {"shards": None},
+    {"watched": []},
+    {"watched": {"services": {"a": "many"}}},
+    {"watched": {"hosts": -1}},
+    {"watched": {"services": {f"s{i}": 1 for i in range(501)}}},
+    {"watched": {"window_seconds": math.nan}},
+]
+JUNK: list[tuple[bytes | None, str | None]] = [
+    (None, None),
+    (b"", None),
+    (b"\xff\x00", None),
+    (b"[]", None),
+    (b"[" * 100_000, None),
+    (b'{"record":"watermark"}', None),
+    (b'{"id":"a"}', None),
+    *((json.dumps(watermark(1, 0) | change).encode(), None) for change in MESSAGES),
+    *((json.dumps(EVENT | change).encode(), EVENT["series"]) for change in EVENTS),
+    (json.dumps(EVENT).encode(), None),
+    (json.dumps(EVENT).encode()[:-3], EVENT["series"]),
+]
+
+
+def test_what_detect_has_not_written_is_a_letter_and_changes_nothing() -> None:
+    story = frame(whole_story())
+    junk = [row(value, series, 10_000 + i) for i, (value, series) in enumerate(JUNK)]
+    rows = [tuple(r) for r in story.itertuples(index=False)]
+    for size in (1, 3, 1_000):
+        source = random.Random(size)
+        mixed = sorted([*rows, *junk], key=lambda r: r[5] if r[5] < 10_000 else source.randrange(len(rows)))
+        tester = TwsTester(CorrelateProcessor(CorrelationParameters(), "live", SOURCE))
+        found: list[Any] = []
+        for n in range(0, len(mixed), size):
+            answers = tester.testInPandas(0, pd.DataFrame(mixed[n : n + size], columns=COLUMNS))
+            found += answers.to_dict("records") if len(answers) else []
+        letters = [json.loads(one["letter"]) for one in found if isinstance(one["letter"], str)]
+        assert sorted(one["offset"] for one in letters) == list(range(10_000, 10_000 + len(JUNK)))
+        assert all(one["stage"] == "correlate" and 0 < len(one["reason"]) <= 1_000 for one in letters)
+        told = [json.loads(one["value"]) for one in found if isinstance(one["value"], str)]
+        assert told == CorrelateTester().batch(whole_story())
+
+
+def test_an_event_behind_the_watermark_message_of_its_window_is_ignored_whatever_the_batches() -> None:
+    forged = [*whole_story(), event("d", 3), event("a", 1) | {"score": 99.0}]
+    wanted = CorrelateTester().batch(whole_story())
+    assert CorrelateTester().batch(forged) == wanted
+    job = CorrelateTester()
+    assert [i for record in forged for i in job.batch([record])] == wanted
 
 
 def test_the_state_holds_the_last_complete_window_and_the_correlator_after_it() -> None:
@@ -155,7 +244,7 @@ def test_what_is_watched_is_known_whatever_the_batches() -> None:
     for size in (1, 2, 7, 20):
         job = CorrelateTester()
         assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
-    assert CorrelateTester().batch(random.Random(1).sample(story, len(story))) == wanted
+    assert CorrelateTester().batch(random.Random(1).sample(placed(story), len(story))) == wanted
 
 
 def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:

@@ -319,6 +319,49 @@ def test_a_late_record_that_was_written_twice_is_one_document(spark: SparkSessio
     assert {d["document"]["event"]["dataset"] for d in found} == {"kappa.late"}
 
 
+JUNK_HEADERS = [
+    {"kappa.timestamp": "soon", "kappa.partition": "x", "kappa.offset": "None", "kappa.length": "many"},
+    {"kappa.timestamp": "9" * 18, "kappa.partition": "9" * 400, "kappa.offset": "-1", "kappa.length": "1e9"},
+    {"kappa.timestamp": "-62135596800000", "kappa.topic": "\x00" * 10_000, "kappa.stage": "\x01" * 9_000},
+    {"kappa.reason": "\U0001f600" * 100_000, "kappa.topic": "\ud7ff" * 30_000, "": "", "kappa.": "x"},
+]
+
+
+@pytest.mark.parametrize("headers", JUNK_HEADERS, ids=range(len(JUNK_HEADERS)))
+def test_whatever_the_headers_of_a_letter_it_is_a_document_of_a_known_date(
+    spark: SparkSession, headers: dict[str, str]
+) -> None:
+    (found,) = indexed(spark, ("dead-letters", b"\xff" * 100), headers=headers)
+    assert found["index"] == "kappa-pipeline-live-2026.11.22"
+    assert len(json.dumps(found["document"])) < 200_000
+    assert all(len(str(text).encode()) < 32_766 for text in found["document"]["pipeline"].values())
+
+
+JUNK = [
+    NOVELTY | {"window_end": 2**63 - 1},
+    NOVELTY | {"start": -(2**63)},
+    NOVELTY | {"start": 253_402_300_800_000},
+    NOVELTY | {"id": "x" * 600},
+    NOVELTY | {"id": ""},
+    NOVELTY | {"reason": "x" * 1_100_000},
+    INCIDENT | {"window_end": 9 * 10**15},
+    INCIDENT | {"record": "score"},
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b"1" * 500_000,
+    b"{" + b'"window_end":1,' * 1_000 + b"}",
+]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
+def test_what_nobody_should_write_has_a_problem_and_harms_no_other_record(spark: SparkSession, junk: Any) -> None:
+    topic = "incidents" if isinstance(junk, dict) and "hosts" in junk else "novelties"
+    good = NOVELTY if topic == "novelties" else INCIDENT
+    found = documents(records(spark, [(topic, good), (topic, junk)]), "live", TOPICS).collect()
+    assert [one["problem"] for one in found] == [None, "not a record of this topic"]
+
+
 def test_a_dead_letter_without_headers_is_named_for_itself(spark: SparkSession) -> None:
     found = indexed(spark, ("dead-letters", b"a"), ("dead-letters", b"b"))
     assert [d["document"]["pipeline"]["offset"] for d in found] == [0, 1]

@@ -1,59 +1,253 @@
-"""Records of `statistics` on their way to Python: many to a row, each with its shard."""
+"""Records of `statistics` on their way to Python: many to a row, each with its shard; what `extract` has not written is a letter."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import random
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from pipelines.jvm import packed_by_shard
+from pipelines.jobs import extract
+from pipelines.jobs.detect import add_records
+from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
+from pipelines.state.window_buffer import WindowBuffer
 
-SHARD = st.sampled_from([0, 3, 7, 1234])
-NAME = st.text(max_size=12) | st.sampled_from(['"shard":9', '","shard":9', "\n", '{"watermark":1}'])
-ROW = st.fixed_dictionaries({"series": NAME, "shard": SHARD, "n": st.integers(0, 5)})
-WATERMARK = st.fixed_dictionaries(
-    {"record": st.just("watermark"), "watermark": st.integers(0, 5), "shard": SHARD, "instance": st.integers(0, 1)}
-)
+W = 1_700_000_000_000
+TOPIC = StatisticsTopic("statistics", partitions=2, shards=8, window_ms=10_000, ahead_ms=45_000)
+NAME = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12
+) | st.sampled_from(['"shard":9', '","shard":9', "\\", '{"watermark":1}', "a/b%c", "\u2028", "\U0001f600"])
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=30)
+VALUE = st.floats(-1e15, 1e15, allow_subnormal=True)
 
 
-def values(spark: SparkSession, records: list[bytes | None], partitions: int = 3) -> DataFrame:
-    rows = spark.sparkContext.parallelize([(record,) for record in records], partitions)
-    return spark.createDataFrame(rows, "value binary")
+def values(spark: SparkSession, records: list[tuple[bytes | None, int]], append: int = W) -> DataFrame:
+    """As Kafka's source gives them: `records` are values and partitions."""
+    rows = [(value, partition, offset, append) for offset, (value, partition) in enumerate(records)]
+    frame = spark.createDataFrame(rows, "value binary, partition int, offset long, timestamp long")
+    return frame.withColumn("timestamp", F.timestamp_millis("timestamp")).coalesce(1)
 
 
-def lines(packed: DataFrame) -> Counter[tuple[int, str]]:
-    """Each record that was packed, with the shard of its row."""
-    return Counter(
-        (row.shard, json.dumps(json.loads(line))) for row in packed.collect() for line in bytes(row.value).split(b"\n")
-    )
+def packed(
+    spark: SparkSession, records: list[tuple[bytes | None, int]]
+) -> tuple[list[tuple[int, bytes]], list[dict[str, Any]]]:
+    """The records that were believed, with their shards, and the letters about the others."""
+    rows = packed_by_shard(values(spark, records), TOPIC).collect()
+    good = [(row.shard, line) for row in rows if row.shard != REFUSED for line in bytes(row.value).split(b"\n")]
+    return good, [json.loads(bytes(row.value)) for row in rows if row.shard == REFUSED]
+
+
+def quoted(part: str) -> str:
+    return part.replace("%", "%25").replace("/", "%2F")
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> dict[str, Any]:
+    """A row as extract writes it, without its shard."""
+    host, service, name = (quoted(draw(NAME)) for _ in range(3))
+    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "label"]))
+    about: dict[str, Any] = {"window_end": W - 10_000 * draw(st.integers(0, 5)), "n": draw(st.integers(1, 10**8))}
+    if kind in ("gauge", "counter"):
+        least, last, most = sorted(draw(st.lists(VALUE, min_size=3, max_size=3)))
+        about |= {
+            "mean": last if kind == "gauge" else 0.0,
+            "m2": abs(draw(VALUE)),
+            "min": least,
+            "max": most,
+            "last": last,
+        }
+        return {"series": f"{kind}/{host}/{service}/{name}", **about}
+    if kind == "logs":
+        return {"series": f"logs/{host}/{service}/error", **about}
+    if kind == "label":
+        return {"series": f"label/{host}/{7:020d}", **about, "sample": draw(TEXT)}
+    return {"series": f"template/{host}//info/{'0a' * 8}", **about, "template": draw(TEXT), "sample": draw(TEXT)}
+
+
+def written(spark: SparkSession, found: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+    """Shards and values of rows, as `extract.records` makes them."""
+    names = ["series", "window_end", "n", "mean", "m2", "min", "max", "last", "template", "sample"]
+    types = ["string", "long", "long", *["double"] * 5, "string", "string"]
+    ddl = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+    frame = spark.createDataFrame([[row.get(name) for name in names] for row in found], ddl)
+    shard = extract.shard_of(F.element_at(F.split("series", "/", 3), 2), TOPIC.shards)
+    fields = F.struct(F.lit("statistics").alias("record"), *extract.STATISTICS)
+    made = frame.withColumn("shard", shard).select("shard", F.to_json(fields).cast("binary").alias("value"))
+    return [(row.shard, bytes(row.value)) for row in made.collect()]
+
+
+def message(watermark: int, shard: int, **changes: Any) -> bytes:
+    about = {"record": "watermark", "watermark": watermark, "shard": shard, "instance": 0, "instances": 1} | changes
+    return json.dumps(about, separators=(",", ":")).encode()
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(ROW | WATERMARK, max_size=60))
-def test_each_record_is_packed_once_with_its_shard(spark: SparkSession, records: list[dict[str, Any]]) -> None:
-    texts = [json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() for record in records]
-    packed = lines(packed_by_shard(values(spark, [*texts])))
-    assert packed == Counter((record["shard"], json.dumps(record)) for record in records)
+@given(st.lists(rows(), min_size=1, max_size=60), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 7)), max_size=9))
+def test_each_record_of_extract_is_packed_once_with_its_shard(
+    spark: SparkSession, found: list[dict[str, Any]], messages: list[tuple[int, int]]
+) -> None:
+    records = written(spark, found) + [(shard, message(W - 10_000 * back, shard)) for back, shard in messages]
+    good, letters = packed(spark, [(value, shard % 2) for shard, value in records])
+    assert letters == []
+    assert Counter(good) == Counter(records)
+    buffer = WindowBuffer()
+    add_records(buffer, [value for _, value in good])  # what is believed can be read
+    assert len(buffer.rows["n"]) <= len(found)
 
 
 def test_a_row_has_a_bounded_size(spark: SparkSession) -> None:
-    records: list[bytes | None] = [b'{"series":"%s-%d","shard":%d}' % (b"x" * 500, i, i % 2) for i in range(4000)]
-    rows = packed_by_shard(values(spark, records, 1)).collect()
-    sizes = {shard: [len(row.value) for row in rows if row.shard == shard] for shard in (0, 1)}
-    assert all(262_144 <= size < 263_000 for found in sizes.values() for size in sorted(found)[1:])
-    assert [len(found) for found in sizes.values()] == [5, 5]
+    row = {"window_end": W, "n": 1, "template": "x" * 500, "sample": "y"}
+    found = written(spark, [{"series": f"template/h{i % 2}//info/{i:016x}", **row} for i in range(4000)])
+    shards = {shard for shard, _ in found}
+    assert len(shards) == 2
+    rows = packed_by_shard(values(spark, [(value, shard % 2) for shard, value in found]), TOPIC).collect()
+    sizes = {shard: sorted(len(row.value) for row in rows if row.shard == shard) for shard in shards}
+    assert all(262_144 <= size < 264_000 for of in sizes.values() for size in of[1:])
     assert sum(bytes(row.value).count(b"\n") + 1 for row in rows) == 4000
 
 
+GOOD = {
+    "series": "gauge/web-1/shop/load",
+    "window_end": W,
+    "n": 3,
+    "mean": 1.5,
+    "m2": 0.5,
+    "min": 1.0,
+    "max": 2.0,
+    "last": 1.0,
+}
+JUNK: list[tuple[bytes | None, str]] = [
+    (None, "it is empty"),
+    (b"", "it is empty"),
+    (b"not JSON", "it begins otherwise"),
+    (b"[1,2]", "it begins otherwise"),
+    (b"\xff\xfe\x00", "a control character"),
+    (b"\x80\x81", "not UTF-8"),
+    (b"x" * 2_000_000, "it has 2000000 bytes"),
+    (b"[" * 900_000, "it begins otherwise"),
+    (b'{"series":"a"}', "it begins otherwise"),
+    (message(9 * 10**15, 1), "after the append time"),
+    (message(9 * 10**17, 1), "after the append time"),
+    (message(W + 50_000, 1), "after the append time"),
+    (message(W - 5, 1), "is not on the grid"),
+    (message(-10_000, 1), "a watermark message"),
+    (message(0, 1), "is not on the grid"),
+    (message(W, 0), "does not live in partition 1"),
+    (message(W, 9), "does not live in partition 1"),
+    (message(W, 2**31 + 1), "a watermark message"),
+    (message(W, 1, instance=1), "instance 1 of 1"),
+    (message(W, 1, instances=2), "instance 0 of 2"),
+    (message(W, 1, instances=10**17), "instance 0 of 1"),
+    (message(W, 1, instance="0"), "a watermark message"),
+    (message(W, 1, more=1), "a watermark message"),
+    (message(W, 1)[:-1], "a watermark message"),
+    (message(W, 1) + b"\n" + message(W, 1), "a control character"),
+    (message(W, 1) + message(W, 1), "a watermark message"),
+    (json.dumps(json.loads(message(W, 1))).encode(), "it begins otherwise"),
+]
+
+
+@pytest.mark.parametrize(("record", "reason"), JUNK, ids=range(len(JUNK)))
+def test_what_extract_has_not_written_is_a_letter(spark: SparkSession, record: bytes | None, reason: str) -> None:
+    honest = message(W + 40_000, 1)
+    good, (letter,) = packed(spark, [(honest, 1), (record, 1), (honest, 1)])
+    assert good == [(1, honest)] * 2
+    value = record or b""
+    assert reason in letter["reason"]
+    assert base64.b64decode(letter.pop("value")) == value[:65_536]
+    assert letter == {
+        "record": "refused",
+        "topic": "statistics",
+        "partition": 1,
+        "offset": 1,
+        "timestamp": W,
+        "reason": letter["reason"],
+        "stage": "detect",
+        "length": len(value),
+        "sha256": hashlib.sha256(value).hexdigest(),
+    }
+
+
 @pytest.mark.parametrize(
-    "record", [None, b"", b'{"series":"a"}', b'{"shard":', b'{"shard":null}', b'{"a":"\\"shard\\":5"}']
+    ("old", "new"),
+    [
+        (b'"n":3', b'"n":-3'),
+        (b'"n":3', b'"n":2.5'),
+        (b'"n":3', b'"n":0'),
+        (b'"n":3', b'"n":99999999999'),
+        (b'"n":3', b'"n":"3"'),
+        (b'"n":3', b'"n":null'),
+        (b'"mean":1.5', b'"mean":NaN'),
+        (b'"mean":1.5', b'"mean":"NaN"'),
+        (b'"mean":1.5', b'"mean":1.5E999'),
+        (b'"m2":0.5', b'"m2":-0.5'),
+        (b'"m2":0.5', b'"m2":Infinity'),
+        (b'"min":1.0', b'"min":9.0'),
+        (b'"last":1.0', b'"last":3.0'),
+        (b'"max":2.0', b'"max":2.0E15'),
+        (b'"m2":0.5,', b""),
+        (b"window_end", b"window_and"),
+        (b"1700000000000", b"1700000000001"),
+        (b"1700000000000", b"9000000000000000"),
+        (b"gauge/", b"gouge/"),
+        (b"gauge/", b"host/"),
+        (b"gauge/web-1/", b"gauge//"),
+        (b"gauge/web-1/shop/load", b"gauge"),
+        (b"gauge/web-1/shop/load", b"gauge/web-1/shop"),
+        (b"gauge/web-1/shop/load", b"gauge/web-1/shop/load/more"),
+        (b"load", b"lo%ad"),
+        (b"load", b"lo\\u0000ad"),
+        (b"load", b"lo\\nad"),
+        (b"load", "lo\u0085ad".encode()),
+        (b"load", b"x" * 24_001),
+        (b"load", b"x" * 999_000),
+        (b"web-1", b"web-5"),
+        (b'"shard"', b'"shard":1,"shard"'),
+        (b"}", b',"template":"a"}'),
+        (b"}", b',"more":1}'),
+        (b"}", b"}}"),
+        (b"}", b""),
+    ],
 )
-def test_a_record_without_a_shard_is_refused(spark: SparkSession, record: bytes | None) -> None:
-    with pytest.raises(Py4JJavaError, match="of statistics without a shard"):
-        packed_by_shard(values(spark, [b'{"watermark":1,"shard":2}', record], 1)).collect()
+def test_a_row_that_was_tampered_with_is_refused(spark: SparkSession, old: bytes, new: bytes) -> None:
+    ((shard, value),) = written(spark, [GOOD])
+    assert old in value
+    good, letters = packed(spark, [(value, shard % 2), (value.replace(old, new, 1), shard % 2)])
+    assert good == [(shard, value)]
+    assert len(letters) == 1
+
+
+def test_whatever_bytes_are_changed_what_is_believed_can_be_read(spark: SparkSession) -> None:
+    source = random.Random(21)
+    lines = {"template": 'a "quoted" <*> \U0001f600', "sample": "tab\tand \x01 \u00e9 \\"}
+    given = written(spark, [GOOD, {"series": f"template/h//info/{1:016x}", "window_end": W, "n": 1, **lines}])
+    given += [(1, message(W, 1))]
+    records: list[tuple[bytes | None, int]] = []
+    for _ in range(3_000):
+        shard, value = source.choice(given)
+        changed = bytearray(value)
+        for _ in range(source.choice([1, 1, 2, 5])):
+            at = source.randrange(len(changed))
+            what = source.choice(
+                [b"\\", b'"', b"u", b"\xff", b"\xc3", b"0", b"9", b"-", b".", b"E", b"", b"\\ud800", b"\\udc00", b"/"]
+            )
+            changed[at : at + source.choice([0, 1])] = what
+        records.append((bytes(changed), shard % 2))
+    good, letters = packed(spark, records)
+    assert len(good) + len(letters) == len(records)
+    assert len(letters) > 1_000
+    buffer = WindowBuffer()
+    add_records(buffer, [value for _, value in good])
+    numbers = [buffer.rows[name] for name in ("mean", "m2", "min", "max", "last")]
+    metric = np.char.startswith(buffer.rows["series"].astype(str), "gauge/")
+    assert all(np.isfinite(column[metric]).all() for column in numbers)
+    assert (buffer.rows["n"] > 0).all()

@@ -33,13 +33,14 @@ from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched, total
 from models.rules.rule import Rule
 from pipelines.jobs import detect, detect_bounded
-from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, value_of
+from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
 
 START, LENGTH = 1_767_571_200_000, 10_000
 WINDOWS, SHARDS, PARTITIONS = 60, 3, 2
+NOVELTIES = NoveltiesTopic("novelties", PARTITIONS, SHARDS, LENGTH, 0)
 HOSTS = tuple(f"h-{i}" for i in range(5))
 # Little is enough to be news: a story is short.
 
@@ -270,7 +271,7 @@ class Correlating:
     """correlate on batches, likewise."""
 
     def __init__(self) -> None:
-        self._tester = TwsTester(CorrelateProcessor(JOINING, "live"))
+        self._tester = TwsTester(CorrelateProcessor(JOINING, "live", NOVELTIES))
 
     def batch(self, records: list[Record], chance: random.Random | None) -> Iterator[str]:
         state = self._tester.handle.value_states["correlator"].state
@@ -286,7 +287,7 @@ class Correlating:
         if not records:
             return []
         answers = self._tester.testInPandas(0, event_frame(records))
-        return answers["value"].tolist() if len(answers) else []
+        return answers["value"].dropna().tolist() if len(answers) else []
 
     @property
     def state(self) -> tuple[int, bytes, bytes]:
@@ -297,8 +298,11 @@ class Correlating:
 
 def event_frame(records: Iterable[Record]) -> pd.DataFrame:
     """As `correlate.one_group` gives them."""
-    rows = [{"everything": 0, "value": json.dumps(r)} for r in records]
-    return pd.DataFrame(rows, columns=["everything", "value"])
+    rows = []
+    for r in records:
+        shard, value = shard_in(r), json.dumps({k: v for k, v in r.items() if k != "offset"}).encode()
+        rows.append((0, value, r.get("series"), shard, shard % PARTITIONS, r["offset"], START + LENGTH * WINDOWS))
+    return pd.DataFrame(rows, columns=["everything", "value", "series", "shard", "partition", "offset", "timestamp"])
 
 
 # --- what was published
@@ -368,7 +372,8 @@ def correlated(topic: Log, chance: random.Random | None) -> tuple[Correlating, P
     """What correlate makes of `novelties`."""
     incidents: Published = {}
     job = Correlating()
-    for batch in batches_of(topic, chance):
+    placed = [[record | {"offset": i} for i, record in enumerate(part)] for part in topic]
+    for batch in batches_of(placed, chance):
         for value in job.batch(batch, chance):
             add(incidents, incident_key(json.loads(value)), value)
     assert not EpisodeEventBuffer.load(job.state[2]).waiting

@@ -15,8 +15,9 @@ from rich.live import Live
 
 from app.cli import watch_incidents
 from app.cli.watch_incidents import IncidentTracker, PipelineHealth
-from app.cli.watch_log import ShardWatermarks
+from app.cli.watch_log import ShardWatermarks, incident_of
 from app.cli.watch_view import JsonView, LineView, TerminalView, printable
+from models.records.records import WatermarkMessage
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
 
@@ -80,11 +81,16 @@ def test_tracker_forgets_closed_incidents_and_never_an_open_one(monkeypatch: pyt
 
 def test_windows_are_scored_when_the_last_shard_has_sent_its_watermark() -> None:
     watermarks = ShardWatermarks()
-    watermarks.update({"record": "watermark", "watermark": NOON, "shard": 0, "shards": 2})
+    watermarks.update(WatermarkMessage(watermark=NOON, shard=0, shards=2))
     assert watermarks.behind(NOON / 1000) is None
-    watermarks.update({"record": "watermark", "watermark": NOON - 10_000, "shard": 1, "shards": 2})
-    watermarks.update({"id": "an episode event"})
+    watermarks.update(WatermarkMessage(watermark=NOON - 10_000, shard=1, shards=2))
+    watermarks.update(None)
     assert watermarks.behind(NOON / 1000 + 30) == 40
+
+
+@pytest.mark.parametrize("value", [None, b"", b"junk", b"\xff", b"[1]", b'{"id": 1}', b"[" * 100_000])
+def test_what_is_no_incident_is_not_shown(value: bytes | None) -> None:
+    assert incident_of(value) is None
 
 
 JOB = {"healthy": True, "lag": 12, "batch_seconds": 0.5, "dropped_by_watermark": 0}

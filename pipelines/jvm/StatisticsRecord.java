@@ -1,0 +1,331 @@
+package kappa;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Whether a record of the topic "statistics" is one that "extract" writes, byte for byte: its members in their order, each
+ * within its bounds. What is not has a reason, and is never believed.
+ *
+ * <p>Reads each byte once or twice and makes no object of a record that is good, apart from its numbers.
+ */
+final class StatisticsRecord {
+  private static final byte[] ROW = bytes("{\"record\":\"statistics\",\"series\":\""), WATERMARK = bytes("{\"record\":\"watermark\",");
+  private static final byte[] WINDOW = bytes("\"window_end\":"), N = bytes(",\"n\":"), MEAN = bytes(",\"mean\":"), M2 = bytes(",\"m2\":"),
+      MIN = bytes(",\"min\":"), MAX = bytes(",\"max\":"), LAST = bytes(",\"last\":"), SHARD = bytes(",\"shard\":"),
+      TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":"),
+      INSTANCE = bytes(",\"instance\":"), INSTANCES = bytes(",\"instances\":");
+  private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
+      LABEL = bytes("label"), OVERFLOW = bytes("overflow");
+  private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
+  private static final int MOST_TEXT = 65536; // bytes of JSON of a template or a line: 8,192 characters of six at most
+  private static final long MOST_N = 10000000000L;
+  private static final double MOST_M2 = 1e45; // of so many values of 1e15
+  private static final double ROUNDED = 1.000001; // a mean of values at their bound
+  private static final int MOST_DIGITS = 30; // of a number: a double has 17, and an exponent
+  private static final long SEED = 42; // of Spark's xxhash64
+  private static final String FORM = "not a record that extract writes";
+
+  private final int partitions, shards, instances;
+  private final long window, ahead;
+  private final int most;
+
+  /** The shard of the record that was checked last. */
+  int shard;
+
+  private byte[] text;
+  private int at;
+  private int seriesBegin, seriesEnd; // in `name`
+  private byte[] name = new byte[512];
+
+  /** Of a topic with so many partitions; `window` and `ahead` (of the append time) in ms, `most` bytes of a record. */
+  StatisticsRecord(int partitions, int shards, long window, long ahead, int instances, int most) {
+    this.partitions = partitions;
+    this.shards = shards;
+    this.window = window;
+    this.ahead = ahead;
+    this.instances = instances;
+    this.most = most;
+  }
+
+  /** Why a record of a partition, appended at a time (ms), is not ours; null for one that is. */
+  String problem(byte[] record, int partition, long append) {
+    if (record == null || record.length == 0) {
+      return FORM + ": it is empty";
+    }
+    if (record.length > most) {
+      return FORM + ": it has " + record.length + " bytes, wanted at most " + most;
+    }
+    int bits = 0;
+    for (int i = 0; i < record.length; i++) {
+      byte b = record[i];
+      bits |= b;
+      if (b >= 0 && b < 0x20) {
+        return FORM + ": a control character at byte " + i;
+      }
+    }
+    if (bits < 0 && !isUtf8(record)) {
+      return FORM + ": not UTF-8";
+    }
+    text = record;
+    at = 0;
+    String found = starts(ROW) ? row() : starts(WATERMARK) ? watermark() : FORM + ": it begins otherwise";
+    if (found != null) {
+      return found;
+    }
+    long end = end_;
+    if (end <= 0 || end % window != 0) {
+      return "window " + end + " is not on the grid of " + window + " ms";
+    }
+    if (end > append + ahead) {
+      return "window " + end + " ends more than " + ahead + " ms after the append time";
+    }
+    if (shard >= shards || shard % partitions != partition) {
+      return "shard " + shard + " of " + shards + " does not live in partition " + partition + " of " + partitions;
+    }
+    return null;
+  }
+
+  private long end_; // the window's end, or the watermark
+
+  private String watermark() {
+    end_ = starts(UNTIL) ? integer() : -1;
+    long in = end_ >= 0 && starts(SHARD) ? integer() : -1;
+    long instance = in >= 0 && starts(INSTANCE) ? integer() : -1;
+    long of = instance >= 0 && starts(INSTANCES) ? integer() : -1;
+    if (of < 0 || in > Integer.MAX_VALUE || !ends()) {
+      return FORM + ": a watermark message with something else at byte " + at;
+    }
+    shard = (int) in;
+    return of == instances && instance < of ? null : "instance " + instance + " of " + of + ", wanted one of " + instances;
+  }
+
+  private String row() {
+    if (!series()) {
+      return FORM + ": not the name of a series";
+    }
+    at++; // the comma before the window
+    end_ = text[at - 1] == ',' && starts(WINDOW) ? integer() : -1;
+    long n = end_ >= 0 && starts(N) ? integer() : -1;
+    if (n < 1 || n > MOST_N) {
+      return FORM + ": window_end and n are not the numbers that they should be, before byte " + at;
+    }
+    boolean counter = isKind(COUNTER), metric = counter || isKind(GAUGE), lines = isKind(LINES);
+    boolean over = isKind(OVERFLOW);
+    String problem = metric ? numbers(counter) : over && (!starts(LAST) || !(number() >= 0)) ? FORM + ": no last" : null;
+    if (problem != null) {
+      return problem;
+    }
+    long in = starts(SHARD) ? integer() : -1;
+    if (in < 0 || in > Integer.MAX_VALUE) {
+      return FORM + ": no shard at byte " + at;
+    }
+    shard = (int) in;
+    boolean sound = (!lines || !starts(TEMPLATE) || string(MOST_TEXT))
+        && (!(lines || over || isKind(LABEL)) || !starts(SAMPLE) || string(lines ? MOST_TEXT : most));
+    if (!sound || !ends()) {
+      return FORM + ": something else at byte " + at;
+    }
+    int host = over && seriesEnd == seriesBegin ? shard : host(); // what is left out of the fleet is of every shard
+    return in == host ? null : "the host is of shard " + host + ", not " + in;
+  }
+
+  /** The five numbers of a metric. */
+  private String numbers(boolean counter) {
+    double mean = starts(MEAN) ? number() : Double.NaN, m2 = starts(M2) ? number() : Double.NaN;
+    double min = starts(MIN) ? number() : Double.NaN, max = starts(MAX) ? number() : Double.NaN;
+    double last = starts(LAST) ? number() : Double.NaN;
+    double bound = counter ? FlatPoint.MAX_COUNTER : FlatPoint.MAX_GAUGE;
+    // comparisons with what is not a number are false
+    boolean good = Math.abs(mean) <= bound * ROUNDED && m2 >= 0 && m2 <= MOST_M2 && min >= -bound && max <= bound && min <= last
+        && last <= max;
+    return good ? null : FORM + ": mean, m2, min, max and last are not those of numbers, before byte " + at;
+  }
+
+  /** A name of the form of models/core/series.py, or of a label, into `name`, and the quote behind it. */
+  private boolean series() {
+    int length = 0, slashes = 0;
+    if (name.length < Math.min(text.length, MOST_SERIES + 2)) {
+      name = new byte[Math.min(text.length, MOST_SERIES) + 2];
+    }
+    seriesBegin = -1;
+    for (; at < text.length && text[at] != '"'; at++) {
+      byte b = text[at];
+      if (length > MOST_SERIES) {
+        return false;
+      }
+      if (b == '\\') {
+        at++;
+        if (at >= text.length || (text[at] != '"' && text[at] != '\\')) {
+          return false; // all other escapes are of control characters, which no name has
+        }
+        b = text[at];
+      } else if (b == 0x7f || (b == (byte) 0xc2 && at + 1 < text.length && text[at + 1] <= (byte) 0x9f)) {
+        return false; // a control character: c2 80 to c2 9f
+      } else if (b == '%' && !(follows("25") || follows("2F"))) {
+        return false;
+      } else if (b == '/') {
+        slashes++;
+        if (slashes == 1) {
+          seriesBegin = length + 1;
+        } else if (slashes == 2) {
+          seriesEnd = length;
+        }
+      }
+      name[length++] = b;
+    }
+    if (at >= text.length || seriesBegin < 0) {
+      return false;
+    }
+    at++;
+    kind = seriesBegin - 1;
+    boolean over = isKind(OVERFLOW);
+    int wanted = over || isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : isKind(LABEL) ? 2 : -1;
+    return slashes == wanted && (over || seriesEnd > seriesBegin);
+  }
+
+  private int kind; // bytes of the series' kind
+
+  private boolean isKind(byte[] word) {
+    if (kind != word.length) {
+      return false;
+    }
+    for (int i = 0; i < kind; i++) {
+      if (name[i] != word[i]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private boolean follows(String two) {
+    return at + 2 < text.length && text[at + 1] == two.charAt(0) && text[at + 2] == two.charAt(1);
+  }
+
+  /** As extract.shard_of. */
+  private int host() {
+    long hash = XXH64.hashUnsafeBytes(name, Platform.BYTE_ARRAY_OFFSET + seriesBegin, seriesEnd - seriesBegin, SEED);
+    long found = hash % shards;
+    return (int) (found < 0 ? found + shards : found);
+  }
+
+  private boolean starts(byte[] word) {
+    if (at + word.length > text.length) {
+      return false;
+    }
+    for (int i = 0; i < word.length; i++) {
+      if (text[at + i] != word[i]) {
+        return false;
+      }
+    }
+    at += word.length;
+    return true;
+  }
+
+  private boolean ends() {
+    return at == text.length - 1 && text[at] == '}';
+  }
+
+  /** Digits, 18 at most and without zeros before others; -1 for anything else. */
+  private long integer() {
+    int from = at;
+    long found = 0;
+    while (at < text.length && at < from + 19 && text[at] >= '0' && text[at] <= '9') {
+      found = 10 * found + text[at++] - '0';
+    }
+    boolean padded = at > from + 1 && text[from] == '0';
+    return at == from || at > from + 18 || padded ? -1 : found;
+  }
+
+  /** A number as Java writes a double, or Not a Number. */
+  private double number() {
+    int from = at;
+    if (at < text.length && text[at] == '-') {
+      at++;
+    }
+    int whole = digits();
+    boolean padded = whole > 1 && text[at - whole] == '0';
+    if (whole == 0 || padded || at >= text.length || text[at++] != '.' || digits() == 0) {
+      return Double.NaN;
+    }
+    if (at < text.length && text[at] == 'E') {
+      at++;
+      if (at < text.length && text[at] == '-') {
+        at++;
+      }
+      if (digits() == 0) {
+        return Double.NaN;
+      }
+    }
+    if (at - from > MOST_DIGITS) {
+      return Double.NaN;
+    }
+    return Double.parseDouble(new String(text, from, at - from, StandardCharsets.US_ASCII));
+  }
+
+  private int digits() {
+    int from = at;
+    while (at < text.length && text[at] >= '0' && text[at] <= '9') {
+      at++;
+    }
+    return at - from;
+  }
+
+  /** The rest of a string of JSON, of so many bytes at most, and its closing quote. */
+  private boolean string(int bytes) {
+    int from = at;
+    boolean high = false; // a high surrogate waits for its low one
+    while (at < text.length && at - from <= bytes) {
+      byte b = text[at++];
+      if (b == '"') {
+        return !high;
+      }
+      if (b != '\\') {
+        if (high) {
+          return false;
+        }
+        continue;
+      }
+      if (at >= text.length) {
+        return false;
+      }
+      byte what = text[at++];
+      if (what != 'u') {
+        if (high || "\"\\/bfnrt".indexOf(what) < 0) {
+          return false;
+        }
+        continue;
+      }
+      int code = 0;
+      for (int i = 0; i < 4; i++, at++) {
+        int digit = at < text.length ? Character.digit(text[at] & 0xff, 16) : -1;
+        if (digit < 0 || text[at] < 0) {
+          return false;
+        }
+        code = 16 * code + digit;
+      }
+      boolean low = code >= 0xdc00 && code <= 0xdfff;
+      if (low != high) {
+        return false;
+      }
+      high = code >= 0xd800 && code <= 0xdbff;
+    }
+    return false;
+  }
+
+  private static boolean isUtf8(byte[] record) {
+    try {
+      StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(record));
+      return true;
+    } catch (CharacterCodingException notText) {
+      return false;
+    }
+  }
+
+  private static byte[] bytes(String word) {
+    return word.getBytes(StandardCharsets.US_ASCII);
+  }
+}
