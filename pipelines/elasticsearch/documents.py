@@ -299,8 +299,8 @@ def header(name: str) -> Column:
 
 def append_time() -> Column:
     """When the refused record was appended to its topic, epoch milliseconds; when the letter was, where that cannot be."""
-    said = header("kappa.timestamp").try_cast("long")
-    return F.when(within_range(said), said).otherwise(F.unix_millis("timestamp"))
+    given = header("kappa.timestamp").try_cast("long")
+    return F.when(within_range(given), given).otherwise(F.unix_millis("timestamp"))
 
 
 def alert(dataset: str, end: Column) -> Column:

@@ -200,8 +200,8 @@ def test_what_detect_has_not_written_is_a_letter_and_changes_nothing() -> None:
         letters = [json.loads(one["letter"]) for one in found if isinstance(one["letter"], str)]
         assert sorted(one["offset"] for one in letters) == list(range(10_000, 10_000 + len(JUNK)))
         assert all(one["stage"] == "correlate" and 0 < len(one["reason"]) <= 1_000 for one in letters)
-        told = [json.loads(one["value"]) for one in found if isinstance(one["value"], str)]
-        assert told == CorrelateTester().batch(whole_story())
+        answered = [json.loads(one["value"]) for one in found if isinstance(one["value"], str)]
+        assert answered == CorrelateTester().batch(whole_story())
 
 
 def test_an_event_behind_the_watermark_message_of_its_window_is_ignored_whatever_the_batches() -> None:
