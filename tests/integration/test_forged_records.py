@@ -34,7 +34,7 @@ JUNK: list[bytes | None] = [
     b'{"record":"incident","window_end":1e400}',
     b"x" * 900_000,
 ]
-TICKS = [
+MESSAGES = [
     {"record": "watermark", "watermark": at, "shard": shard, **more}
     for shard in range(4)
     for at, more in (
@@ -46,7 +46,7 @@ TICKS = [
         (10_000, {"shards": 5_000}),
     )
 ]
-FORGED = [*JUNK, *(json.dumps(tick, separators=(",", ":")).encode() for tick in TICKS)]
+FORGED = [*JUNK, *(json.dumps(message, separators=(",", ":")).encode() for message in MESSAGES)]
 EPISODE = {"record": "episode", "id": "0" * 20, "series": "host/ghost", "kind": "silence", "status": "open", "start": 0}
 INTERNAL = ("statistics", "novelties")
 
@@ -97,7 +97,7 @@ def run_among_forgeries(spark: SparkSession, settings: Settings) -> dict[str, in
         runner.run_to_end(jobs.correlate_job(settings))
     finally:
         runner.stop()
-    odd = [("kappa.timestamp", b"soon"), ("kappa.offset", b"\xff" * 50_000), ("kappa.reason", None), ("x", b"")]
+    odd = [("kappa.timestamp", b"soon"), ("kappa.offset", b"\xff" * 50_000), ("kappa.reason", b""), ("x", b"")]
     send(settings, ("incidents",), JUNK)
     send(settings, ("late", "dead-letters"), JUNK, odd)
     for _ in range(2):  # the second reads what the first has refused, and makes no letters of it
@@ -108,11 +108,11 @@ def run_among_forgeries(spark: SparkSession, settings: Settings) -> dict[str, in
 def test_what_jobs_have_not_written_changes_no_result_and_ends_no_job(
     stack: Addresses, spark: SparkSession, tmp_path: Path, unique: str
 ) -> None:
-    calm = load(settings_file(tmp_path, stack, unique, "calm", 40_000))
-    topics.create(calm)
-    feed(calm, 14)
-    assert run_to_end(spark, calm) == 0
-    wanted = {kind: results(calm, kind) for kind in ("scores", "novelties", "incidents")}
+    plain = load(settings_file(tmp_path, stack, unique, "plain", 40_000))
+    topics.create(plain)
+    feed(plain, 14)
+    assert run_to_end(spark, plain) == 0
+    wanted = {kind: results(plain, kind) for kind in ("scores", "novelties", "incidents")}
     assert all(wanted.values())
 
     forged = load(settings_file(tmp_path, stack, unique, "forged", 40_000))
