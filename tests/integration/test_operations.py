@@ -63,7 +63,10 @@ def without_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[sub
 
 def test_settings_are_shown_as_json_and_secrets_are_masked(tmp_path: Path) -> None:
     secrets = {
+        "KAPPA_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+        "KAPPA_KAFKA__SASL_USERNAME": "kappa",
         "KAPPA_KAFKA__SASL_PASSWORD": "hush-1",
+        "KAPPA_ELASTICSEARCH__USERNAME": "kappa",
         "KAPPA_ELASTICSEARCH__PASSWORD": "hush-2",
         "KAPPA_ELASTICSEARCH__API_KEY": "hush-3",
     }
@@ -164,7 +167,7 @@ def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> It
         settings = load(file)
     status, out, err = answer(kappa("topics", "create", "--json", "--config", str(file), **environment))
     assert (status, err) == (0, "")
-    wanted = {settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
+    wanted = {settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS, "quarantine")}
     assert json.loads(out) == dict.fromkeys(wanted, "created")
     made = ExtractAndDetect(file, environment, settings)
     yield made
