@@ -54,7 +54,7 @@ def incident(hosts: list[str], status: str, minutes: float, score: float) -> tup
 
 def refused(dataset: str, reason: str, minutes: float, offset: int) -> tuple[str, dict[str, Any]]:
     """A record that was refused."""
-    source_position = {"topic": "telemetry", "partition": 1, "offset": offset, "stage": "extract", "size": 7}
+    source_position = {"topic": "telemetry", "partition": 1, "offset": offset, "stage": "extract", "length": 7}
     event = {"kind": "pipeline_error", "dataset": f"kappa.{dataset}", "reason": reason}
     return "pipeline", {
         "@timestamp": at(minutes).isoformat(),
