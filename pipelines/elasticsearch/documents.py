@@ -167,9 +167,9 @@ def version_of() -> Column:
 
 def document_of(version: str) -> Column:
     """The document, as JSON without the fields that are null; of what is no document, the record as text."""
-    kind = F.col("kind")
+    kind, value = F.col("kind"), F.coalesce("value", F.lit("").cast("binary"))
     return (
-        F.when(~is_sound(), F.make_valid_utf8(F.substring("value", 1, LETTER_BYTES).cast("string")))
+        F.when(~is_sound(), F.make_valid_utf8(F.substring(value, 1, LETTER_BYTES).cast("string")))
         .when(kind == "scores", F.to_json(score_document(version)))
         .when(kind == "novelties", F.to_json(novelty_document(version)))
         .when(kind == "incidents", F.to_json(incident_document(version)))

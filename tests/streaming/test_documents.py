@@ -104,7 +104,7 @@ def records(spark: SparkSession, rows: Iterable[tuple[str, Any]], headers: dict[
     """Records as Kafka gives them: topic and value, which is JSON unless it is bytes."""
     given = None if headers is None else [(name, text.encode()) for name, text in headers.items()]
     found = [
-        (topic, 1, n, APPENDED, None, v if isinstance(v, bytes) else json.dumps(v).encode(), given)
+        (topic, 1, n, APPENDED, None, v if v is None or isinstance(v, bytes) else json.dumps(v).encode(), given)
         for n, (topic, v) in enumerate(rows)
     ]
     return spark.createDataFrame(found, KAFKA)
@@ -350,6 +350,7 @@ JUNK = [
     b"[" * 100_000,
     b'{"a":' * 50_000,
     b"1" * 500_000,
+    None,
     b"{" + b'"window_end":1,' * 1_000 + b"}",
 ]
 
@@ -360,6 +361,7 @@ def test_what_nobody_should_write_has_a_problem_and_harms_no_other_record(spark:
     good = NOVELTY if topic == "novelties" else INCIDENT
     found = documents(records(spark, [(topic, good), (topic, junk)]), "live", TOPICS).collect()
     assert [one["problem"] for one in found] == [None, "not a record of this topic"]
+    assert all(one[name] is not None for one in found for name in ("index", "id", "document"))
 
 
 def test_a_dead_letter_without_headers_is_named_for_itself(spark: SparkSession) -> None:
