@@ -20,8 +20,7 @@ from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
 from app.runtime.state_server import address_of
-from models.records.records import IncidentEvent, WatermarkMessage
-from models.records.schema import parsed, plain
+from models.records.records import STATUS_ORDER, WatermarkMessage
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
@@ -40,6 +39,14 @@ WRITES = {
 }
 READ = ("incidents", "novelties")
 REFUSED = ("late", "dead-letters")
+# What is shown of an incident, and the types of it.
+SHOWN: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("id", "status", "kind", "reason"), str),
+    **dict.fromkeys(("start", "window_end"), int),
+    "score": (int, float),
+    "hosts": list,
+}
+LAST_MS = 7_258_118_400_000  # 2200-01-01
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,16 @@ class ShardWatermarks:
 
 
 def incident_of(value: bytes | None) -> Mapping[str, Any] | None:
-    """The incident that a record of `incidents` is; None for anything else, which `index` has refused with a letter."""
+    """The incident that a record of `incidents` is; None for anything that cannot be shown, about which `index` writes a letter."""
     try:
         found = json.loads(value or b"")
-        return plain(parsed(IncidentEvent, found)) if isinstance(found, dict) else None
     except (ValueError, RecursionError):
         return None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in SHOWN.items()):
+        return None
+    times, hosts = (found["start"], found["window_end"]), found["hosts"]
+    sound = all(0 <= at < LAST_MS for at in times) and all(isinstance(host, str) for host in hosts)
+    return found if sound and found["status"] in STATUS_ORDER else None
 
 
 class LogReader:
