@@ -137,8 +137,8 @@ def show(who: Identity) -> None:
     with st.popover(plain(who.name) if who.name else "Sign in", icon=":material/account_circle:", width="stretch"):
         if who.name is not None:
             st.markdown(f"Signed in as **{plain(who.name)}**, {who.role}: may {MAY.get(who.role, 'not read')}.")
-            if way in (CODE, OIDC) and st.button("Sign out", icon=":material/logout:"):
-                sign_out(way)
+            if way in (CODE, OIDC):
+                st.button("Sign out", icon=":material/logout:", on_click=st.logout if way == OIDC else forget)
         elif way == OIDC:
             st.button("Sign in", icon=":material/login:", on_click=st.login)
         elif way == CODE:
@@ -158,12 +158,9 @@ def enter() -> None:
     st.session_state["code"] = ""
 
 
-def sign_out(way: str) -> None:
-    """Forget who it was."""
-    if way == OIDC:
-        st.logout()
+def forget() -> None:
+    """Forget that the code was typed."""
     st.session_state.pop(SIGNED_IN, None)
-    st.rerun()
 
 
 def refused(who: Identity) -> None:

@@ -21,6 +21,8 @@ UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 # Text about a novelty besides its reason: see `explained`.
 SURE = 0.5
 MOST_TEXT = 4_000  # characters of a text in a sentence
+JOINER = "\N{WORD JOINER}"
+ADDRESS = re.compile(r"(:(?=//)|www(?=\.)|.(?=@))", re.IGNORECASE)
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 # Control characters; marks that turn the direction of writing or are not seen at all; halves of surrogate pairs.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
@@ -65,9 +67,10 @@ def plain(text: Any) -> str:
     """A text as it is, where Markdown is read: names, templates and messages come from anybody.
 
     Every sign of ASCII punctuation is escaped, which Markdown allows for each; control characters, line breaks and characters
-    that turn the direction of writing become U+FFFD, white space becomes single spaces.
+    that turn the direction of writing become U+FFFD, white space becomes single spaces. Addresses would become links even when they
+    are escaped: a character that is not seen keeps them apart.
     """
-    return PUNCTUATION.sub(r"\\\1", one_line(text))
+    return PUNCTUATION.sub(r"\\\1", ADDRESS.sub(rf"\1{JOINER}", one_line(text)))
 
 
 def code(text: Any) -> str:

@@ -170,6 +170,7 @@ def test_a_provider_says_who_it_is_and_the_settings_what_they_may(
             expect(page.get_by_text("Signed in as ada@example.net")).to_be_visible()
             page.screenshot(path=str(pictures / "signed-in.png"))
             page.get_by_role("button", name=re.compile("Sign out")).click()
+            page.get_by_role("button", name="End session").click()  # the provider's own page
             expect(page.get_by_text("for people who have signed in")).to_be_visible()
         for sub, name in (("2", "bob@example.net"), ("3", "3")):  # the third has an address that is not verified
             with tab(browser) as page:

@@ -41,5 +41,5 @@ MARKUP = re.compile(r"(?<!\\)(" + "|".join(map(re.escape, RAW)) + ")|[\u202e\u20
 
 
 def as_read(text: str) -> str:
-    """Without the backslashes of escapes."""
-    return ESCAPED.sub(r"\1", text)
+    """Without the backslashes of escapes, and what keeps addresses from being links."""
+    return ESCAPED.sub(r"\1", text).replace("\N{WORD JOINER}", "")

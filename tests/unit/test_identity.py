@@ -218,7 +218,7 @@ def rendered(markdown: str) -> tuple[set[str], str]:
 def test_any_text_is_read_as_it_is_and_is_nothing_but_text(text: str) -> None:
     kinds, read = rendered(f"before {plain(text)} after")
     assert kinds <= {"paragraph_open", "inline", "text", "text_special", "paragraph_close"}
-    assert read == f"before {one_line(text)} after"
+    assert read.replace("\N{WORD JOINER}", "") == f"before {one_line(text)} after"
 
 
 @given(ANYTHING)
