@@ -19,7 +19,7 @@ from app.runtime import jobs
 from app.runtime.run import index_to_end, prepare
 from pipelines.runner import Runner
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 FAR = 9 * 10**15
 JUNK: list[bytes | None] = [

@@ -29,7 +29,7 @@ from pipelines.errors import InputError
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Runner
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 START = 1_767_600_000_000  # 2026-01-05T08:00:00Z
 GOOD = 600

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.commands import assert_one_line
+from support.commands import kappa as kappa_process
 from support.live_jobs import feed, records, run_to_end, settings_file
 from support.replays import named, same, values
 
@@ -112,8 +114,6 @@ def others(settings: Settings) -> None:
 REFUSED = [
     ("replay diff live nobody", "no version 'nobody'.*live"),
     ("replay diff live half", "replay of version half is unfinished; run the same"),
-    ("run detect --version b --savepoint REPLAY:half", "replay of version half is unfinished"),
-    ("run detect --version b --savepoint REPLAY:nobody", "no replay of version 'nobody'; there are half"),
     ("replay --version half --to-time 2026-01-05T00:10:00Z", "has a replay of another range .running."),
     ("replay --version live", "version live is what the live jobs write"),
     (
@@ -153,6 +153,13 @@ def test_what_cannot_be_done_is_refused_in_one_line_and_changes_nothing(
     assert re.fullmatch(r"kappa: [^\n]+\n", err), err
     assert re.search(says, err), err
     assert everything(settings) == before
+
+
+def test_jobs_do_not_begin_after_a_replay_that_is_unfinished_or_not_there(settings: Settings, file: Path) -> None:
+    for name, says in (("half", "replay of version half is unfinished"), ("nobody", "no replay of version 'nobody'")):
+        run = kappa_process("run", "detect", "--version", "b", "--savepoint", f"REPLAY:{name}", "--config", str(file))
+        assert_one_line(run, says)
+    assert not settings.model_copy(update={"version": "b"}).checkpoint("detect").exists()
 
 
 def test_without_a_version_the_usage_is_said(kappa: Kappa) -> None:

@@ -21,7 +21,7 @@ from app.versions import violations
 from pipelines.errors import DeterminismViolation
 from pipelines.windowing import WindowingConfig
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.long]
 
 START, WINDOW = 1_767_614_400_000, 10_000
 
