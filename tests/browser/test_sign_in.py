@@ -197,7 +197,7 @@ def test_hostile_text_stays_text_and_no_request_leaves_the_pages(
     browser: Browser, searched: Settings, pictures: Path
 ) -> None:
     foreign: list[str] = []
-    said: list[str] = []
+    dialogs: list[str] = []
     port = free_port(None)
 
     def watch(request: Request) -> None:
@@ -205,7 +205,7 @@ def test_hostile_text_stays_text_and_no_request_leaves_the_pages(
             foreign.append(request.url)
 
     def dismiss(dialog: Dialog) -> None:
-        said.append(dialog.message)
+        dialogs.append(dialog.message)
         dialog.dismiss()
 
     with pages(searched, port) as address, tab(browser) as page:
@@ -238,4 +238,4 @@ def test_hostile_text_stays_text_and_no_request_leaves_the_pages(
         settled(page)
         page.screenshot(path=str(pictures / "hostile.png"))
     assert foreign == []
-    assert said == []
+    assert dialogs == []
