@@ -55,7 +55,7 @@ def closed(
     )
     found: DataFrame = extract.closed_windows(frame.repartition(partitions), frame.limit(0), windowing)
     counted = F.when(F.col("refused").isNull(), F.col("n"))  # what was refused shows its bytes, space included
-    source = F.col("refused").dropFields("value")
+    source = F.col("refused").dropFields("value", "length", "sha256")
     return sorted(map(str, found.withColumn("n", counted).withColumn("refused", source).collect()))
 
 

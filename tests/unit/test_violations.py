@@ -70,7 +70,7 @@ def test_another_version_is_not_concerned(settings: Settings) -> None:
 
 def test_a_version_that_begins_again_from_a_savepoint_leaves_its_violations_behind(settings: Settings) -> None:
     violations.remember(settings, "extract", commit(settings, 1), DROPPED)
-    set_aside(settings, ["extract"])
+    set_aside(settings, ["extract", violations.FILE])
     violations.check(settings)
     assert json.loads((settings.home / "checkpoints" / "live.replaced-1" / violations.FILE).read_text())
 
