@@ -46,7 +46,9 @@ def written(spark: SparkSession, series: list[str], partitions: int = 3) -> dict
     windows = extract.windows_of(frame)
     assert list(windows) == [END]
     limited = extract.limits_of(frame, windows, WINDOWING, LIMITS)
-    rows = extract.records(frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, refused=False, limited=limited).collect()
+    rows = extract.records(
+        frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, refused=False, limited=limited
+    ).collect()
     values = [json.loads(row["value"]) for row in rows]
     found = {value["series"]: value for value in values if value["record"] == "statistics"}
     written = {(value["series"], value["shard"]) for value in values if value["record"] == "statistics"}
