@@ -125,6 +125,7 @@ def test_files_that_cannot_be_used_are_named(broker: SecuredBroker, tmp_path: Pa
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_reads_and_writes_by_password_certificate_and_token(broker: SecuredBroker, spark: SparkSession) -> None:
     spark._jvm.java.lang.System.setProperty(ALLOWED_URLS, f"{broker.tokens.url}/token")  # type: ignore[union-attr]
     broker.grant("User:CN=jobs", "jobs", broker.settings("jobs"))
@@ -139,6 +140,7 @@ def test_spark_reads_and_writes_by_password_certificate_and_token(broker: Secure
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_jobs_run_with_the_rights_of_the_table_and_show_others_nothing(broker: SecuredBroker, tmp_path: Path) -> None:
     settings = broker.settings("jobs", home=tmp_path / "home")
     with Running(kappa_with(settings, "run", "extract", "detect", KAPPA_WINDOWING__WINDOW_SECONDS="1")) as running:
