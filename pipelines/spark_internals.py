@@ -16,6 +16,8 @@ set `TRIED_WITH`.
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
+    how Kafka's bytes become Spark's             `ByteArrayDeserializer.java`              a record of 250 MB ends the JVM
+    how the JVM ended                            `was_killed`                              a kill from outside costs a search for a bad record
     status of running stages                     `stages_at_work`                          a long batch looks like one that hangs
 """
 
@@ -23,9 +25,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -222,6 +226,16 @@ def prepare_state_reader(spark: SparkSession) -> None:
     query fails when it reads a state.
     """
     _ = spark.streams
+
+
+def was_killed(patience_seconds: float = 5.0) -> bool:
+    """Whether a signal from outside has ended Spark's JVM, which this process started. Without memory it ends itself, with a code."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(patience_seconds) in (-signal.SIGKILL, -signal.SIGTERM)
+    return False
 
 
 def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:

@@ -141,7 +141,9 @@ def telling(parent: ParentLink) -> Iterator[None]:
         raise typer.Exit(1) from error
     except Exception as error:
         if failures.is_of_a_dead_jvm(error):
-            parent.failed(ChildError("Spark's JVM has ended: out of memory, or killed"))
+            from pipelines.spark_internals import was_killed  # loads Spark
+
+            parent.failed(ChildError("Spark's JVM has ended: out of memory, or killed", killed=was_killed()))
             raise typer.Exit(1) from error
         if failures.is_of_an_absent_broker(error):
             parent.failed(ChildError(f"Kafka does not answer: {first_line(error)}", waits=True))

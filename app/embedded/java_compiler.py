@@ -39,15 +39,16 @@ def ensure_compiled(folder: Path, report: Callable[[str], None]) -> Path:
         # Written beside and renamed: two processes may do the same at once.
         draft = jar.with_suffix(f".{os.getpid()}")
         with zipfile.ZipFile(draft, "w") as archive:
-            for name, code in sorted(compiled(sources, jar.parent / "compiler.log").items()):
+            for name, code in sorted(compiled(sources, folder, jar.parent / "compiler.log").items()):
                 archive.writestr(zipfile.ZipInfo(name, EPOCH), code)
         draft.replace(jar)
     return jar
 
 
-def compiled(sources: list[Path], log: Path) -> dict[str, bytes]:
-    """Class files by name."""
-    java = Jvm(JvmCommand("java-compiler", [pyspark_jar(name) for name in (*COMPILER, *NEEDED)], ["-Xmx256m"], log))
+def compiled(sources: list[Path], folder: Path, log: Path) -> dict[str, bytes]:
+    """Class files by name; Spark's jars that PySpark does not have lie below `folder`."""
+    jars = [*(pyspark_jar(name) for name in (*COMPILER, *NEEDED)), *(folder / "spark").glob("kafka-clients-*.jar")]
+    java = Jvm(JvmCommand("java-compiler", jars, ["-Xmx256m"], log))
     try:
         jvm = java.connect()
         resources = jvm.org.codehaus.commons.compiler.util.resource

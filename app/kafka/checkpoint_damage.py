@@ -13,7 +13,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,16 +62,19 @@ class CheckpointDamage:
 # --- finding
 
 
-def damage_of(checkpoint: Path, *, thorough: bool = False) -> CheckpointDamage | None:
+def damage_of(
+    checkpoint: Path, *, thorough: bool = False, alive: Callable[[], None] = lambda: None
+) -> CheckpointDamage | None:
     """What is damaged in a checkpoint; None where it is whole, or where the job has not begun. Changes nothing.
 
     Of the tables that a snapshot of a state consists of, which may be large, the lengths are compared; with `thorough` the
-    checksums as well. With it a file that should be there and is not counts as damage, too.
+    checksums as well. With it a file that should be there and is not counts as damage, too. `alive` is called before each file.
     """
     logs = {part: numbered(checkpoint / part) for part in ("offsets", "commits")}
     bad: dict[Path, str] = {}
     for part, files in logs.items():
         for file in files.values():
+            alive()
             note(bad, file, problem_of_log(file, part))
     for file in [checkpoint / "metadata", *sorted((checkpoint / "sources").glob("*/0"))]:
         if file.exists():
@@ -79,6 +82,7 @@ def damage_of(checkpoint: Path, *, thorough: bool = False) -> CheckpointDamage |
     stores = {folder: versions_of(folder) for folder in state_folders(checkpoint / "state")}
     for versions in stores.values():
         for file in needed_from(versions, last(logs["commits"]) + 1):
+            alive()
             note(bad, file, problem_of_state(file, thorough=thorough))
     whole = batch_to_go_on_after(logs, stores, bad)
     found = [DamagedFile(file, problem) for file, problem in sorted(bad.items())]
@@ -312,16 +316,19 @@ def with_checksums(files: Iterable[Path]) -> Iterator[Path]:
             yield file
 
 
-def mend_all(version: str, jobs: Mapping[str, Path], report: Report = silent) -> None:
-    """Mend the checkpoints of jobs, by their names, before they start.
+def mend_all(
+    version: str, jobs: Mapping[str, Path], report: Report = silent, alive: Callable[[], None] = lambda: None
+) -> None:
+    """Mend the checkpoints of jobs, by their names, before they start; `alive` is called again and again meanwhile.
 
     Raises InputError for one that cannot be mended, before anything of any is changed.
     """
-    found = {job: damage for job, path in jobs.items() if (damage := damage_of(path)) is not None}
+    found = {job: damage for job, path in jobs.items() if (damage := damage_of(path, alive=alive)) is not None}
     for job, damage in found.items():
         if damage.after is None:
             raise InputError(describe(job, version, damage))
     for job, damage in found.items():
+        alive()
         mend(job, version, damage, report)
 
 

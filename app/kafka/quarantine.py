@@ -24,6 +24,7 @@ from app.kafka.topics import QUARANTINE
 from models.records.records import JOBS, QuarantinedRecord, RefusedRecord
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError
+from pipelines.inputs.fields import MAX_RECORD
 from pipelines.quarantine import NOTHING, Quarantine
 
 log = structlog.get_logger()
@@ -268,6 +269,9 @@ def planned_retry(settings: Settings, known: QuarantineLog, place: tuple[str, in
         record = fetched_with(settings, consumer, *place)
         if record is None:
             msg = f"{name} is no longer in the log: retention has deleted it; its first bytes are in `kappa quarantine show {name}`"
+            raise InputError(msg)
+        if len(record.value or b"") > MAX_RECORD:
+            msg = f"{name} has {len(record.value):,} bytes: every release refuses what is longer than {MAX_RECORD:,} (docs/inputs.md)"
             raise InputError(msg)
         at_ms = None
         if settings.topics.timestamps == "create":

@@ -61,6 +61,8 @@ def quarantine_before_start(
     report: Report = silent,
     stopping: threading.Event | None = None,
     alive: Callable[[], None] = lambda: None,
+    *,
+    killed: bool = False,
 ) -> BeforeStart:
     """What jobs do not read, after a search through the batches that they have begun twice in vain.
 
@@ -76,6 +78,8 @@ def quarantine_before_start(
         Ends a search early.
     alive
         Called several times a second while it lasts.
+    killed
+        The last start was ended by a signal from outside, as far as is known: a search waits for one start more.
 
     Returns
     -------
@@ -96,11 +100,13 @@ def quarantine_before_start(
 
     search, smaller = SearchContext(report, interrupted), dict[str, int]()
     for name, checkpoint in selection.checkpoints(settings).items():
-        batch = due(settings, name, checkpoint)
+        batch = due(settings, name, checkpoint, killed=killed)
         if batch is None:
             continue
         job = name.partition("-")[0]
         found = searched(Rehearsed(settings, selection, job), batch, known.found, search)
+        if not asked_to_stop.is_set():
+            attempts.note_search(settings, name)
         if found is None:
             smaller |= in_parts(settings.version, name, checkpoint, batch, report)
         elif found:
@@ -124,14 +130,14 @@ def in_parts(version: str, name: str, checkpoint: Path, batch: PlannedBatch, rep
     return {name: most}
 
 
-def due(settings: Settings, name: str, checkpoint: Path) -> PlannedBatch | None:
+def due(settings: Settings, name: str, checkpoint: Path, *, killed: bool) -> PlannedBatch | None:
     """Count a start of a job; the batch that it has in hand, where that is to be searched first."""
     try:
         batch = planned_batch(checkpoint)
     except InputError as error:
         log.warning("the batch in hand cannot be read", job=name, error=str(error))
         return None
-    return batch if batch is not None and attempts.count_start(settings, name, batch).due else None
+    return batch if batch is not None and attempts.count_start(settings, name, batch).due(killed=killed) else None
 
 
 def searched(

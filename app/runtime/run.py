@@ -15,7 +15,7 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import checkpoint_damage, data_loss, quarantine, topics
 from app.kafka.connection import kafka_connection
-from app.runtime import jobs, poison
+from app.runtime import attempts, jobs, poison
 from app.runtime.health import Health
 from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
@@ -141,7 +141,7 @@ def started_jobs(
     lasts.
     """
     checkpoints = selection.checkpoints(settings)
-    checkpoint_damage.mend_all(settings.version, checkpoints, report)
+    checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings, selection.instances)  # `index` itself waits for Elasticsearch, which may be away for long
@@ -150,7 +150,8 @@ def started_jobs(
         health.parent.alive()
         on_search()
 
-    found = poison.quarantine_before_start(settings, selection, report, stopping_early, alive)
+    killed = health.parent.history.killed
+    found = poison.quarantine_before_start(settings, selection, report, stopping_early, alive, killed=killed)
     health.quarantined(found.known.kept)
     stopping = threading.Event()
 
@@ -161,6 +162,7 @@ def started_jobs(
 
     def on_violation(name: str, found: DeterminismViolation) -> None:
         violations.remember(settings, name, checkpoints[name], found)
+        attempts.forget(settings, name)  # no record is to be searched for
 
     spark = session(settings)
     trigger = settings.spark.trigger_seconds

@@ -196,7 +196,8 @@ def stderr_into(file: Path) -> Iterator[None]:
 
 def options(settings: Settings, own: Path) -> dict[str, str]:
     """Spark's options, with the reason where it is not obvious. `own` is the jar of our classes."""
-    jars = [*sorted(str(p) for p in (settings.jars / "spark").glob("*.jar")), str(own)]
+    # Ours first: one of its classes takes the place of one of Kafka's.
+    jars = [str(own), *sorted(str(p) for p in (settings.jars / "spark").glob("*.jar"))]
     scratch = settings.home / "spark"
     return {
         "spark.jars": ",".join(jars),

@@ -24,11 +24,15 @@ GOODBYE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RestartHistory:
-    """How often the child has been started again, and the last time: why, and when (ISO 8601; empty where it never was)."""
+    """How often the child has been started again, and the last time: why, and when (ISO 8601; empty where it never was).
+
+    `killed`: it was ended by a signal from outside, or with the machine, or waited for a server: that says nothing about its work.
+    """
 
     restarts: int = 0
     last_error: str = ""
     last_at: str = ""
+    killed: bool = True
 
 
 @dataclass(frozen=True)
@@ -37,17 +41,19 @@ class ChildError:
 
     `lasting`  a restart cannot mend it: settings, arguments, a violation of determinism.
     `waits`    a server cannot be reached.
+    `killed`   a signal from outside has ended its JVM.
     """
 
     text: str
     lasting: bool = False
     waits: bool = False
+    killed: bool = False
 
 
 class Unsupervised:
     """What a process of jobs tells its parent where it has none: nothing."""
 
-    history = RestartHistory()
+    history = RestartHistory(killed=False)
     progressed = False
 
     def alive(self) -> None:

@@ -37,6 +37,8 @@ LOOK_SECONDS = 0.5
 # The parent itself may have been stopped, with the whole machine: no longer than this counts between two looks.
 LONGEST_LOOK_SECONDS = 5.0
 MOST_PATIENCE = 16.0  # times the limits for a job without progress
+# How a process ends that others end; what it ends itself by is another one.
+OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 MODULE = "app.supervision.parent"
 PYTHON = (sys.executable, "-P", "-m")  # a module by its name, never one of the working directory
 
@@ -229,7 +231,8 @@ class Parent:
             if wait is None:
                 self._give_up(why)
                 return 1
-            self.history = RestartHistory(self.history.restarts + 1, why, iso_now())
+            killed = hung is None and (error.waits or error.killed or code in OUTSIDE)
+            self.history = RestartHistory(self.history.restarts + 1, why, iso_now(), killed)
             if error.waits:
                 log.warning("waiting for a server", why=why, next_try_seconds=round(wait, 1))
             else:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+MAX_RECORD = 1 << 20  # bytes of a record
+MARK = b"stand-in"
 MAX_SEEN = 1024  # characters of a name, label, time or number that any expression sees
 MAX_NAME = 256  # characters of a host, service or metric
 MAX_LABELS = 16
@@ -61,6 +63,24 @@ def record_text(value: Column) -> Column:
     through this, so that no expression sees more than pipelines/jvm/RecordText.java lets pass.
     """
     return F.call_function("kappa_record_text", value)
+
+
+def stands_in(value: Column) -> Column:
+    """Whether a value is a stand-in of one that is too long (pipelines/jvm/ByteArrayDeserializer.java)."""
+    size = MAX_RECORD + 8 + 32 + len(MARK)
+    return (F.octet_length(value) == size) & (F.substring(value, size + 1 - len(MARK), len(MARK)) == F.lit(MARK))
+
+
+def length_of(value: Column) -> Column:
+    """The bytes of a record's value, also where that has a stand-in."""
+    own = F.conv(F.hex(F.substring(value, MAX_RECORD + 1, 8)), 16, 10).cast("bigint")
+    return F.when(stands_in(value), own).otherwise(F.octet_length(value))
+
+
+def sha256_of(value: Column) -> Column:
+    """The SHA-256 of a record's value, also where that has a stand-in."""
+    own = F.lower(F.hex(F.substring(value, MAX_RECORD + 9, 32)))
+    return F.when(stands_in(value), own).otherwise(F.sha2(value, 256))
 
 
 def cut(text: Column) -> Column:

@@ -23,7 +23,7 @@ from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, Stat
 from models.records.schema import fields_of
 from pipelines import letters, overflow
 from pipelines.inputs import label_lines, log_lines, telemetry_points
-from pipelines.inputs.fields import HEARTBEAT, quoted
+from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
 from pipelines.quarantine import NOTHING, Quarantine
@@ -152,8 +152,8 @@ def admitted(
         append,
         F.substring("why", 1, MAX_REASON),
         F.substring(value, 1, LETTER_BYTES),
-        quarantine.length(F.octet_length(value)),
-        quarantine.sha256(F.sha2(value, 256)),
+        quarantine.length(length_of(value)),
+        quarantine.sha256(sha256_of(value)),
     ).cast(f"struct<{REFUSED}>")
     mark = {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
     kept = [c for c in keep if c != "series"]

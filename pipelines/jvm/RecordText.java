@@ -25,6 +25,7 @@ import org.apache.spark.sql.api.java.UDF1;
  */
 public class RecordText implements UDF1 {
   static final int MOST_BYTES = 1 << 20;
+  static final String MARK = "stand-in";
   static final int MOST_FLAT = 16 << 10; // bytes; half as many elements are fewer than MOST_ELEMENTS
   static final int MOST_DEPTH = 32;
   static final int MOST_DIGITS = 400; // of a number, its exponent's included
@@ -52,7 +53,7 @@ public class RecordText implements UDF1 {
       return row(null, null, "empty value");
     }
     if (record.length > MOST_BYTES) {
-      return row(null, null, "a record of " + record.length + " bytes, more than " + MOST_BYTES);
+      return row(null, null, "a record of " + length(record) + " bytes, more than " + MOST_BYTES);
     }
     String text = decoded(record);
     if (text == null) {
@@ -63,6 +64,15 @@ public class RecordText implements UDF1 {
       return row(text, null, null);
     }
     return row(null, text.charAt(0) == '<' ? beginning(text) : null, reason);
+  }
+
+  /** The bytes of a record: where it is a stand-in (ByteArrayDeserializer), those of the record that it stands for. */
+  private static long length(byte[] record) {
+    boolean mark = record.length == MOST_BYTES + 8 + 32 + MARK.length();
+    for (int i = 0; mark && i < MARK.length(); i++) {
+      mark = record[record.length - MARK.length() + i] == MARK.charAt(i);
+    }
+    return mark ? ByteBuffer.wrap(record).getLong(MOST_BYTES) : record.length;
   }
 
   private static Object row(String json, String line, String reason) {

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +16,19 @@ import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from support import killers
-from support.live_jobs import records, settings_file
+from support.live_jobs import records, settings_file, wait_for
 from support.malformed import iso
 from typer.testing import CliRunner
 
 from app.cli.main import app
-from app.core.settings import Settings, load
+from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import quarantine
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs, poison
 from app.runtime.run import prepare
+from app.supervision.parent import SupervisedCommand
 from models.records.records import QuarantinedRecord
 from pipelines.errors import InputError
 from pipelines.quarantine import NOTHING, Quarantine
@@ -161,3 +166,49 @@ def check_commands(file: Path, settings: Settings, found: QuarantinedRecord, val
     again = CliRunner().invoke(app, ["quarantine", "retry", found.name, "--config", str(file)])
     assert isinstance(again.exception, InputError)
     assert "before" in str(again.exception)
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("fault", ["kill-by-exit", "kill-by-hanging"])
+def test_the_chain_finds_what_ends_or_hangs_its_jvm_and_goes_on(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str, fault: str
+) -> None:
+    file = settings_file(folder, stack, unique, "live", 100_000)
+    settings = load(file)
+    prepare(settings, ("extract",))
+    value = line(20, "bad", fault)
+    (place,) = feed(settings, [value])
+    with supervised(file):
+        wait_for(lambda: len(letters(settings)) == 1, 1000, "the letter of what is in quarantine")
+    assert counted(settings) == GOOD
+    (found,) = quarantine.read(settings).found.records
+    assert (found.place, found.job, found.sha256) == (place, "extract", hashlib.sha256(value).hexdigest())
+    # Whoever reads it, and be it with the same fault, refuses the same.
+    again = load(settings_file(folder, stack, unique, "again", 100_000))
+    prepare(again, ("extract",))
+    killers.install()
+    run_extract(kafka_spark, again, quarantine.read(again).found)
+    assert counted(again) == GOOD
+    assert letters(again) == letters(settings)
+
+
+@contextmanager
+def supervised(file: Path) -> Iterator[None]:
+    """`kappa run extract` with the faulty reader, under its parent, which takes 20 s without progress for a hang."""
+    python = (sys.executable, "-m")
+    command = (*python, "support.faulty_chain", "run", "extract", "--config", str(file), "--no-heartbeats")
+    what = SupervisedCommand(command, stale_seconds=20.0, start_seconds=60.0)
+    with file.with_name("run.log").open("ab") as log:
+        parent = subprocess.Popen(
+            [*python, "app.supervision.parent", what.to_json()],
+            stdout=log,
+            stderr=log,
+            cwd=PROJECT,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "tests")])},
+        )
+    try:
+        yield
+        assert parent.poll() is None
+    finally:
+        parent.terminate()
+        parent.wait(180)

@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from app.core.settings import PROJECT, Settings
 from app.core.timestamps import iso_or
 from app.embedded.stack_state import Addresses
-from app.kafka.checkpoints import last_committed
+from app.kafka.checkpoints import PlannedBatch, last_committed
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat
+from app.runtime import attempts
 from app.runtime.run import prepare, running
 from app.versions import violations
 from pipelines.errors import DeterminismViolation
@@ -87,10 +88,12 @@ def test_a_dropped_row_stops_the_version_until_an_operator_accepts_it(spark: Spa
     assert before is not None
 
     send(settings, 3, 10, 11)  # the third window once more, long after it was closed
+    attempts.count_start(settings, "extract", PlannedBatch(before, "any", {}, {}))
     dropped = pytest.raises(DeterminismViolation, match=r"\d+ rows were dropped by the watermark")
     with dropped, running(settings, ["extract"]) as (runner, health):
         runner.wait(threading.Event())
     assert last_committed(checkpoint) == before, "a batch with a violation is not committed, so it is found again"
+    assert attempts.kept(attempts.file_of(settings, "extract")) is None, "nobody has to search for a record"
     [found] = violations.read(settings)
     assert (found.job, found.batch, found.accepted) == ("extract", before + 1, None)
     with pytest.raises(DeterminismViolation) as refused, running(settings, ["extract"]):

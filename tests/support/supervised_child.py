@@ -29,6 +29,7 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
         "pids": [os.getpid(), helper.pid],
         "restarts": parent.history.restarts,
         "last_error": parent.history.last_error,
+        "killed": parent.history.killed,
         "extra": extra,
     }
     stopping = threading.Event()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.settings import Settings
+from app.kafka.checkpoint_damage import mend_all
 from app.kafka.checkpoints import ConsumedOffsets, PlannedBatch, consumed_offsets, planned_batch
 from app.runtime import attempts
 from app.runtime.attempts import count_start
@@ -18,8 +19,24 @@ BATCH = PlannedBatch(4, "hash", {("a", 0): 1}, {("a", 0): 9})
 
 def test_the_second_start_with_a_batch_in_hand_is_to_search_it_and_then_fewer_and_fewer(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    due = [count_start(settings, "extract", BATCH).due for _ in range(130)]
-    assert [start for start, is_due in enumerate(due, 1) if is_due] == [2, 8, 32, 128]
+    found = []
+    for start in range(1, 131):
+        if count_start(settings, "extract", BATCH).due():
+            found.append(start)
+            attempts.note_search(settings, "extract")
+    assert found == [2, 8, 32, 128]
+
+
+def test_a_search_that_was_stopped_is_due_at_the_next_start(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    due = [count_start(settings, "extract", BATCH).due() for _ in range(4)]
+    assert due == [False, True, True, True]
+
+
+def test_after_a_kill_from_outside_the_first_search_waits_for_one_start_more(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    due = [count_start(settings, "extract", BATCH).due(killed=True) for _ in range(3)]
+    assert due == [False, False, True]
 
 
 def test_another_batch_or_other_offsets_are_counted_anew(tmp_path: Path) -> None:
@@ -84,3 +101,10 @@ def test_a_batch_that_is_too_much_at_once_is_planned_anew_in_parts(tmp_path: Pat
     assert sorted(file.name for file in state.iterdir()) == ["1.changelog", "2.changelog"]
     assert (tmp_path / "damaged" / "extract-1" / "offsets" / "2").exists()
     assert in_parts("live", "extract", folder, large, reports.append) == {}
+
+
+def test_whoever_looks_at_a_checkpoint_before_a_start_gives_a_sign_of_life_for_each_file(tmp_path: Path) -> None:
+    folder, signs = checkpoint(tmp_path / "extract", 3, 2), list[int]()
+    files = [*(folder / "offsets").iterdir(), *(folder / "commits").iterdir()]
+    mend_all("live", {"extract": folder}, alive=lambda: signs.append(1))
+    assert len(signs) >= len(files)

@@ -103,6 +103,7 @@ def test_a_killed_child_is_started_again_and_knows_of_it(start: Start) -> None:
     parent = start("killed", "stays")
     second = parent.start(1)
     assert (second["restarts"], second["last_error"].partition(";")[0]) == (1, "killed by SIGKILL")
+    assert second["killed"]
     assert "jobs ended" in parent.output
     assert "SIGKILL" in parent.output
     first = parent.start(0)
@@ -113,6 +114,7 @@ def test_a_child_that_hangs_is_ended_and_started_again(start: Start) -> None:
     parent = start("stopped", "stays", stale_seconds=0.5)
     second = parent.start(1)
     assert second["last_error"].startswith("job has made no progress for")
+    assert not second["killed"]
     assert "jobs hang: ending them" in parent.output
     assert gone(parent.start(0)["pids"])
 
@@ -150,6 +152,7 @@ def test_it_gives_up_in_one_line_that_says_what_to_do(start: Start) -> None:
 def test_a_child_that_makes_progress_before_it_fails_is_started_again_without_end(start: Start) -> None:
     parent = start(*["fails"] * (QUICK.most_in_vain + 2), "stays")
     assert parent.start(QUICK.most_in_vain + 2)["last_error"] == "the job failed"
+    assert not parent.start(QUICK.most_in_vain + 2)["killed"]
 
 
 def test_what_a_restart_cannot_mend_ends_it_at_once_with_the_childs_line(start: Start) -> None:
