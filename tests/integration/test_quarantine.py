@@ -169,14 +169,13 @@ def check_commands(file: Path, settings: Settings, found: QuarantinedRecord, val
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("fault", ["kill-by-exit", "kill-by-hanging"])
-def test_the_chain_finds_what_ends_or_hangs_its_jvm_and_goes_on(
-    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str, fault: str
+def test_the_chain_finds_what_ends_its_jvm_and_goes_on(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
 ) -> None:
     file = settings_file(folder, stack, unique, "live", 100_000)
     settings = load(file)
     prepare(settings, ("extract",))
-    value = line(20, "bad", fault)
+    value = line(20, "bad", "kill-by-exit")
     (place,) = feed(settings, [value])
     with supervised(file):
         wait_for(lambda: len(letters(settings)) == 1, 1000, "the letter of what is in quarantine")
@@ -194,10 +193,10 @@ def test_the_chain_finds_what_ends_or_hangs_its_jvm_and_goes_on(
 
 @contextmanager
 def supervised(file: Path) -> Iterator[None]:
-    """`kappa run extract` with the faulty reader, under its parent, which takes 20 s without progress for a hang."""
+    """`kappa run extract` with the faulty reader, under its parent."""
     python = (sys.executable, "-m")
     command = (*python, "support.faulty_chain", "run", "extract", "--config", str(file), "--no-heartbeats")
-    what = SupervisedCommand(command, stale_seconds=20.0, start_seconds=60.0)
+    what = SupervisedCommand(command)
     with file.with_name("run.log").open("ab") as log:
         parent = subprocess.Popen(
             [*python, "app.supervision.parent", what.to_json()],
