@@ -1,11 +1,10 @@
 package kappa;
 
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
+import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
@@ -22,7 +21,7 @@ import org.apache.spark.sql.RowFactory;
  */
 public class FlatSums implements MapPartitionsFunction {
   private static final int COLUMNS = 5;
-  private static final int ENOUGH = 100000; // groups that wait in memory
+  private static final long ENOUGH = 32L << 20; // bytes of the arrays of all windows that wait in memory
 
   private final long windowMillis;
   private final long latenessMillis;
@@ -57,21 +56,29 @@ public class FlatSums implements MapPartitionsFunction {
    */
   static class Window {
     private static final int NAME = 0, COUNT = 1, ORDER = 2, LEAST = 3, MOST = 4, LAST = 5, SUMS = 6;
-    private static final int FIRST = 1 << 10;
+    private static final int FIRST_BITS = 4, FIRST = 1 << FIRST_BITS; // a fleet that catches up has thousands of windows
 
     final long end;
     int size = 0;
+    private long bytes = 0;
     private final int stride;
     private long[] numbers; // doubles by their bits
     private byte[] names = new byte[64 * FIRST];
     private int[] ends = new int[FIRST]; // of names
     private int[] places = new int[2 * FIRST]; // 1 + the number of a series
-    private int bits = 11;
+    private int bits = FIRST_BITS + 1;
 
     Window(long end, int sums) {
       this.end = end;
       stride = SUMS + sums;
       numbers = new long[FIRST * stride];
+    }
+
+    /** By how many bytes its arrays are larger than when this was last asked. */
+    long grown() {
+      long before = bytes;
+      bytes = 8L * numbers.length + names.length + 4L * (ends.length + places.length);
+      return bytes - before;
     }
 
     /** Where the numbers of a series begin; it is added if it is new. */
@@ -199,10 +206,11 @@ public class FlatSums implements MapPartitionsFunction {
     private final FlatPoint reader = new FlatPoint();
     private final Map windows = new HashMap(); // end, ms -> Window
     private Window window;
-    private int groups = 0;
+    private long bytes = 0; // of all windows
     private Row record;
-    private List ready = new ArrayList();
-    private int next = 0;
+    private ArrayDeque full = new ArrayDeque(); // windows that are handed out
+    private Window given; // the one of them whose rows are
+    private int next = 0; // of its series
 
     Summed(FlatSums of, Iterator records) {
       this.of = of;
@@ -211,18 +219,18 @@ public class FlatSums implements MapPartitionsFunction {
 
     @Override
     public boolean hasNext() {
-      while (record == null && next == ready.size() && records.hasNext()) {
+      while (record == null && !hasRow() && records.hasNext()) {
         Row found = (Row) records.next();
         if (!summed(found)) {
           record = found;
-        } else if (groups >= ENOUGH) {
-          empty();
+        } else if (bytes >= ENOUGH) {
+          handOut();
         }
       }
-      if (record == null && next == ready.size() && groups > 0) {
-        empty();
+      if (record == null && !hasRow() && !windows.isEmpty()) {
+        handOut();
       }
-      return record != null || next < ready.size();
+      return record != null || hasRow();
     }
 
     @Override
@@ -231,7 +239,7 @@ public class FlatSums implements MapPartitionsFunction {
         throw new NoSuchElementException();
       }
       if (record == null) {
-        return ready.get(next++);
+        return given.row(next++);
       }
       Object[] row = new Object[COLUMNS + 7 + of.sumScales.length + of.squareScales.length];
       for (int i = 0; i < COLUMNS; i++) {
@@ -239,6 +247,15 @@ public class FlatSums implements MapPartitionsFunction {
       }
       record = null;
       return RowFactory.create(row);
+    }
+
+    /** Whether a group is left of the windows that are handed out; goes on to the next of them where one has no more. */
+    private boolean hasRow() {
+      while ((given == null || next == given.size) && !full.isEmpty()) {
+        given = (Window) full.poll();
+        next = 0;
+      }
+      return given != null && next < given.size;
     }
 
     /** Add a record to its group; false for one that needs a second look. */
@@ -271,7 +288,9 @@ public class FlatSums implements MapPartitionsFunction {
       double value = number + 0.0;
       Window sums = window((Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis);
       int before = sums.size, at = sums.find(name, length);
-      groups += sums.size - before;
+      if (sums.size > before) {
+        bytes += sums.grown();
+      }
       long order = order(micros, found.getLong(2), found.getInt(1));
       sums.add(at, value, counter ? 0.0 : value, of.sumScales, of.squareScales, order);
       return true;
@@ -289,26 +308,20 @@ public class FlatSums implements MapPartitionsFunction {
         window = (Window) windows.get(Long.valueOf(end));
         if (window == null) {
           window = new Window(end, of.sumScales.length + of.squareScales.length);
+          bytes += window.grown();
           windows.put(Long.valueOf(end), window);
         }
       }
       return window;
     }
 
-    /** Make rows of all groups. */
-    private void empty() {
-      ready = new ArrayList(groups);
-      next = 0;
-      Iterator all = windows.values().iterator();
-      while (all.hasNext()) {
-        Window each = (Window) all.next();
-        for (int series = 0; series < each.size; series++) {
-          ready.add(each.row(series));
-        }
-      }
+    /** Hand out all groups. */
+    private void handOut() {
+      full = new ArrayDeque(windows.values());
+      given = null;
       windows.clear();
       window = null;
-      groups = 0;
+      bytes = 0;
     }
   }
 }

@@ -130,3 +130,28 @@ def test_a_stream_of_many_series_is_summed_in_parts(spark: SparkSession) -> None
     assert found.groupBy("n", "mean", "m2", "min", "max", "last").count().collect() == [
         (2, 0.5, 0.5, 0.0, 1.0, 1.0, 125_000)
     ]
+
+
+def test_points_of_weeks_with_long_names_are_summed_in_parts(spark: SparkSession) -> None:
+    """A quiet fleet that catches up: a window has one series, and a batch has thousands of windows."""
+    windowing, windows = WindowingConfig(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8), 60_000
+    moment = F.timestamp_seconds(F.lit(int(NOON.timestamp())) + F.col("id") % windows * 10)
+    names = {"host.name": "h" * 256, "service.name": "s" * 256, "metric.name": "m" * 256}
+    head = json.dumps(names)[:-1].replace("%", "%%")
+    rows = spark.range(2 * windows).select(
+        F.format_string(
+            head + ',"@timestamp":"%s","metric.value":%d}',
+            F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss'Z'"),
+            F.floor(F.col("id") / windows),
+        )
+        .cast("binary")
+        .alias("value"),
+        F.lit("telemetry").alias("topic"),
+        F.lit(0).alias("partition"),
+        F.col("id").alias("offset"),
+        moment.alias("timestamp"),
+    )
+    found = extract.closed_windows(rows.coalesce(1), rows.limit(0), windowing)
+    assert found.groupBy("n", "mean", "m2", "min", "max", "last").count().collect() == [
+        (2, 0.5, 0.5, 0.0, 1.0, 1.0, windows)
+    ]
