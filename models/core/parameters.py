@@ -44,7 +44,7 @@ class DetectorParameters:
     habit_half_life_hours
         Half-life of how often a series is absent, repeats a value, or counts zero.
     context_half_life_hours
-        Half-life of how many lines and templates a service on a host has had.
+        Half-life of how many lines and templates a service on a host has had, and of how long a metric has repeated one value.
     warm_up_minutes
         Time for which a series must have reported before its values are judged.
     grace_minutes

@@ -10,6 +10,7 @@
     repeat_seconds         length of the run of windows with exactly the same value
     repeat_evidence        surprise of that run
     repeat_*               run lengths of repeated values (`run_length`)
+    longest_repeat_seconds the longest of these runs that have ended, decayed
 
 The state is dumped with every window, so most columns have single precision, in memory too: a state that was dumped and
 loaded goes on bit for bit.
@@ -38,12 +39,14 @@ COLUMN_TYPES = {
     "repeat_begun": "f4",
     "repeat_asked": "f4",
     "repeat_stayed": "f4",
+    "longest_repeat_seconds": "f4",
 }
 COLUMNS = tuple(COLUMN_TYPES)
 SEEN, HOST_WINDOW = 0, 1
 PRESENT = slice(2, 6)
 TOTAL, NEGATIVE, ALERT_SECONDS, ALERT_EXCESS_NATS, REPEAT_SECONDS, REPEAT_EVIDENCE = range(6, 12)
 REPEAT = slice(12, 16)
+LONGEST_REPEAT_SECONDS = 16
 SINGLE = [column for column, kind in enumerate(COLUMN_TYPES.values()) if kind == "f4"]
 
 

@@ -32,7 +32,9 @@ from models.univariate.parameters import UnivariateParameters
 STAYS = 0.75  # a value that keeps this share of its distance from the typical one is not on its way back
 LARGEST = 1e150  # squares of larger values would overflow
 MOST_REPEATED = 0.5  # share of repeated values up to which a series counts as one that varies
-COLUMNS_TO_RESTORE = [col.NEGATIVE, col.REPEAT_SECONDS, col.REPEAT_EVIDENCE, *range(col.REPEAT.start, col.REPEAT.stop)]
+LONGER = 2.0  # a run of equal values has a surprise once it is so many times as long as any before
+RUN_COLUMNS = [col.REPEAT_SECONDS, col.REPEAT_EVIDENCE, *range(col.REPEAT.start, col.REPEAT.stop)]
+COLUMNS_TO_RESTORE = [col.NEGATIVE, *RUN_COLUMNS, col.LONGEST_REPEAT_SECONDS]
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class GaugeDetector:
         answers = self._model.step(now, at, points, values, np.nan_to_num(window.rows.m2[known]))
         warming = np.isnan(answers.base)
         seconds = (now - part[col.SEEN]) / 1000
-        stuck = score_repeats(part, values, same, warming, seconds, 3600 * self._p.habit_half_life_hours)
+        half_lives = 3600 * self._p.habit_half_life_hours, 3600 * self._p.context_half_life_hours
+        stuck = score_repeats(part, values, same, warming, seconds, half_lives)
         stuck[warming | bool(self._p.challenger)] = 0.0
         lower = np.where(part[col.NEGATIVE] > 0, answers.lower, np.maximum(answers.lower, 0.0))
         part[col.NEGATIVE] = np.maximum(part[col.NEGATIVE], values < 0)
@@ -218,11 +221,14 @@ def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:
     return out
 
 
-def score_repeats(s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds: Floats, half_life: float) -> Floats:
+def score_repeats(
+    s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds: Floats, half_lives: tuple[float, float]
+) -> Floats:
     """Surprise of each series' run of exactly equal values, nats, `(n,)`; learns the runs in `s`.
 
     Runs of 0 have no surprise, as an idle gauge is not a stuck one, nor have those of a series that repeats values half of
-    the time.
+    the time, nor those less than `LONGER` times as long as the longest run before: a geometric distribution takes the runs of small
+    counts, or of a quiet night, for a wonder each time.
 
     Parameters
     ----------
@@ -232,18 +238,24 @@ def score_repeats(s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds
         Values, and whether each equals the one before.
     warming
         Whether the series is warming up.
-    seconds, half_life
-        Time since the row before, and half-life of the run lengths, seconds.
+    seconds
+        Time since the row before, `(n,)`.
+    half_lives
+        Of the run lengths, and of the longest run, seconds.
     """
     columns = list(s[col.REPEAT])
     evidence = run_length.score_run(columns, s[col.REPEAT_EVIDENCE], repeated, warming)
     trials, begun, asked, stayed = columns
     varies = (begun + stayed) < MOST_REPEATED * (trials + asked)
-    surprise: Floats = np.where(varies & (x != 0), evidence, 0.0)
-    s[col.REPEAT] *= np.exp2(-seconds / half_life)
+    ended, longest = s[col.REPEAT_SECONDS], s[col.LONGEST_REPEAT_SECONDS]
+    lasted = np.where(repeated, ended + seconds, 0.0)
+    surprise: Floats = np.where(varies & (x != 0) & (lasted > LONGER * longest), evidence, 0.0)
+    of_runs, of_longest = (np.exp2(-seconds / half_life) for half_life in half_lives)
+    s[col.LONGEST_REPEAT_SECONDS] = np.maximum(longest * of_longest, np.where(repeated, 0.0, ended))
+    s[col.REPEAT] *= of_runs
     run_length.learn_run(list(s[col.REPEAT]), s[col.REPEAT_EVIDENCE], repeated)
     s[col.REPEAT_EVIDENCE] = evidence
-    s[col.REPEAT_SECONDS] = np.where(repeated, s[col.REPEAT_SECONDS] + seconds, 0.0)
+    s[col.REPEAT_SECONDS] = lasted
     return surprise
 
 

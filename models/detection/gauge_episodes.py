@@ -212,7 +212,7 @@ class GaugeEpisodes:
 
 def forget_repeats(s: Floats, row: int) -> None:
     """Let the series at `row` of the table's columns `s` repeat one value: how long its runs were before no longer counts."""
-    s[col.REPEAT, row] = 0.0
+    s[col.REPEAT, row] = s[col.LONGEST_REPEAT_SECONDS, row] = 0.0
     s[col.REPEAT_EVIDENCE, row] = run_length.UNCOUNTED_RUN
 
 

@@ -4,7 +4,7 @@ With x the window's mean, dt the seconds since the last row, and EW_h a mean wit
 
     log level   sign(x) ln(1 + 50 |x| / EW_days |x|)      step        x - x'; after a gap, over the rows that are missing
     fast mean   EW_20min x                                roughness   ln(1 + 1000 EW_1h |step| / EW_days |step|)
-    rhythm      EW_1h of x minus the mean of the hour of the day, and what the week adds (`week`)
+    rhythm      x minus the mean of the hour of the day, and what the week adds (`week`)
     local       asinh((x - fast mean before) / recent roughness)
     spread within   ln of the standard deviation in the window, NaN where it holds one point
 
@@ -136,7 +136,6 @@ def measure(
     s["fast"] = before + (x - before) / s["fast_weight"]
     keep = kept(seconds, 60 * p.rough_half_life_minutes, p.rough_rows)
     _add(s, "rough", keep, size)
-    _add(s, "residual", keep, residual)
     _add_row(s, "rough_weight", keep)
     keep = kept(seconds, DAY * p.scale_half_life_days, p.scale_rows)
     _add(s, "long_step", keep, size)
@@ -157,7 +156,7 @@ def measure(
     values[FAST] = s["fast"]
     floor = least_rough(s)
     values[ROUGH] = np.log1p(s["rough"] / s["rough_weight"] / floor)
-    values[RHYTHM] = s["residual"] / s["rough_weight"]
+    values[RHYTHM] = residual
     values[LOCAL] = np.arcsinh((x - before) / scale)
     values[WITHIN] = spread
     s["previous"], s["time"] = x, now + np.zeros_like(x)
@@ -182,8 +181,8 @@ def _least(quantum: Floats, least: Floats, level: Floats, rough: tuple[Floats, F
     value, mean = quantum / 2, quantum / 8
     out = np.empty((N_FEATURES, len(quantum)))
     out[LOG_LEVEL] = OF_LOGARITHMS + value / (level + value)
-    out[STEP] = least + value
-    out[FAST] = out[RHYTHM] = least + mean
+    out[STEP] = out[RHYTHM] = least + value
+    out[FAST] = least + mean
     long_step, floor = rough
     out[ROUGH] = OF_LOGARITHMS + np.maximum(np.log1p(mean / floor) - np.log1p(long_step / floor), 0.0)
     out[LOCAL] = OF_LOGARITHMS + value / (scale + value)

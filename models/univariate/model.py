@@ -272,6 +272,9 @@ class Univariate:
         down = predicted.ever.deviation < 0
         ever, undirected = self._tables.rarity_ever(surprise, down, series.index)
         robust = self._tables.rarity_robust(predicted.robust.surprise, series.index)
+        unseen = predictive.first_day(s)
+        for rare in (ever, undirected, robust):
+            rare[RHYTHM, unseen] = 0.0
         # A block of first rows alone would count as one without surprises.
         first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
         self._tables.note(s, np.where(first, 0.0, surprise), down)
@@ -387,7 +390,6 @@ class Univariate:
         hot = self.state.hot
         hot["fast"][0, row] = hot["robust_mean"][VALUE, row]
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
-        hot["residual"][0, row] = hot["robust_mean"][RHYTHM, row] * hot["rough_weight"][0, row]
 
     def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
         """Make `level` the new normal of a series, for a change that was recognised.

@@ -29,7 +29,7 @@ class UnivariateParameters:
     fast_half_life_minutes, fast_rows
         Half-life of the fast mean, and its least one in rows. Raising it finds smaller deviations that last, later.
     rough_half_life_minutes, rough_rows
-        Half-life of the recent roughness (mean absolute step) and of the smoothed rhythm residual, and its least one in rows.
+        Half-life of the recent roughness (mean absolute step), and its least one in rows.
     scale_half_life_days, scale_rows
         Half-life of the long-run scale of steps and values, which floors logarithms, and its least one in rows.
     rhythm_half_life_days

@@ -196,11 +196,9 @@ def prior_of_ever(s: Hot, mean: Floats, least: Floats, p: UnivariateParameters) 
     step = s["long_step"][young].astype(np.float64) / np.maximum(s["long_weight"][young], normal_gamma.TINY)
     rough = effective_sample.gain(interval_seconds, 60 * p.rough_half_life_minutes, p.rough_rows)
     fast = effective_sample.gain(interval_seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
-    for feature, gain in ((FAST, fast), (RHYTHM, rough)):
-        width = left * effective_sample.width(variance, step, gain)
-        spread[feature, young] = np.maximum(spread[feature, young], width)
-        rows[feature, young] += left * (p.mean_prior_observations - p.prior_rows)
-    for feature, gain in ((FAST, fast), (RHYTHM, rough), (ROUGH, rough)):
+    spread[FAST, young] = np.maximum(spread[FAST, young], left * effective_sample.width(variance, step, fast))
+    rows[FAST, young] += left * (p.mean_prior_observations - p.prior_rows)
+    for feature, gain in ((FAST, fast), (ROUGH, rough)):
         per[feature, young] = effective_sample.rows_per_observation(gain) ** left
     return FeaturePrior(spread, least, rows, per)
 
@@ -227,6 +225,12 @@ def youth(s: Hot, p: UnivariateParameters) -> Floats:
     """1 for a new series, falling to 0 for one that is `trust_days` old, `(n,)`."""
     out: Floats = 1 - s["rows"] * s["interval"].astype(np.float64) / (DAY * p.trust_days)
     return np.maximum(out, 0.0)
+
+
+def first_day(s: Hot) -> Bools:
+    """Whether a series has not been seen for a day, so that its hours have nothing to be compared with, `(n,)`."""
+    out: Bools = s["rows"] * s["interval"].astype(np.float64) < DAY
+    return out
 
 
 def second_day(s: Hot) -> Floats:

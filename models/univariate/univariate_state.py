@@ -44,8 +44,7 @@ HOT: dict[str, tuple[str, int]] = {
     "within_weight": ("f4", 1),
     "robust_weight": ("f4", N_ROBUST + 1),
     "fast_weight": ("f4", 1),
-    "rough": ("f4", 1),  # decayed sums: of absolute steps, rhythm residuals; long: absolute steps and values
-    "residual": ("f4", 1),
+    "rough": ("f4", 1),  # decayed sums of absolute steps; long: absolute steps and values
     "rough_weight": ("f4", 1),
     "long_step": ("f4", 1),
     "long_size": ("f4", 1),

@@ -16,7 +16,7 @@ def feed(values: list[float], warm: int = 30) -> np.ndarray:
     found = []
     for k, x in enumerate(values):
         same = np.array([k > 0 and x == values[k - 1]])
-        found.append(score_repeats(s, np.array([x]), same, np.array([k < warm]), np.array([10.0]), 21_600))
+        found.append(score_repeats(s, np.array([x]), same, np.array([k < warm]), np.array([10.0]), (21_600, 604_800)))
     return np.array(found)[:, 0]
 
 
@@ -45,6 +45,33 @@ def test_a_longer_run_of_one_value_is_more_surprising() -> None:
 def test_a_series_that_repeats_itself_is_never_stuck() -> None:
     steps = np.repeat(np.random.default_rng(2).normal(50, 2, 60), 10).tolist()
     assert feed([*steps, *[7.0] * 30])[100:].max() < 18
+
+
+def test_a_run_is_stuck_once_it_is_twice_as_long_as_any_before() -> None:
+    """Small counts at night: runs of about a dozen windows among values that hardly ever repeat."""
+    rng = np.random.default_rng(4)
+    busy, night = rng.normal(50, 2, 2000).tolist(), np.repeat(rng.normal(5, 1, 12), rng.integers(9, 13, 12)).tolist()
+    assert feed([*busy[:1000], *night])[1000:].max() > 18
+    later = feed([*busy[:1000], *night, *busy[1000:], *night, *busy[:20], *[7.0] * 150])
+    assert later[-len(night) - 170 : -170].max() == 0
+    assert later[-1] > 18
+
+
+def test_the_longest_run_fades() -> None:
+    run, noise = [50.0] * 30, np.random.default_rng(5).normal(50, 2, 300).tolist()
+    s = np.zeros((len(col.COLUMNS), 1))
+
+    def last(values: list[float], seconds: float) -> float:
+        found = 0.0
+        for before, x in zip([np.nan, *values], values, strict=False):
+            same, known = np.array([x == before]), np.array([False])
+            found = float(score_repeats(s, np.array([x]), same, known, np.array([seconds]), (21_600, 604_800))[0])
+        return found
+
+    assert last([*noise, *run], 10.0) > 18
+    assert last([*noise, *run], 10.0) == 0
+    last([1.0, 2.0], 14 * 86_400.0)
+    assert last([*noise, *run], 10.0) > 18
 
 
 def test_an_idle_gauge_is_not_stuck_where_another_value_would_be() -> None:

@@ -62,7 +62,7 @@ def test_a_young_fleet_of_noise_has_the_promised_number_of_false_alarms() -> Non
     p = DetectorParameters(window_seconds=ROW_SECONDS)
     opened, _ = fleet(np.random.default_rng(5).normal(20, 1, (rows, n)), p, 1.0)
     promised = n * rows * ROW_SECONDS / 3600 * p.alarm_chance
-    assert promised / 3 < opened < 2 * promised
+    assert promised / 5 < opened < 2 * promised  # on its first day a series is not judged by its rhythm
 
 
 def waves(seed: int, rows: int, n: int) -> Floats:

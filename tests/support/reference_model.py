@@ -16,7 +16,7 @@ from models.univariate.parameters import UnivariateParameters
 FEATURES = 6
 DIRECTED = (0, 2, 4)
 FAST, ROUGH, RHYTHM = 2, 3, 4
-SMOOTHED = (FAST, ROUGH, RHYTHM)
+SMOOTHED = (FAST, ROUGH)
 
 
 class ReferenceModel:
@@ -92,7 +92,6 @@ class ReferenceModel:
         days = 86400 * p.scale_half_life_days, p.scale_rows
         fast = self._ew("fast", x, seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
         rough = self._ew("rough", abs(step), seconds, *hour)
-        smooth = self._ew("residual", residual, seconds, *hour)
         long_step = self._ew("long_step", abs(step), seconds, *days)
         size = self._ew("long_size", abs(x), seconds, *days)
         sign = -1.0 if x < 0 else 1.0
@@ -104,11 +103,11 @@ class ReferenceModel:
         scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
         self.least = [
             1e-5 + value / (abs(x) + offset + value), tiny + value, tiny + value / 4,
-            1e-5 + max(math.log1p(value / 4 / floor) - math.log1p(long_step / floor), 0.0), tiny + value / 4, 1e-5 + value / (scale + value),
+            1e-5 + max(math.log1p(value / 4 / floor) - math.log1p(long_step / floor), 0.0), tiny + value, 1e-5 + value / (scale + value),
         ]  # fmt: skip
         self.time, self.previous = now, x
         log_level, roughness = sign * math.log1p(abs(x) / offset), math.log1p(rough / floor)
-        return [log_level, step, fast, roughness, smooth, math.asinh((x - before) / scale)], seconds
+        return [log_level, step, fast, roughness, residual, math.asinh((x - before) / scale)], seconds
 
     def _trust(self, x: float) -> float:
         """What the row counts: of a young series only what is regular by the robust memory."""
@@ -200,7 +199,8 @@ class ReferenceModel:
             s = self._surprise(m, deviation) if self.weight > 2.5 else 0.0
             key = m, m in DIRECTED and deviation < 0
             surprises.append(s)
-            rarities.append(self._rare(key, s))
+            unseen = m == RHYTHM and self.rows * self.interval < 86400
+            rarities.append(0.0 if unseen else self._rare(key, s))
             first = self.rows < self.p.warm_up_rows and self.rows * self.interval < 60 * self.p.first_minutes
             bin_ = 0 if first else min(int(4 * math.log1p(s)), 15)
             for most in (self.block, self.visit):
