@@ -15,6 +15,11 @@ import streamlit as st
 
 from dashboards import chrome, identity, incident, logs, overview, pipeline, series, versions
 
+# The browser's tab has a picture of our own: Streamlit would fetch one of its names from a server of Google's.
+TAB_ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M1 11h3l2-8 3 10 2-5h4" fill="none" '
+    'stroke="#d55e00" stroke-width="2" stroke-linejoin="round"/></svg>'
+)
 PAGES: dict[str, tuple[str, str, ModuleType]] = {
     "overview": ("Overview", ":material/query_stats:", overview),
     "incident": ("Incident", ":material/notification_important:", incident),
@@ -27,7 +32,7 @@ PAGES: dict[str, tuple[str, str, ModuleType]] = {
 
 def run(first: str = "overview") -> None:
     """Show the page that the address names, `first` if it names none."""
-    st.set_page_config(page_title="kappa", page_icon=":material/query_stats:", layout="wide")
+    st.set_page_config(page_title="kappa", page_icon=TAB_ICON, layout="wide")
     state: dict[str, Any] = {}
     pages = {
         name: st.Page(shown(module, state), title=title, icon=icon, url_path=name, default=name == first)

@@ -23,7 +23,7 @@ from models.records.index_names import LABELS, PREFIX, alias_of
 from models.records.records import LETTER_BYTES, EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
 from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.inputs import labels
-from pipelines.inputs.fields import HEARTBEAT
+from pipelines.inputs.fields import HEARTBEAT, record_text
 from pipelines.letters import MOST_BYTES
 
 DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
@@ -62,7 +62,8 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
         "dataset",
         F.when(is_label | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
         F.when(is_record, F.from_json(value, RECORD)).alias("r"),
-        F.when(is_label, F.from_json(value, LABEL)).alias("l"),
+        # As `extract` reads it, so that both take the same for labels.
+        F.when(is_label, F.from_json(record_text(F.col("value"))["json"], LABEL)).alias("l"),
         *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
     # Spark filters before it parses, by parsing twice: only where there can be watermark messages or heartbeats.

@@ -412,6 +412,9 @@ def test_a_label_needs_only_what_the_models_read(spark: SparkSession) -> None:
 def test_heartbeats_and_what_is_no_label_are_no_documents(spark: SparkSession) -> None:
     beat = {"record": "heartbeat", "@timestamp": "2026-11-22T00:00:06.500Z"}
     others = [beat, b"junk", b"", {"label": "maybe", "series": ["host/vm-1"]}, {"label": "true", "series": []}]
+    others.append(
+        b'{"label":"false","label":"true","series":["host/vm-1"]}'
+    )  # `extract` refuses a key that comes twice
     assert indexed(spark, *(("labels", value) for value in others)) == []
 
 
