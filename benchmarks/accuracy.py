@@ -1,6 +1,6 @@
 """`make accuracy`: the detector on the labelled collections, by their own scorers, beside challengers and published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|hosts|changes|templates] [--without-challengers]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates] [--without-challengers]
                                   [--processes N] [--json]
 
 DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best`, `split` and published
@@ -28,7 +28,13 @@ from benchmarks.published import PUBLISHED
 
 DATA = Path(__file__).parents[2] / "shared"
 # part -> the folders of data/ that it measures, each a collection with figures of its own
-PARTS = {"nab": ("nab",), "hosts": collections.HOST_COLLECTIONS, "changes": ("tcpd",), "templates": ("logs",)}
+PARTS = {
+    "nab": ("nab",),
+    "curves": ("wsd",),
+    "hosts": collections.HOST_COLLECTIONS,
+    "changes": ("tcpd",),
+    "templates": ("logs",),
+}
 HOSTS = {
     "auc_pr": "AUC-PR",
     "best_f1": "best F1",
@@ -48,6 +54,13 @@ COLUMNS = {
         "best_standard": "best",
         "split": "split",
         "files": "files",
+    },
+    "wsd": {
+        "f1": "F1 of events",
+        "precision": "precision",
+        "recall": "recall",
+        "false_per_week": "false a week",
+        "best_pa7_f1": "best F1, 7 rows",
     },
     "smd": HOSTS,
     "asd": HOSTS,
@@ -71,6 +84,10 @@ def measure(shared: Path, collection: str, contender: Contender, apply: Apply) -
         series = contender.given(list(collections.nab(data)))
         scores = named(series, apply(contender.score_series, series))
         figures = judges.judge_nab(shared, scores, 1.0) | {"files": len(series)}  # scores are in thresholds
+    elif collection == "wsd":
+        series = list(collections.curves(data))
+        scores = named(series, apply(contender.score_series, series))
+        figures = judges.judge_curves(shared, scores, 1.0)
     elif collection == "tcpd":
         series = list(collections.changes(data))
         figures = judges.judge_changes(shared, named(series, apply(contender.changes_of, series)))
@@ -135,7 +152,7 @@ def main() -> None:
     chosen = parser.parse_args()
     there = found_in(chosen.data, chosen.only or PARTS)
     if not there or not (chosen.data / "score").is_dir():
-        wanted = "data/ with nab, smd, asd, tcpd or logs, and score/"
+        wanted = "data/ with nab, wsd, smd, asd, tcpd or logs, and score/"
         sys.exit(
             f"accuracy: no labelled data in {chosen.data}, nothing was measured; wanted a folder with {wanted}: --data DIR"
         )

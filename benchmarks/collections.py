@@ -69,6 +69,14 @@ def _metrics(path: Path) -> Floats:
     return np.stack([table[name].to_numpy().astype(np.float64) for name in names], axis=1)
 
 
+def curves(data: Path) -> Iterator[BenchmarkSeries]:
+    """The service curves with labelled events, a row a minute, in the order of their numbers."""
+    for path in sorted((data / "wsd").glob("*.parquet"), key=lambda path: int(path.stem)):
+        table = pq.read_table(path, columns=["timestamp", "value"])
+        values = table["value"].to_numpy(zero_copy_only=False).astype(np.float64)
+        yield BenchmarkSeries(path.stem, table["timestamp"].to_numpy().astype(np.float64) * MS, values)
+
+
 def changes(data: Path) -> Iterator[BenchmarkSeries]:
     """The series with annotated changes of state; rows are taken to be a minute apart."""
     folder = data / "tcpd"

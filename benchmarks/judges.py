@@ -19,6 +19,7 @@ from models.templates.extraction import template_id, template_of
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
 WINDOWS = "combined_windows.json"
+CURVE_MEASURES = ("f1", "precision", "recall", "false_per_week", "best_pa7_f1")
 HOST_MEASURES = ("auc_pr", "best_f1", "vus_pr", "event_recall", "precision", "false_per_day")
 
 
@@ -69,6 +70,17 @@ def judge_hosts(shared: Path, collection: str, scores: Mapping[str, Floats], thr
         about = [folder, "--data", str(shared / "data" / collection), "--threshold", repr(threshold)]
         found = _run(shared / "score" / "multivariate_score.py", about)["mean"]
     return {measure: found[measure] for measure in HOST_MEASURES}
+
+
+def judge_curves(shared: Path, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
+    """Events at the threshold that is fixed beforehand, all curves together; `best_pa7_f1` chose its own on the labels."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, values in scores.items():
+            rows = ((row, _text(value)) for row, value in enumerate(values))
+            _write(Path(folder) / f"{name}.csv", ("row", "score"), rows)
+        about = [folder, "--data", str(shared / "data" / "wsd"), "--threshold", repr(threshold)]
+        found = _run(shared / "score" / "event_score.py", [*about, "--curves", ",".join(scores)])["all"]
+    return {measure: found[measure] for measure in CURVE_MEASURES}
 
 
 def judge_changes(shared: Path, found: Mapping[str, Sequence[int]]) -> dict[str, float]:

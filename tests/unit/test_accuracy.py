@@ -43,7 +43,7 @@ def test_there_is_one_table_with_ours_and_what_others_published() -> None:
     assert done.returncode == 0, done.stderr
     *shown, published = done.stdout.splitlines()
     text = "\n".join(shown)
-    assert text.count("kappa") == 5
+    assert text.count("kappa") == 6
     for others in json.loads(published).values():
         assert others
         assert all(who in text for who in others)
@@ -55,6 +55,9 @@ def as_on_the_page(collection: str, who: str) -> str:
     if collection == "nab":
         scores = (figures[key] for key in ("standard", "reward_low_FP_rate", "reward_low_FN_rate"))
         return " | ".join([f"| {who}", *(f"{score:.1f}" for score in scores)]) + " |"
+    if collection == "wsd":
+        measures = ("f1", "precision", "recall", "false_per_week", "best_pa7_f1")
+        return " | ".join([f"| {who}", *(f"{figures[name]:.2f}" for name in measures)]) + " |"
     if collection in ("smd", "asd"):
         return f"| {who} | {figures['auc_pr']:.3f} | {figures['best_f1']:.3f} |"
     first, second = ("f1", "covering") if collection == "tcpd" else ("ga", "fga")
