@@ -174,6 +174,7 @@ def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> It
     made.producer.close()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_there(deployment: ExtractAndDetect) -> None:
     with deployment.run() as first:

@@ -118,6 +118,7 @@ def search(found: Addresses, name: str, word: str) -> list[str]:
         return [hit["_source"]["text"] for hit in hits]
 
 
+@pytest.mark.long
 def test_data_survive_a_killed_owner_a_killed_supervisor_and_a_clean_stop(tmp_path: Path) -> None:
     home = tmp_path / "a home with spaces and ümlaut"
     with owner(home) as process:
