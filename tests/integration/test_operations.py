@@ -273,9 +273,14 @@ def variants(rows: list[tuple[int, str]]) -> dict[int, set[str]]:
     return found
 
 
+@pytest.mark.spark
 def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts(deployment: ExtractAndDetect) -> None:
+    with deployment.run() as process:
+        process.address()
+        process.stop()
     kept = deployment.settings.checkpoint("extract").parent
     before = sorted(kept.rglob("*"))
+    assert before, "the version has run"
     again = deployment.command("topics", "create", "--json")
     other_law = deployment.command("run", "extract", KAPPA_WINDOWING__LATENESS_SECONDS="2")
     other_partitions = deployment.command(
