@@ -1,6 +1,6 @@
 """`make accuracy`: the detector on the labelled collections, by their own scorers, beside challengers and published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates] [--without-challengers]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents] [--without-challengers]
                                   [--processes N] [--json]
 
 DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best`, `split` and published
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
+from benchmarks.application import incidents_of
 from benchmarks.contenders import CHALLENGERS, DETECTOR, Contender
 from benchmarks.published import PUBLISHED
 
@@ -34,6 +35,7 @@ PARTS = {
     "hosts": collections.HOST_COLLECTIONS,
     "changes": ("tcpd",),
     "templates": ("logs",),
+    "incidents": ("nezha",),
 }
 HOSTS = {
     "auc_pr": "AUC-PR",
@@ -66,6 +68,15 @@ COLUMNS = {
     "asd": HOSTS,
     "tcpd": {"f1": "F1", "covering": "covering", "precision": "precision", "recall": "recall"},
     "logs": {"ga": "grouping acc.", "fga": "of templates"},
+    "nezha": {
+        "incidents": "incidents",
+        "faults": "faults",
+        "found": "found",
+        "in_time": "in time",
+        "first": "faulty pod first",
+        "far_per_day": "far from any, a day",
+        "per_stop": "a stop",
+    },
 }
 Figures = dict[str, dict[str, dict[str, float]]]  # collection -> who -> measure -> value
 Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -135,6 +146,12 @@ def run(shared: Path, chosen: list[str], *, challenged: bool, processes: int) ->
                 print("logs: template miner", file=sys.stderr)
                 figures[collection]["kappa"] = judges.judge_templates(shared)
                 continue
+            if collection == "nezha":
+                print("nezha: incidents", file=sys.stderr)
+                began = time.perf_counter()
+                found = judges.judge_incidents(shared, incidents_of(shared / "data"))
+                figures[collection]["kappa"] = found | {"seconds": round(time.perf_counter() - began, 1)}
+                continue
             for contender in contenders(collection, challenged=challenged):
                 print(f"{collection}: {contender.name}", file=sys.stderr)
                 figures[collection][contender.name] = measure(shared, collection, contender, apply)
@@ -152,7 +169,7 @@ def main() -> None:
     chosen = parser.parse_args()
     there = found_in(chosen.data, chosen.only or PARTS)
     if not there or not (chosen.data / "score").is_dir():
-        wanted = "data/ with nab, wsd, smd, asd, tcpd or logs, and score/"
+        wanted = "data/ with nab, wsd, smd, asd, tcpd, logs or nezha, and score/"
         sys.exit(
             f"accuracy: no labelled data in {chosen.data}, nothing was measured; wanted a folder with {wanted}: --data DIR"
         )

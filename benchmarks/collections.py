@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.core.arrays import Floats
@@ -17,6 +18,7 @@ from models.core.arrays import Floats
 MS = 1000
 BEGIN = 1_700_006_400_000  # where rows without a time begin: a midnight
 HOST_COLLECTIONS = ("smd", "asd")
+NEZHA_DAY = "2023-01-30"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,45 @@ def curves(data: Path) -> Iterator[BenchmarkSeries]:
         table = pq.read_table(path, columns=["timestamp", "value"])
         values = table["value"].to_numpy(zero_copy_only=False).astype(np.float64)
         yield BenchmarkSeries(path.stem, table["timestamp"].to_numpy().astype(np.float64) * MS, values)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement of a pod, at `at`, epoch ms."""
+
+    pod: str
+    metric: str
+    value: float
+    at: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """One log line of a pod, at `at`, epoch ms."""
+
+    pod: str
+    message: str
+    at: int
+
+
+def application(data: Path) -> tuple[list[Point], list[Line]]:
+    """The metrics and lines of a day of the microservice application."""
+    folder = data / "nezha"
+    metrics, lines = (pq.read_table(folder / f"{NEZHA_DAY}_{what}.parquet") for what in ("metrics", "logs"))
+    points = [
+        Point(pod, metric, value, at)
+        for pod, metric, value, at in zip(
+            *(metrics[name].to_pylist() for name in ("pod", "metric", "value")), _millis(metrics["time"]), strict=True
+        )
+        if value is not None and np.isfinite(value)
+    ]
+    texts = zip(lines["pod"].to_pylist(), lines["message"].to_pylist(), _millis(lines["time"]), strict=True)
+    return points, [Line(*one) for one in texts]
+
+
+def _millis(times: pa.ChunkedArray) -> list[int]:
+    found: list[int] = times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+    return found
 
 
 def changes(data: Path) -> Iterator[BenchmarkSeries]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.collections import NEZHA_DAY
 from models.core.arrays import Floats
 from models.templates.extraction import template_id, template_of
 
@@ -91,6 +92,19 @@ def judge_changes(shared: Path, found: Mapping[str, Sequence[int]]) -> dict[str,
         about = [str(predictions), "--data", str(shared / "data" / "tcpd")]
         mean = _run(shared / "score" / "changepoint_score.py", about)["mean"]
     return {measure: mean[measure] for measure in ("f1", "covering", "precision", "recall")}
+
+
+def judge_incidents(shared: Path, incidents: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """How many of the injected faults have an incident in time, and how many incidents there are at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "incidents.jsonl"
+        path.write_text(
+            "".join(json.dumps({key: one[key] for key in ("start", "end", "hosts")}) + "\n" for one in incidents)
+        )
+        about = [str(path), "--data", str(shared / "data" / "nezha"), "--day", NEZHA_DAY]
+        found = _run(shared / "score" / "incident_score.py", about)
+    figures = {name: found["types"]["all"][name] for name in ("faults", "found", "in_time", "first")}
+    return figures | {name: found[name] for name in ("far_per_day", "per_stop", "incidents")}
 
 
 def judge_templates(shared: Path) -> dict[str, float]:

@@ -155,13 +155,14 @@ def cached(settings: SimulatorSettings, folder: Path | None) -> tuple[list[dict[
 
 
 def windows_of(rows: pd.DataFrame) -> Iterator[tuple[int, dict[int, Windows]]]:
-    """Every window: its rows by shard."""
+    """Every window from the first to the last, those without a row too: its rows by shard."""
     hosts = {name: zlib.crc32(parse(name).host.encode()) % SHARDS for name in rows["series"].unique()}
     rows = rows.assign(shard=rows["series"].map(hosts)).sort_values(["window_end", "shard", "series"])
     empty = rows.iloc[:0]
-    for end, window in rows.groupby("window_end", sort=True):
-        parts = dict(iter(window.groupby("shard", sort=False)))
-        yield int(str(end)), {shard: windows_from(parts.get(shard, empty)) for shard in range(SHARDS)}
+    found = {int(str(end)): window for end, window in rows.groupby("window_end", sort=True)}
+    for end in range(min(found), max(found) + WINDOW_MS, WINDOW_MS):
+        parts = dict(iter(found.get(end, empty).groupby("shard", sort=False)))
+        yield end, {shard: windows_from(parts.get(shard, empty)) for shard in range(SHARDS)}
 
 
 def windows_from(frame: pd.DataFrame) -> Windows:
@@ -182,9 +183,8 @@ class Run:
     series: int
 
 
-def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Path | None) -> Run:
-    """Detect and judge one simulation."""
-    truth, rows = cached(settings, folder)
+def replayed(rows: pd.DataFrame, parameters: DetectorParameters) -> tuple[list[Any], list[dict[str, Any]], float]:
+    """Episode events and incidents of all windows, and the seconds that the detector took."""
     detectors = {shard: ShardDetector(parameters) for shard in range(SHARDS)}
     correlator = Correlator(CorrelationParameters())
     novelties: list[Any] = []
@@ -199,6 +199,13 @@ def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Pat
         novelties += events
         watched = total(detector.watched for detector in detectors.values())
         incidents += [i.to_record("live") for i in correlator.step(end, events, watched)]
+    return novelties, incidents, spent
+
+
+def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Path | None) -> Run:
+    """Detect and judge one simulation."""
+    truth, rows = cached(settings, folder)
+    novelties, incidents, spent = replayed(rows, parameters)
     delay = LATENESS_MS + SKEW_MS
     heard = [
         {**dataclasses.asdict(n), "host": parse(n.series).host, "detected_at": n.window_end + delay}

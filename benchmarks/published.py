@@ -36,4 +36,16 @@ LOGS = {
     "Drain, settings for each system": {"ga": 0.848, "fga": 0.746},
     "Drain, one setting, masks": {"ga": 0.710, "fga": 0.721},
 }
-PUBLISHED = {"nab": NAB, "wsd": CURVES, "smd": SMD, "asd": ASD, "tcpd": CHANGES, "logs": LOGS}
+INCIDENTS = {  # rules fixed beforehand
+    "processor above 50 % in any pod": {"found": 3, "in_time": 3, "first": 3, "far_per_day": 9.0, "per_stop": 0.06},
+    "lines with error, exception or fail": {
+        "found": 7,
+        "in_time": 7,
+        "first": 0,
+        "far_per_day": 27.0,
+        "per_stop": 0.25,
+    },
+    "all lines stop": {"found": 16, "in_time": 0, "first": 0, "far_per_day": 0.0, "per_stop": 1.0},
+    "random": {"found": 7, "in_time": 5, "first": 0, "far_per_day": 36.0, "per_stop": 0.44},
+}
+PUBLISHED = {"nab": NAB, "wsd": CURVES, "smd": SMD, "asd": ASD, "tcpd": CHANGES, "logs": LOGS, "nezha": INCIDENTS}

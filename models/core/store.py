@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 9
+FORMAT = 10
 
 
 class SeriesTable:

@@ -26,7 +26,7 @@ from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
 from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.limits import TEMPLATES, Limits
 from models.detection.mixture_detector import MixtureDetector
-from models.detection.shard_state import ShardState, ShardWindow
+from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
 from models.records.records import EpisodeEvent, Overflow, Watched, largest_services
 from models.univariate.parameters import UnivariateParameters
@@ -118,10 +118,12 @@ class ShardDetector:
         events += self._silence.metrics(window_end, present)
 
         # log lines: scores, episodes, mixes of templates, new templates
-        counts = self._counts.score(window, present)
+        silent, more = self._silence.logs(window_end, present, self._logged(window, rows, planned))
+        events += more
+        counts = self._counts.score(window, present & ~silent)
         events += self._counts.update_episodes(window, counts)
         events += self._mixtures.step(window_end, counts)
-        events += self._appearance.new_templates(window_end, window.rows, self._not_observed)
+        events += self._appearance.new_templates(window_end, window.rows, lambda name: self._not_observed(name, silent))
         self._appearance.learn(window)
 
         # what is answered and published
@@ -178,8 +180,10 @@ class ShardDetector:
         self._named = names, gauge_rows, count_rows
         return ShardWindow(now, rows, metrics, gauge_rows, count_rows), events
 
-    def _not_observed(self, series: str) -> bool:
-        """Whether nothing follows from the lines of a template in this window."""
+    def _not_observed(self, series: str, silent: Bools) -> bool:
+        """Whether nothing follows from the lines of a template in this window; the log of some hosts is `silent`, `(n_hosts,)`."""
+        if silent[self._state.hosts.index[host_of(series)]]:
+            return True
         return self._limits.unsure_of(TEMPLATES, series) or self._control.planned_now(series)
 
     def _present(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
@@ -196,6 +200,18 @@ class ShardDetector:
             present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
         present[self._control.planned("hosts")] = False
         return present
+
+    def _logged(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
+        """Which hosts sent log lines, `(n_hosts,)`, planned ones included."""
+        state = self._state
+        logged = np.zeros(len(state.hosts), dtype=bool)
+        logged[state.counts.owner[0, window.counts]] = True
+        if planned is not None:
+            lines = [name for name in rows.series[planned].tolist() if name.startswith(("logs/", "template/"))]
+            logged[
+                [state.hosts.index[host] for host in sorted({*map(host_of, lines)}) if host in state.hosts.index]
+            ] = True
+        return logged
 
     def _scores(self, window: ShardWindow, values: GaugeScores, lines: CountScores) -> Scores:
         """Scores in the order of the rows, then those of informative zeros."""

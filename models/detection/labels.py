@@ -135,14 +135,14 @@ class Labels:
         self._changes += 1
 
     def demand(
-        self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = ""
+        self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = "", suffix: str = ""
     ) -> Floats | float:
         """Surprise that a pattern needs beyond the threshold, nats, as of the beginning of the hour.
 
         Parameters
         ----------
-        table, rows, prefix
-            The series: rows of a table of the shard, whose names with `prefix` are series.
+        table, rows, prefix, suffix
+            The series: rows of a table of the shard, whose names with `prefix` and `suffix` are series.
         pattern
             As `named` makes it.
         size
@@ -159,17 +159,22 @@ class Labels:
         fits = (len(names), hour, self._changes)
         kept = self._dense.get((table, pattern))
         if kept is None or kept[0] is not names or kept[1] != fits:
-            kept = self._dense[table, pattern] = names, fits, *self._made(table, pattern, hour * HOUR_MS, prefix)
+            kept = self._dense[table, pattern] = (
+                names,
+                fits,
+                *self._made(table, pattern, hour * HOUR_MS, prefix, suffix),
+            )
         nats, reach = kept[2][rows], kept[3][rows]
         found: Floats = nats if size is None else np.where(size <= reach, nats, 0.0)
         return found
 
-    def _made(self, table: str, pattern: str, at: int, prefix: str) -> tuple[Floats, Floats]:
+    def _made(self, table: str, pattern: str, at: int, prefix: str, suffix: str) -> tuple[Floats, Floats]:
         """Demand, and the largest deviation that it applies to, of all rows of a table."""
         columns = getattr(self._state, table)
         nats, reach = np.zeros(len(columns)), np.zeros(len(columns))
         for name, own in self._state.control.demands.items():
-            row = columns.index.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+            fits = name.startswith(prefix) and name.endswith(suffix)
+            row = columns.index.get(name.removeprefix(prefix).removesuffix(suffix)) if fits else None
             if row is not None and pattern in own:
                 _, since, size = own[pattern]
                 nats[row], reach[row] = self._left(name, pattern, max(at, since)), BEYOND * size or np.inf

@@ -27,7 +27,10 @@ from models.stats import template_mixture
 from models.univariate.univariate_state import PARTS as UNIVARIATE
 from models.univariate.univariate_state import UnivariateState
 
-HOST_COLUMNS = ("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed")
+HOST_COLUMNS = (
+    *("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed"),
+    *("log_seen", "log_window", "log_trials", "log_begun", "log_asked", "log_stayed"),
+)
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
 HOST_RUNS = slice(HOST_COLUMNS.index("trials"), None)
 CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first", "seen"))
@@ -233,6 +236,7 @@ class ShardState:
         self.texts = {i: text for i, text in self.texts.items() if i in ids}
         self.renamed = True
         known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
+        known |= {f"logs/{name}//" for name in self.hosts.names}
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
@@ -269,6 +273,7 @@ class ShardState:
         names = {self.gauges.names[row] for row in rows.tolist()}
         names |= {self.counts.names[row] for row in chosen["counts"].tolist()}
         names |= {f"host/{self.hosts.names[row]}" for row in chosen["hosts"].tolist()}
+        names |= {f"logs/{self.hosts.names[row]}//" for row in chosen["hosts"].tolist()}
         names |= {f"service/{self.contexts.names[row]}" for row in chosen["contexts"].tolist()}
         for name in names & self.trials.keys():
             del self.trials[name]

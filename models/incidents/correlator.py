@@ -16,12 +16,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from models.incidents.fleet import Begun, Cluster, clusters
+from models.incidents.fleet import Begun, Cluster, Onsets, clusters, coincidences
 from models.incidents.open_incident import MILLIS, OpenIncident
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
 
-FORMAT = 5
+FORMAT = 6
 
 
 class Correlator:
@@ -35,6 +35,7 @@ class Correlator:
         self._parameters = parameters
         self._last = -1
         self._open: list[OpenIncident] = []
+        self._onsets = Onsets()
 
     def step(self, window_end: int, events: Iterable[EpisodeEvent], watched: Watched = NOTHING) -> list[IncidentEvent]:
         """Take in the next window and what was watched in it. Raises ValueError if it is not after the last one."""
@@ -65,6 +66,8 @@ class Correlator:
                 unknown.append(event)
         if unknown:
             at_once = self._at_once(unknown)
+            alone = {e.id for e in unknown} - {episode for cluster in at_once for episode in cluster.episodes}
+            self._onsets.learn(window_end, len({e.host for e in unknown if e.id in alone}))
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
             within_reach = self._reach()
@@ -95,11 +98,15 @@ class Correlator:
         return len(self._open) < before
 
     def _at_once(self, unknown: list[EpisodeEvent]) -> list[Cluster]:
-        """What the fleet does now: clusters of the roles of these episodes, with those that are known already."""
-        roles = {event.role for event in unknown}
-        begun: list[Begun] = [*unknown]
-        begun += [m for incident in self._open for m in incident.members.values() if m.role in roles]
-        return clusters(begun, MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts)
+        """What the fleet does now: clusters of these episodes with those that are known already, of one role first."""
+        roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
+        near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
+        known = [m for incident in self._open for m in incident.members.values()]
+        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts)
+        everything: list[Begun] = [*unknown, *known]
+        return found + [
+            c for c in coincidences(everything, near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)
+        ]
 
     def _home(
         self,
@@ -109,12 +116,14 @@ class Correlator:
     ) -> OpenIncident | None:
         """The open incident that a group belongs to; None opens a new one.
 
-        A group in a cluster joins the oldest fleet incident that holds its cluster, or most of its hosts.
+        A group in a cluster joins the oldest fleet incident that holds its cluster, or most of its hosts; or the oldest one that was
+        the beginning of it: all that is in it belongs to the cluster.
         """
         if not own:
             return oldest_touched(group, within_reach)
         near = {i.id for i in touched_by(group, within_reach)}
         among = [i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.goes_on(c)) for c in own)]
+        among += [i for i in self._open if not i.role and any(i.is_within(c) for c in own)]
         return min(among, key=age, default=None)
 
     def _long_gone(self, event: EpisodeEvent) -> bool:
@@ -152,7 +161,8 @@ class Correlator:
 
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
-        state = {"format": FORMAT, "last": self._last, "open": [i.dump() for i in sorted(self._open, key=age)]}
+        state = {"format": FORMAT, "last": self._last, "onsets": vars(self._onsets)}
+        state["open"] = [i.dump() for i in sorted(self._open, key=age)]
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
     @classmethod
@@ -164,6 +174,7 @@ class Correlator:
             raise ValueError(msg)
         correlator = cls(parameters)
         correlator._last = state["last"]
+        correlator._onsets = Onsets(**state["onsets"])
         correlator._open = [OpenIncident.load(i) for i in state["open"]]
         return correlator
 

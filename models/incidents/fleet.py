@@ -1,4 +1,4 @@
-"""What many hosts do at once: episodes of one role that begin together are one incident of the fleet.
+"""What many hosts do at once: episodes that begin together, of one role or against chance, are one incident of the fleet.
 
 The role of an episode is the service of its host and its metric, log level or template; of a host or service as a whole, that it
 comes or goes. Episodes of a role are a cluster while each begins within `join_seconds` of the one before. A cluster of
@@ -8,21 +8,31 @@ fall together within a minute about once a day over fifty roles, three about onc
 A host that began earlier keeps its own incident while the cluster has fewer than ten hosts, since that may be coincidence.
 From ten on it moves into the fleet's incident, unless its own was published.
 
+Episodes of *different* roles that begin together are a cluster where chance does not bring so many hosts together: a switch, a database or
+a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`), n hosts begin within a
+span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), and a cluster is what should happen less than once a year.
+
 What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
 
 It fails where a fault runs through a fleet slower than that: each host is an incident of its own, unless a service's metric,
-level or template holds them together.
+level or template holds them together. And where independent faults begin within the same minute on several hosts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from scipy import special
+
 from models.records.records import Key
 
 LARGE = 10
+ANY_ROLE: Key = ("host", "", "any")  # of a cluster of different roles
+YEAR_SECONDS = 365 * 86_400.0
+MEMORY_SECONDS = 86_400.0  # half-life of the rate of episodes
 
 
 class Begun(Protocol):
@@ -53,9 +63,55 @@ class Cluster:
         return len(self.hosts) >= LARGE
 
     @property
+    def is_no_chance(self) -> bool:
+        """Whether chance does not bring these hosts together: an incident that has part of them, and nothing else, was its beginning."""
+        return self.role == ANY_ROLE or self.is_large
+
+    @property
     def key(self) -> Key:
         """What its episodes share with one another."""
         return ("fleet", str(self.start), *self.role)
+
+
+@dataclass
+class Onsets:
+    """How often episodes begin in the fleet by themselves: their number, halved every day, and since when (epoch ms) it is counted.
+
+    An hour with one episode is assumed beforehand.
+    """
+
+    number: float = 0.0
+    since: int = 0
+    last: int = 0
+
+    def learn(self, window_end: int, begun: int) -> None:
+        """Take in the episodes that began in the window that ends at `window_end`, epoch ms, outside of clusters."""
+        self.since = self.since or window_end
+        self.number = self.number * 0.5 ** ((window_end - self.last) / 1000 / MEMORY_SECONDS) + begun
+        self.last = window_end
+
+    @property
+    def rate(self) -> float:
+        """Episodes a second."""
+        memory = MEMORY_SECONDS / math.log(2)
+        seconds = memory * -math.expm1(-(self.last - self.since) / 1000 / memory)
+        return (1 + self.number) / (3_600.0 + seconds)
+
+    def is_no_chance(self, hosts: int, seconds: float) -> bool:
+        """Whether chance brings so many hosts together within so many seconds less than once a year."""
+        expected = self.rate * seconds
+        return bool(special.gammainc(hosts, expected) * YEAR_SECONDS / seconds < 1.0)
+
+
+def coincidences(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets) -> list[Cluster]:
+    """The clusters of different roles that chance does not make, largest first."""
+    found = []
+    for own in runs([e for e in begun if e.host], join_milliseconds):
+        hosts = frozenset(e.host for e in own)
+        seconds = (own[-1].start - own[0].start + join_milliseconds) / 1000
+        if len({e.role for e in own}) > 1 and len(hosts) >= fleet_hosts and onsets.is_no_chance(len(hosts), seconds):
+            found.append(Cluster(ANY_ROLE, own[0].start, hosts, frozenset(e.id for e in own)))
+    return sorted(found, key=lambda c: (-len(c.hosts), c.key))
 
 
 def clusters(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int) -> list[Cluster]:

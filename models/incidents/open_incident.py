@@ -95,6 +95,15 @@ class OpenIncident:
         """Whether episodes of a cluster are in it."""
         return not cluster.episodes.isdisjoint(self.members)
 
+    def is_within(self, cluster: Cluster) -> bool:
+        """Whether all that it ever held belongs to a cluster that chance does not make."""
+        return (
+            cluster.is_no_chance
+            and not self.forgotten
+            and self.novelties == len(self.members)
+            and self.members.keys() <= cluster.episodes
+        )
+
     def goes_on(self, cluster: Cluster) -> bool:
         """Whether most hosts of a cluster do already what the fleet does in it: then it is what they do next."""
         return 2 * len(cluster.hosts & self.role_hosts) > len(cluster.hosts)
@@ -183,7 +192,9 @@ class OpenIncident:
             population=population,
             share=affected / population if population else None,
             false_alarms_per_day=expected(self.score, self.watched),
-            reason=self._fleet(affected, population) + headline(ranked, kind, len(self.hosts)) + self._peers(kind),
+            reason=self._fleet(affected, population)
+            + headline(self._first(ranked), len(ranked), len(self.hosts))
+            + self._peers(kind),
         )
 
     def _fleet(self, affected: int, population: int | None) -> str:
@@ -192,6 +203,12 @@ class OpenIncident:
             return ""
         service = f" with {self.role[1]}" if self.role[1] else ""
         return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} at once: "
+
+    def _first(self, ranked: list[Contribution]) -> Contribution:
+        """What its sentence begins with: what the fleet does, else what makes it the kind that it is, else the strongest."""
+        kind = kind_of(self.members.values())
+        does = {m.series for m in self.members.values() if self.role and m.role == self.role}
+        return min(ranked, key=lambda c: (c.series not in does, c.kind != kind))
 
     def _lead(self) -> Member:
         """The strongest of the members that make it what kind it is."""
@@ -236,10 +253,9 @@ def add(names: set[str], more: Iterable[str], most: int) -> bool:
     return len(names) > before
 
 
-def headline(ranked: list[Contribution], kind: str, hosts: int) -> str:
-    """One sentence for a person: what contributes most, and how much more there is."""
-    lead = next((c for c in ranked if c.kind == kind), ranked[0])
-    more = f" (+{len(ranked) - 1} series" if len(ranked) > 1 else ""
+def headline(lead: Contribution, series: int, hosts: int) -> str:
+    """One sentence for a person: what it is first of all, and how much more there is."""
+    more = f" (+{series - 1} series" if series > 1 else ""
     if more and hosts > 1:
         more += f", {hosts} hosts"
     return lead.reason + (f"{more})" if more else "")

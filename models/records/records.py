@@ -325,6 +325,8 @@ class EpisodeEvent:
             return (self.series_kind, self.service, self.kind)
         if self.template_id:
             return ("template", self.service, self.template_id)
+        if not (metric or self.service or self.level):
+            return ("host", "", f"log {self.kind}")
         return ("metric", self.service, metric) if metric else ("level", self.service, self.level)
 
 

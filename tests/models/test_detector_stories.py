@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support.fleet_story import WINDOW, DetectorRun, Row, words
-from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
+from support.machine_stories import CPU, LEVEL, Machine, after_an_hour, beside_another_log
 
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
@@ -120,13 +120,39 @@ def test_a_constant_that_changes_for_good_is_a_change() -> None:
     assert "new level 8 since" in events[-1].reason
 
 
-def test_logs_that_stop_are_a_silence_until_they_come_back(run: DetectorRun, machine: Machine) -> None:
-    events = run.play(machine.windows(30, info=None, aa=None), machine.windows(30))
+def test_lines_of_a_service_that_stop_are_a_silence_until_they_come_back(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(beside_another_log(machine.windows(30, info=None, aa=None)), machine.windows(30))
     of_level = [n for n in events if n.series == LEVEL]
     assert words(of_level)[0] == (LEVEL, "open", "silence")
     assert words(of_level)[-1] == (LEVEL, "close", "silence")
     assert of_level[0].reason.startswith("web: no INFO lines for ")
     assert of_level[0].window_end - of_level[0].start <= 100_000
+
+
+def test_a_log_that_stops_is_one_episode_and_nothing_is_learnt_of_its_rates(run: DetectorRun, machine: Machine) -> None:
+    before = run.detector.describe_state(LEVEL)["sum"]
+    events = run.play(machine.windows(400, info=None, aa=None))
+    assert ends(events) == [("logs/vm-1//", "open", "silence")]
+    assert events[0].reason.startswith("log of vm-1 silent for ")
+    assert run.detector.describe_state(LEVEL)["sum"] == before
+    assert words(run.play(machine.windows(60))) == [("logs/vm-1//", "close", "silence")]
+    again = run.play(machine.windows(20, info=None, aa=None))
+    assert words(again)[0] == ("logs/vm-1//", "open", "silence"), "an outage is not learnt as usual"
+
+
+def test_a_log_that_is_given_up_is_one_change() -> None:
+    machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
+    assert run.play(machine.windows(360)) == []
+    events = run.play(machine.windows(120, info=None, aa=None))
+    assert ends(events) == [("logs/vm-1//", "open", "silence"), ("logs/vm-1//", "close", "change")]
+    assert run.play(machine.windows(30)) == []
+
+
+def test_a_log_of_a_line_now_and_then_is_no_silence_in_between() -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    for k in range(2_000):
+        rows = {"gauge/vm-1//cpu": 30.0 + k % 7, **({"logs/vm-1/web/info": 1} if k % 37 == 0 else {})}
+        assert run.play([rows]) == []
 
 
 def test_many_lines_for_minutes_are_an_anomaly(run: DetectorRun, machine: Machine) -> None:

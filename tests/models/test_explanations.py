@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from support.fleet_story import DetectorRun, Row
-from support.machine_stories import CPU, LEVEL, Machine, after_an_hour
+from support.machine_stories import CPU, LEVEL, Machine, after_an_hour, beside_another_log
 
 from models.detection.episodes import certainty
 from models.records.records import EpisodeEvent
@@ -59,7 +59,8 @@ def test_what_repeats_a_value_says_that_it_is_stuck(run: DetectorRun, machine: M
 def test_lines_speak_by_their_rate_and_by_their_silence(run: DetectorRun, machine: Machine) -> None:
     assert of(LEVEL, run.play(machine.windows(10, info=60)))[0].part == "rate"
     run.play(machine.windows(60))
-    assert of(LEVEL, run.play(machine.windows(30, info=None, aa=None)))[0].part == "silence"
+    run.play(beside_another_log(machine.windows(60)))
+    assert of(LEVEL, run.play(beside_another_log(machine.windows(30, info=None, aa=None))))[0].part == "silence"
 
 
 def test_a_rate_that_is_adopted_has_its_levels(run: DetectorRun, machine: Machine) -> None:

@@ -1,9 +1,11 @@
 """What many hosts do at once is one incident."""
 
+import pytest
+from scipy.stats import poisson
 from support.incident_stories import at, brief, episode_event, incidents_of
 
 from models.incidents.correlator import Correlator
-from models.incidents.fleet import clusters
+from models.incidents.fleet import Onsets, clusters
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import Watched, total
 
@@ -44,8 +46,8 @@ def test_what_the_same_hosts_do_next_is_the_same_incident() -> None:
     names = [f"h{n}" for n in range(20)]
     story = [episode_event(f"service/{host}/web", 1, evidence=STRONG) for host in names]
     story += [episode_event(f"template/{host}/web/error/aa", 2, evidence=STRONG) for host in names[:15]]
-    story += [episode_event(f"gauge/{host}//disk", 3, evidence=STRONG) for host in ("x", "y", "z", "h0")]
-    incidents = incidents_of(story, until=4, watched=WATCHED)
+    story += [episode_event(f"gauge/{host}//disk", 12, evidence=STRONG) for host in ("x", "y", "z", "h0")]
+    incidents = incidents_of(story, until=13, watched=WATCHED)
     assert [(i.status, i.scope, i.novelties) for i in incidents] == [
         ("open", "fleet", 20),
         ("update", "fleet", 35),
@@ -78,8 +80,8 @@ def test_two_hosts_are_no_fleet() -> None:
 
 def test_hosts_that_fall_silent_together_are_one_incident() -> None:
     story = [episode_event(f"host/{name}", 1, kind="silence", evidence=STRONG) for name in ("a", "b", "c")]
-    story.append(episode_event("host/d", 1, kind="change", evidence=STRONG))
-    first, second = incidents_of(story, until=1, watched=WATCHED)
+    story.append(episode_event("host/d", 12, kind="change", evidence=STRONG))
+    first, second = incidents_of(story, until=12, watched=WATCHED)
     assert (first.kind, first.scope, first.affected, first.population) == ("silence", "fleet", 3, 1_200)
     assert (second.kind, second.scope, second.population) == ("change", "host", None)
 
@@ -142,6 +144,41 @@ def test_many_series_of_one_host_are_no_fleet() -> None:
 
 def test_the_ends_of_what_was_forgotten_open_nothing() -> None:
     assert incidents_of([episode_event("gauge/a//load", 5, "close", start=1, evidence=STRONG)], watched=WATCHED) == []
+
+
+def test_hosts_of_different_services_that_begin_at_once_are_one_incident() -> None:
+    day = 8_640
+    story = [episode_event("gauge/a//load", 1, evidence=STRONG), episode_event("gauge/a//load", 2, "close", start=1)]
+    story += [episode_event(f"gauge/h{n}/service-{n}/latency-{n}", day + n, evidence=STRONG) for n in range(6)]
+    incidents = [i for i in incidents_of(story, until=day + 6, watched=WATCHED) if i.hosts != ["a"]]
+    assert [(i.status, i.scope, i.affected, i.population) for i in incidents] == [
+        ("open", "host", 1, None),
+        ("open", "host", 1, None),
+        *(("update", "fleet", n, 1_200) for n in (3, 4, 5, 6)),
+    ]
+    assert incidents[-1].reason.startswith("6 of 1,200 hosts at once: h0: latency-0 is strange (+4 series, 5 hosts)")
+
+
+def test_hosts_of_different_services_are_apart_where_episodes_begin_all_the_time() -> None:
+    restless = [episode_event(f"gauge/r{n}/old-{n}/load", 8 * n, evidence=STRONG) for n in range(200)]
+    restless += [episode_event(f"gauge/r{n}/old-{n}/load", 8 * n + 1, "close", start=8 * n) for n in range(200)]
+    story = [episode_event(f"gauge/h{n}/service-{n}/latency-{n}", 1_700, evidence=STRONG) for n in range(3)]
+    quiet, busy = (incidents_of(one, until=1_700, watched=WATCHED) for one in (story, restless + story))
+    assert [i.scope for i in quiet] == ["fleet"]
+    assert [i.scope for i in busy if i.start == at(1_700)] == ["host"] * 3
+
+
+def test_chance_brings_hosts_together_as_poisson_says() -> None:
+    onsets = Onsets()
+    for window in range(0, 86_400, 600):
+        onsets.learn(1_000_000 + 1000 * window, 1)
+    assert onsets.rate == pytest.approx(1 / 600, rel=0.05)
+    year = 365 * 86_400 / 60
+    for hosts in (1, 2, 3, 4, 5):
+        expected = poisson.sf(hosts - 1, 60 * onsets.rate) * year
+        assert onsets.is_no_chance(hosts, 60) == (expected < 1)
+    assert not onsets.is_no_chance(4, 60)
+    assert onsets.is_no_chance(5, 60)
 
 
 def test_clusters_are_cut_where_an_episode_begins_too_late() -> None:

@@ -270,7 +270,7 @@ def test_a_forgotten_episode_comes_back_uncounted() -> None:
 
 def test_an_incident_lists_the_ids_of_its_episodes_strongest_first_and_counts_the_rest() -> None:
     story = [episode_event(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(5)]
-    story += [episode_event("gauge/other/db/reads", 1)]
+    story += [episode_event("gauge/other/db/reads", 12)]
     story += [episode_event(f"gauge/h{n}/web/latency", 4, "close", start=1, evidence=n + 1.0) for n in range(5)]
     incidents = [i for i in incidents_of(story, until=20, max_episodes=3) if i.hosts != ["other"]]
     assert [i.status for i in incidents] == ["open", "close"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fleet_story import WINDOW, DetectorRun, Row, windows, words
-from support.machine_stories import CPU, LEVEL, LINES, Machine
+from support.machine_stories import CPU, Machine
 
 from models.core.limits import LimitParameters
 from models.core.windows import Scores, Windows
@@ -249,7 +249,7 @@ def test_what_extract_has_left_out_is_not_silent(known: bool) -> None:
         less = {name: row for name, row in rows.items() if name == "gauge/vm-1/web/latency"}
         events += run.step(overflow_rows(less, out))
     silent = {event.series for event in events if event.kind == "silence"}
-    assert silent == (set() if known else {CPU, "counter/vm-1//bytes", LEVEL, LINES})
+    assert silent == (set() if known else {CPU, "counter/vm-1//bytes", "logs/vm-1//"})
     limit = [event for event in events if event.part == "limit"]
     assert [event.status for event in limit] == (["open"] if known else [])
     if known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from functools import cache
 
@@ -45,6 +45,11 @@ class Machine:
                     else:
                         rows[name] = value
             yield rows
+
+
+def beside_another_log(windows: Iterable[dict[str, Row]]) -> Iterator[dict[str, Row]]:
+    """Windows in which another service of the host logs too."""
+    return (rows | {"logs/vm-1/db/info": 3} for rows in windows)
 
 
 def after_an_hour() -> tuple[Machine, DetectorRun]:
