@@ -1,6 +1,6 @@
 """`make accuracy`: the detector on the labelled collections, by their own scorers, beside challengers and published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents] [--without-challengers]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents|causes] [--without-challengers]
                                   [--processes N] [--json]
 
 DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best`, `split` and published
@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collections, judges
+from benchmarks import causes, collections, judges
 from benchmarks.application import incidents_of
 from benchmarks.contenders import CHALLENGERS, DETECTOR, Contender
 from benchmarks.published import PUBLISHED
@@ -36,6 +36,7 @@ PARTS = {
     "changes": ("tcpd",),
     "templates": ("logs",),
     "incidents": ("nezha",),
+    "causes": causes.COLLECTIONS,
 }
 HOSTS = {
     "auc_pr": "AUC-PR",
@@ -77,6 +78,16 @@ COLUMNS = {
         "far_per_day": "far from any, a day",
         "per_stop": "a stop",
     },
+    "petshop": {
+        "latency_top1": "latency first",
+        "latency_top3": "among three",
+        "latency_specificity": "specificity",
+        "availability_top1": "availability first",
+        "availability_top3": "among three",
+        "availability_specificity": "specificity",
+    },
+    "sockshop": {"top1": "service first", "avg5": "Avg@5", "m_top1": "metric first", "m_avg5": "Avg@5"},
+    "nezha causes": {"top1": "pod first", "top3": "among three"},
 }
 Figures = dict[str, dict[str, dict[str, float]]]  # collection -> who -> measure -> value
 Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -85,7 +96,7 @@ Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 def found_in(shared: Path, parts: Iterable[str]) -> list[str]:
     """The collections of these parts that there are data of."""
     names = [name for part in parts for name in PARTS[part]]
-    return [name for name in names if (shared / "data" / name).is_dir()]
+    return [name for name in names if (shared / "data" / name.partition(" ")[0]).is_dir()]
 
 
 def measure(shared: Path, collection: str, contender: Contender, apply: Apply) -> dict[str, float]:
@@ -142,6 +153,10 @@ def run(shared: Path, chosen: list[str], *, challenged: bool, processes: int) ->
         apply: Apply = pool.map if processes > 1 else map
         for collection in chosen:
             figures[collection] = {}
+            if collection in causes.COLLECTIONS:
+                print(f"{collection}: root causes", file=sys.stderr)
+                figures[collection] = causes.measure(shared, collection)
+                continue
             if collection == "logs":
                 print("logs: template miner", file=sys.stderr)
                 figures[collection]["kappa"] = judges.judge_templates(shared)
@@ -169,13 +184,18 @@ def main() -> None:
     chosen = parser.parse_args()
     there = found_in(chosen.data, chosen.only or PARTS)
     if not there or not (chosen.data / "score").is_dir():
-        wanted = "data/ with nab, wsd, smd, asd, tcpd, logs or nezha, and score/"
+        wanted = "data/ with nab, wsd, smd, asd, tcpd, logs, petshop, sockshop or nezha, and score/"
         sys.exit(
             f"accuracy: no labelled data in {chosen.data}, nothing was measured; wanted a folder with {wanted}: --data DIR"
         )
     figures = run(chosen.data, there, challenged=not chosen.without_challengers, processes=chosen.processes)
     if chosen.json:
-        print(json.dumps({"figures": figures, "published": {name: PUBLISHED[name] for name in there}}, indent=1))
+        print(
+            json.dumps(
+                {"figures": figures, "published": {name: PUBLISHED[name] for name in there if name in PUBLISHED}},
+                indent=1,
+            )
+        )
         return
     Console().print(table(figures))
 

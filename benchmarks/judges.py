@@ -107,6 +107,24 @@ def judge_incidents(shared: Path, incidents: Sequence[Mapping[str, Any]]) -> dic
     return figures | {name: found[name] for name in ("far_per_day", "per_stop", "incidents")}
 
 
+def judge_causes(shared: Path, collection: str, rankings: Mapping[str, object]) -> dict[str, float]:
+    """Shares of cases with the root cause first, or among the first; of `petshop` by what suffers, with the specificity.
+
+    Of `sockshop` a database counts as its service, as published; measures with `m_` are of component and metric together.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.json"
+        results.write_text(json.dumps(rankings))
+        about = [str(results), "--data", str(shared / "data" / collection)]
+        groups = _run(
+            shared / "score" / "rca_score.py", [*about, *(["--strip=-db"] if collection == "sockshop" else [])]
+        )["groups"]
+    if collection == "sockshop":
+        return {measure: groups["all"][measure] for measure in ("top1", "avg5", "m_top1", "m_avg5")}
+    kinds = {kind: groups[f"low_traffic/{kind}"] for kind in ("latency", "availability")}
+    return {f"{kind}_{m}": group[m] for kind, group in kinds.items() for m in ("top1", "top3", "empty", "specificity")}
+
+
 def judge_templates(shared: Path) -> dict[str, float]:
     """Grouping accuracy of the templates of raw lines, means over the systems."""
     began, data = time.perf_counter(), shared / "data" / "logs"

@@ -11,7 +11,7 @@ Three observations, each a rule without a constant:
     onset       among equals the one that began first: onset less the delay after which its series can show anything
 
 The strength of a service is that of its strongest metric. An episode that has no interval, as a silence or something new,
-counts as 1. Nothing later than the episodes at hand is looked at.
+counts as 1, and so does what never moved before. Nothing later than the episodes at hand is looked at.
 
 It fails where what is measured flows with the calls instead of against them: a callee gets fewer requests because its caller
 is broken, so numbers of requests are better left out. It fails where a callee is only seen through its caller, as a
@@ -32,7 +32,7 @@ import numpy as np
 from models.core.arrays import Floats
 
 BORDER = 1.0  # the strength of a value on the border of its interval
-LARGEST = 1e12  # of an interval without width
+LARGEST = 1e12  # sums of it are still numbers
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,15 @@ class Cause:
 
 
 def strength(value: float, typical: float, lower: float, upper: float) -> float:
-    """Distance from what was expected in widths of the interval on that side; `BORDER` where a number is not known."""
+    """Distance from what was expected in widths of the interval on that side.
+
+    It is `BORDER` where a number is not known, and of an interval without width: a series that never moved has no measure.
+    """
     if not all(map(math.isfinite, (value, typical, lower, upper))):
         return BORDER
     away = value - typical
     width = upper - typical if away > 0 else typical - lower
-    return min(abs(away) / width, LARGEST) if width > 0 else LARGEST if away else 0.0
+    return min(abs(away) / width, LARGEST) if width > 0 else BORDER if away else 0.0
 
 
 def reached(count: int, calls: Iterable[tuple[int, int]]) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

@@ -25,7 +25,8 @@ def test_strength_is_distance_in_widths_of_the_side_it_lies_on() -> None:
     assert strength(7.0, 10.0, 9.0, 15.0) == pytest.approx(3.0)
     assert strength(15.0, 10.0, 9.0, 15.0) == pytest.approx(BORDER)
     assert strength(10.0, 10.0, 10.0, 10.0) == 0.0
-    assert strength(11.0, 10.0, 10.0, 10.0) == LARGEST
+    assert strength(11.0, 10.0, 10.0, 10.0) == BORDER
+    assert strength(1.0, 0.0, -1.0, 1e-300) == LARGEST
     assert strength(math.nan, 10.0, 9.0, 15.0) == BORDER
 
 
