@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import collections, judges
-from benchmarks.accuracy import DATA
 from benchmarks.collections import BenchmarkSeries
+from benchmarks.experiment import DATA
 from models.core.arrays import Floats
 from models.univariate.model import Univariate, join
 from models.univariate.parameters import UnivariateParameters

@@ -1,6 +1,6 @@
 """`make accuracy`: the detector on the labelled collections, by their own scorers, beside challengers and published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents|causes] [--without-challengers]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents|causes] [--challengers]
                                   [--processes N] [--json]
 
 DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best`, `split` and published
@@ -14,10 +14,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -25,9 +24,10 @@ from rich.table import Table
 from benchmarks import causes, collections, judges
 from benchmarks.application import incidents_of
 from benchmarks.contenders import CHALLENGERS, DETECTOR, Contender
+from benchmarks.experiment import COLLECTIONS, DATA, judged, tables_of
 from benchmarks.published import PUBLISHED
 
-DATA = Path(__file__).parents[2] / "shared"
+SLOWEST = ("nab", "smd", "wsd", "nezha", "asd")  # begun first
 # part -> the folders of data/ that it measures, each a collection with figures of its own
 PARTS = {
     "nab": ("nab",),
@@ -90,7 +90,6 @@ COLUMNS = {
     "nezha causes": {"top1": "pod first", "top3": "among three"},
 }
 Figures = dict[str, dict[str, dict[str, float]]]  # collection -> who -> measure -> value
-Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def found_in(shared: Path, parts: Iterable[str]) -> list[str]:
@@ -99,30 +98,13 @@ def found_in(shared: Path, parts: Iterable[str]) -> list[str]:
     return [name for name in names if (shared / "data" / name.partition(" ")[0]).is_dir()]
 
 
-def measure(shared: Path, collection: str, contender: Contender, apply: Apply) -> dict[str, float]:
+def measure(shared: Path, collection: str, contender: Contender) -> dict[str, float]:
     """Figures of a contender on a collection, and the seconds that it took."""
-    began, data = time.perf_counter(), shared / "data"
-    if collection == "nab":
-        series = contender.given(list(collections.nab(data)))
-        scores = named(series, apply(contender.score_series, series))
-        figures = judges.judge_nab(shared, scores, 1.0) | {"files": len(series)}  # scores are in thresholds
-    elif collection == "wsd":
-        series = list(collections.curves(data))
-        scores = named(series, apply(contender.score_series, series))
-        figures = judges.judge_curves(shared, scores, 1.0)
-    elif collection == "tcpd":
-        series = list(collections.changes(data))
-        figures = judges.judge_changes(shared, named(series, apply(contender.changes_of, series)))
-    else:
-        hosts = list(collections.hosts(data, collection))
-        scores = named(hosts, apply(contender.score_host, hosts))
-        figures = judges.judge_hosts(shared, collection, scores, contender.host_threshold)
-    return figures | {"seconds": round(time.perf_counter() - began, 1)}
-
-
-def named(items: Iterable[Any], results: Iterable[Any]) -> dict[str, Any]:
-    """Results by the names of what they are of."""
-    return {item.name: result for item, result in zip(items, results, strict=True)}
+    began = time.perf_counter()
+    tables = {table.name: table for table in contender.given(list(tables_of(collection, shared).values()))}
+    answers = contender.answers(list(tables.values()))
+    figures = judged(collection, tables, answers, contender.parameters, contender.joined, shared)
+    return figures | {"files": len(tables), "seconds": round(time.perf_counter() - began, 1)}
 
 
 def contenders(collection: str, *, challenged: bool) -> Iterator[Contender]:
@@ -147,30 +129,37 @@ def table(figures: Figures) -> Table:
 
 
 def run(shared: Path, chosen: list[str], *, challenged: bool, processes: int) -> Figures:
-    """Measure all contenders; progress goes to stderr."""
-    figures: Figures = {}
+    """Measure all contenders, each collection of a contender in a process of its own; progress goes to stderr."""
+    tasks = [(name, who) for name in chosen for who in everyone(name, challenged=challenged)]
+    slowest = sorted(tasks, key=lambda task: SLOWEST.index(task[0]) if task[0] in SLOWEST else len(SLOWEST))
     with ProcessPoolExecutor(processes) as pool:
-        apply: Apply = pool.map if processes > 1 else map
-        for collection in chosen:
-            figures[collection] = {}
-            if collection in causes.COLLECTIONS:
-                print(f"{collection}: root causes", file=sys.stderr)
-                figures[collection] = causes.measure(shared, collection)
-                continue
-            if collection == "logs":
-                print("logs: template miner", file=sys.stderr)
-                figures[collection]["kappa"] = judges.judge_templates(shared)
-                continue
-            if collection == "nezha":
-                print("nezha: incidents", file=sys.stderr)
-                began = time.perf_counter()
-                found = judges.judge_incidents(shared, incidents_of(shared / "data"))
-                figures[collection]["kappa"] = found | {"seconds": round(time.perf_counter() - began, 1)}
-                continue
-            for contender in contenders(collection, challenged=challenged):
-                print(f"{collection}: {contender.name}", file=sys.stderr)
-                figures[collection][contender.name] = measure(shared, collection, contender, apply)
+        asked = {task: pool.submit(measured, shared, *task) for task in slowest}
+        figures: Figures = {name: {} for name in chosen}
+        for task in tasks:
+            figures[task[0]] |= asked[task].result()
     return figures
+
+
+def everyone(collection: str, *, challenged: bool) -> list[str]:
+    """Names of who is measured on a collection."""
+    return (
+        [one.name for one in contenders(collection, challenged=challenged)] if collection in COLLECTIONS else ["kappa"]
+    )
+
+
+def measured(shared: Path, collection: str, who: str) -> dict[str, dict[str, float]]:
+    """Figures of a contender on a collection by its name; root causes have several at once."""
+    began = time.perf_counter()
+    print(f"{collection}: {who}", file=sys.stderr)
+    if collection in causes.COLLECTIONS:
+        return causes.measure(shared, collection)
+    if collection == "logs":
+        return {who: judges.judge_templates(shared)}
+    if collection == "nezha":
+        found = judges.judge_incidents(shared, incidents_of(shared / "data"))
+        return {who: found | {"seconds": round(time.perf_counter() - began, 1)}}
+    contender = next(one for one in (DETECTOR, *CHALLENGERS) if one.name == who)
+    return {who: measure(shared, collection, contender)}
 
 
 def main() -> None:
@@ -178,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/ and score/")
     parser.add_argument("--only", choices=list(PARTS), action="append")
-    parser.add_argument("--without-challengers", action="store_true", help="they take most of the time")
+    parser.add_argument("--challengers", action="store_true", help="also other models in its place, for half an hour")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
@@ -188,7 +177,7 @@ def main() -> None:
         sys.exit(
             f"accuracy: no labelled data in {chosen.data}, nothing was measured; wanted a folder with {wanted}: --data DIR"
         )
-    figures = run(chosen.data, there, challenged=not chosen.without_challengers, processes=chosen.processes)
+    figures = run(chosen.data, there, challenged=chosen.challengers, processes=chosen.processes)
     if chosen.json:
         print(
             json.dumps(

@@ -36,7 +36,7 @@ from scipy import stats
 
 from app.simulator import SimulatorSettings, simulate
 from benchmarks import collections
-from benchmarks.accuracy import DATA
+from benchmarks.experiment import DATA
 from benchmarks.offline import rows_of
 from models.core.arrays import Floats
 from models.univariate.model import Univariate

@@ -81,6 +81,10 @@ class TableScorer:
         Whether the metrics are joined to a host's score.
     joined
         How they are joined.
+    table
+        Its host in the names of its series.
+    detector
+        The one of a shard of many tables; `step` is not called then, but `answer` with what that detector answers.
     """
 
     def __init__(
@@ -90,12 +94,14 @@ class TableScorer:
         *,
         host: bool,
         joined: HostParameters | None = None,
+        table: str = HOST,
+        detector: ShardDetector | None = None,
     ) -> None:
-        names = [build(Series("gauge", HOST, metric=metric)) for metric in metrics]
+        names = [build(Series("gauge", table, metric=metric)) for metric in metrics]
         self._order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
         self._names = np.array([names[i] for i in self._order], dtype=object)
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
-        self._p, self._detector = parameters, ShardDetector(replace(parameters, changes_below_alert=not host))
+        self._p, self._detector = parameters, detector or detector_of(parameters, host=host)
         self._since: dict[str, int] = {}
         self._host = _HeldScores(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
 
@@ -109,12 +115,20 @@ class TableScorer:
         values
             `(metrics,)`, NaN where missing.
         """
-        values = values[self._order]
-        there = np.flatnonzero(np.isfinite(values))
+        names, values, there = self.row(values)
         if not len(there):
             return RowAnswer()
-        scores, events = self._detector.step(at_ms, window(self._names[there], values[there]))
-        own = tuple(n for n in events if n.series.startswith("gauge/"))
+        scores, events = self._detector.step(at_ms, window(names, values))
+        return self.answer(at_ms, scores, there, tuple(n for n in events if n.series.startswith("gauge/")))
+
+    def row(self, values: Floats) -> tuple[Texts, Floats, Ints]:
+        """The series of a row `(metrics,)` that have values, in order: their names, values, and places."""
+        values = values[self._order]
+        there = np.flatnonzero(np.isfinite(values))
+        return self._names[there], values[there], there
+
+    def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[EpisodeEvent, ...]) -> RowAnswer:
+        """The result for a row whose series at `there` have these scores; `own` are the events of the table's metrics."""
         for event in own:
             self._since[event.series] = event.start
         if self._host is not None:
@@ -183,6 +197,11 @@ def _kind(scores: Scores, there: Ints, top: list[int]) -> str:
     """The kind of the metric that contributes most; `anomaly` where it has no episode."""
     found = scores.kind[there == top[0]].tolist() if top else []
     return "anomaly" if not found or found[0] in WITHOUT_EPISODE else str(found[0])
+
+
+def detector_of(parameters: DetectorParameters, *, host: bool) -> ShardDetector:
+    """The detector of tables; changes below the alert threshold are reported of single metrics only."""
+    return ShardDetector(replace(parameters, changes_below_alert=not host))
 
 
 def window(names: Texts, values: Floats) -> Windows:
