@@ -42,9 +42,9 @@ def curves() -> list[TimedTable]:
     late = steady - 40 * WEEK_MS + 77 * MINUTE
     gaps = np.delete(BEGIN + 3 * MINUTE + 5 * MINUTE * np.arange(rows + 60), slice(150, 210))
     gaps[200:] += 2 * MINUTE + 11
-    repeated = steady + 3 * WEEK_MS
+    repeated: Floats = steady + 3 * WEEK_MS
     repeated[90:102] -= 60 * MINUTE
-    times = [steady, late, gaps, rising(repeated), BEGIN + 30 * MINUTE * np.arange(rows)]
+    times: list[Floats] = [steady, late, gaps, rising(repeated), BEGIN + 30 * MINUTE * np.arange(rows)]
     tables = [
         TimedTable(f"curve {i}", 1800.0 if i == 4 else 300.0, at, wave(rng, rows, 1.0 + i)[:, None], host=False)
         for i, at in enumerate(times)
