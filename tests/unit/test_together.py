@@ -28,6 +28,10 @@ def alone(table: TimedTable) -> TableAnswers:
     return TableAnswers(np.array([row.anomaly_score for row in rows]), changes)
 
 
+def every(minutes: float, rows: int) -> Floats:
+    return np.asarray(BEGIN + minutes * MINUTE * np.arange(rows), dtype=np.float64)
+
+
 def wave(rng: np.random.Generator, rows: int, level: float) -> Floats:
     values = level + np.sin(np.arange(rows) / 40) + rng.normal(0, 0.3, rows)
     values[int(0.7 * rows) : int(0.7 * rows) + 12] += 9 * level
@@ -38,13 +42,13 @@ def wave(rng: np.random.Generator, rows: int, level: float) -> Floats:
 def curves() -> list[TimedTable]:
     """Curves of other dates, phases and distances, with gaps, repeated times and missing values."""
     rng, rows = np.random.default_rng(3), 320
-    steady = BEGIN + 5 * MINUTE * np.arange(rows)
+    steady = every(5, rows)
     late = steady - 40 * WEEK_MS + 77 * MINUTE
-    gaps = np.delete(BEGIN + 3 * MINUTE + 5 * MINUTE * np.arange(rows + 60), slice(150, 210))
+    gaps = np.delete(every(5, rows + 60) + 3 * MINUTE, slice(150, 210))
     gaps[200:] += 2 * MINUTE + 11
-    repeated: Floats = steady + 3 * WEEK_MS
+    repeated = steady + 3 * WEEK_MS
     repeated[90:102] -= 60 * MINUTE
-    times: list[Floats] = [steady, late, gaps, rising(repeated), BEGIN + 30 * MINUTE * np.arange(rows)]
+    times = [steady, late, gaps, rising(repeated), every(30, rows)]
     tables = [
         TimedTable(f"curve {i}", 1800.0 if i == 4 else 300.0, at, wave(rng, rows, 1.0 + i)[:, None], host=False)
         for i, at in enumerate(times)
@@ -60,7 +64,7 @@ def hosts() -> list[TimedTable]:
         values = np.stack([wave(rng, rows, 2.0 + k) for k in range(3)], axis=1)
         values[120 + i : 125, i] = np.nan
         values[60] = np.nan
-        tables.append(TimedTable(f"host {i}", 60.0, BEGIN + i * WEEK_MS + MINUTE * np.arange(rows), values, host=True))
+        tables.append(TimedTable(f"host {i}", 60.0, every(1, rows) + i * WEEK_MS, values, host=True))
     return tables
 
 
