@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from models.core.printable import printable
 from models.core.series import parse
 from models.detection.reasons import number as short
 
@@ -24,8 +25,6 @@ MOST_TEXT = 4_000  # characters of a text in a sentence
 JOINER = "\N{WORD JOINER}"
 ADDRESS = re.compile(r"(:(?=//)|www(?=\.)|.(?=@))", re.IGNORECASE)
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-# Control characters; marks that turn the direction of writing or are not seen at all; halves of surrogate pairs.
-UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
 def in_words(age: timedelta) -> str:
@@ -82,7 +81,7 @@ def code(text: Any) -> str:
 
 def one_line(text: Any) -> str:
     """The beginning of a text in one line, without characters that are not seen."""
-    found = UNSEEN.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(text).split()))
+    found = printable(" ".join(str(text).split()), "\N{REPLACEMENT CHARACTER}")
     return found if len(found) <= MOST_TEXT else f"{found[:MOST_TEXT]} …"
 
 

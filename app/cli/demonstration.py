@@ -41,6 +41,7 @@ from app.search.connection import elasticsearch_connection
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.ground_truth import Table, judge
 from app.simulator.publish import Target, live
+from models.core.printable import printable
 from models.records.index_names import INDEX_KINDS, alias_of
 from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, KappaError
@@ -291,7 +292,9 @@ def reporter(console: Console) -> Report:
     began = time.monotonic()
 
     def report(line: str) -> None:
-        console.print(f"[{time.monotonic() - began:5.0f} s] {line}", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            printable(f"[{time.monotonic() - began:5.0f} s] {line}"), markup=False, highlight=False, soft_wrap=True
+        )
 
     return report
 
@@ -482,4 +485,4 @@ def show(console: Console, table: Table, result: Mapping[str, Any]) -> None:
         highlight=False,
     )
     for line in result["false"]:
-        console.print(f"false alarm: {line}", markup=False, highlight=False)
+        console.print(printable(f"false alarm: {line}"), markup=False, highlight=False)

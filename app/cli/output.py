@@ -1,17 +1,23 @@
-"""What commands print: results on stdout, progress and errors on stderr."""
+"""What commands print: results on stdout, progress and errors on stderr.
+
+Whatever is printed for people goes through here: it may hold what others wrote, so it is made printable (`models.core.printable`).
+JSON is ASCII. Rows of CSV are as they are in a file or a pipe, and printable on a terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, Protocol, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from models.core.printable import printable, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 
@@ -21,12 +27,12 @@ err = Console(stderr=True)
 
 def report(line: str) -> None:
     """Print a line of progress on stderr."""
-    err.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+    err.print(printable_lines(line), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_error(line: str) -> None:
     """Print an error, in one line on stderr."""
-    err.print(f"kappa: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(printable_lines(f"kappa: {line}"), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def fail(line: str) -> NoReturn:
@@ -53,20 +59,48 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
+class RowsOut(Protocol):
+    """What rows of CSV are written to."""
+
+    def write(self, text: str, /) -> object:
+        """Write text."""
+
+
+class PrintableRows:
+    """Stdout for rows of CSV where it is a terminal: what it is given becomes printable."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+
+    def write(self, text: str, /) -> int:
+        """Write lines."""
+        return self._terminal.write(printable_lines(text))
+
+
+def rows_on_stdout() -> RowsOut:
+    """Where rows of CSV go: unchanged into a file or a pipe."""
+    return PrintableRows(sys.stdout) if sys.stdout.isatty() else sys.stdout
+
+
 def print_line(line: str) -> None:
-    """Print a line on stdout as it is, however wide the terminal."""
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
+    """Print a line on stdout, however wide the terminal."""
+    out.print(printable_lines(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a title, and a table unless it has no rows."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], unbroken: Sequence[str] = ()
+) -> None:
+    """Print a title, and a table unless it has no rows. Lines of the columns that are to stay `unbroken` are."""
     # Rich would break a title of the table's own to the width of its columns.
-    out.print(title, style="table.title", markup=False, highlight=False, soft_wrap=True)
+    out.print(printable(title), style="table.title", markup=False, highlight=False, soft_wrap=True)
     if not rows:
         return
-    table = Table(*columns)
+    table = Table()
+    for column in columns:
+        # A name or a time that is cut short distinguishes nothing.
+        table.add_column(column, overflow="fold", no_wrap=column in unbroken)
     for row in rows:
-        table.add_row(*map(Text, row))  # text is shown as it is: rich would obey `[...]` in it
+        table.add_row(*(Text(printable_lines(cell)) for cell in row))  # rich would obey `[...]` in a string
     out.print(table)
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, out, print_json, print_line, print_table, report
+from app.cli.output import Json, print_json, print_line, print_table, report
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
 from app.versions import replay_manifest, violations
@@ -82,13 +80,7 @@ def show(found: Mapping[str, Any]) -> None:
         print_line(line)
     first = [row for kind in RESULT_KINDS for row in differences(found, kind)]
     if first:
-        view = Table(title="first differences", title_justify="left")
-        for column in ("", "window", "series or hosts", "left", "right"):
-            # A name or a time that is cut short distinguishes nothing.
-            view.add_column(column, overflow="fold", no_wrap=column == "window")
-        for row in first:
-            view.add_row(*row)
-        out.print(view)
+        print_table("first differences", ["", "window", "series or hosts", "left", "right"], first, ["window"])
     if "truth" in found:
         columns = ["version", *(name.replace("_", " ") for name in JUDGED)]
         judged = [[names[side], *(cell(found["truth"][side][n]) for n in JUDGED)] for side in ("left", "right")]
@@ -122,7 +114,7 @@ def differences(found: Mapping[str, Any], kind: str) -> list[list[str]]:
         [
             kind,
             "?" if d["window_end"] is None else iso(d["window_end"]),
-            escape(where(d)),
+            where(d),
             *(short(d[side]) for side in ("left", "right")),
         ]
         for d in listed
@@ -139,9 +131,9 @@ def where(difference: Mapping[str, Any]) -> str:
 def short(record: Any) -> str:
     """A record in a word or two: its score and what it is called."""
     if not isinstance(record, Mapping):
-        return "-" if record is None else escape(str(record)[:40])
+        return "-" if record is None else str(record)[:40]
     words = [cell(record.get("score")), record.get("status") or "", record.get("kind") or ""]
-    return escape(" ".join(word for word in words if word))
+    return " ".join(word for word in words if word)
 
 
 def cell(value: Any) -> str:

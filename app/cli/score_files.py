@@ -10,17 +10,16 @@ import csv
 import dataclasses
 import math
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from app.cli.output import progress_bar
+from app.cli.output import RowsOut, progress_bar, rows_on_stdout
 from app.cli.table_files import OrderedTables, TableColumns, load
 from app.core.atomic_files import atomic_text
 from app.core.report import Report
@@ -60,7 +59,7 @@ def answers(
             yield number, row, RowAnswer(kind="teaching", events=answer.events) if teaches else answer
 
 
-def score(source: OrderedTables, parameters: DetectorParameters, out: TextIO, *, host: bool) -> ScoreCounts:
+def score(source: OrderedTables, parameters: DetectorParameters, out: RowsOut, *, host: bool) -> ScoreCounts:
     """Write a row for each row of the files as CSV."""
     counts = ScoreCounts()
     writer = csv.writer(out, lineterminator="\n")
@@ -128,13 +127,13 @@ def count(
 
 
 @contextmanager
-def opened(target: Path | None, sources: Sequence[Path], *, to_stdout: bool) -> Iterator[TextIO]:
+def opened(target: Path | None, sources: Sequence[Path], *, to_stdout: bool) -> Iterator[RowsOut]:
     """Where rows go: a file that is written completely or not at all, stdout, or nowhere."""
     if target is not None:
         with atomic_text(target, "score", sources) as out:
             yield out
     elif to_stdout:
-        yield sys.stdout
+        yield rows_on_stdout()
     else:
         with Path(os.devnull).open("w") as nowhere:
             yield nowhere

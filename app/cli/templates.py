@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.markup import escape
 
-from app.cli.output import Json, print_json, print_table, progress_bar
+from app.cli.output import Json, RowsOut, print_json, print_table, progress_bar, rows_on_stdout
 from app.core.atomic_files import atomic_text
 from models.templates.extraction import template_id, template_of
 from pipelines.errors import InputError
@@ -32,14 +30,14 @@ def templates(
 ) -> None:
     """The templates of a log file: the same as the chain gives to the same lines. CSV on stdout without --out or --json."""
     if out_file is None and not as_json:
-        mine(file, sys.stdout)
+        mine(file, rows_on_stdout())
         return
     counts = mine_to_file(file, out_file)
     if as_json:
         print_json(summary(file, counts, out_file))
         return
     shown = counts.templates()
-    rows = [[f"{t['lines']:,}", t["template_id"], escape(t["template"])] for t in shown[:SHOWN]]
+    rows = [[f"{t['lines']:,}", t["template_id"], t["template"]] for t in shown[:SHOWN]]
     print_table(f"{len(shown):,} templates in {counts.lines:,} lines of {file}", ["lines", "id", "template"], rows)
 
 
@@ -68,7 +66,7 @@ def rows_of(lines: Iterable[str], counts: TemplateCounts) -> Iterator[Row]:
         yield number, counts.ids[text], text
 
 
-def mine(file: Path, out: TextIO) -> TemplateCounts:
+def mine(file: Path, out: RowsOut) -> TemplateCounts:
     """Write the rows of a file as CSV. Raises InputError if it cannot be read."""
     counts = TemplateCounts()
     with _opened(file) as source, progress_bar() as progress:

@@ -1,13 +1,12 @@
 """The views of `kappa watch`: a line for each event, an object for each event, or a page that is redrawn.
 
-Reasons hold words of log lines, which anybody may have written: control characters are shown as `?`, so that a log line
-cannot control the reader's terminal.
+Reasons hold words of log lines, which anybody may have written: they are made printable, so that a log line cannot control the
+reader's terminal.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,19 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.watch_incidents import Change, IncidentTracker, PipelineHealth, Record
+from models.core.printable import printable
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 SHOWN_HOSTS = 3
 SHOWN_CLOSED = 8
 # Two lines of the terminal are the health, four the headings.
 OTHER_LINES = SHOWN_CLOSED + 8
 STYLES = {"anomaly": "yellow", "silence": "magenta", "change": "cyan", "new": "blue"}
 Write = Callable[[str], None]
-
-
-def printable(text: str) -> str:
-    """The text on one line, without control characters."""
-    return CONTROL.sub("?", text)
 
 
 def moment(millis: int) -> str:
@@ -50,7 +44,7 @@ def where(incident: Record) -> str:
 def health_line(health: PipelineHealth) -> str:
     """The pipeline's health, in a line."""
     if not health.healthy:
-        return "; ".join(health.problems)
+        return printable("; ".join(health.problems))
     behind = (
         "" if health.behind_seconds is None else f"; windows are judged {health.behind_seconds:.0f} s after they end"
     )
@@ -88,7 +82,7 @@ class LineView:
         hosts, reason = where(incident), printable(incident["reason"])
         text = reason if reason.startswith(f"{hosts}: ") else f"{hosts}: {reason}"
         about = f"{incident['kind']:8} {incident['score']:7.1f} nats  {text}"
-        return f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}"
+        return printable(f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}")
 
 
 class JsonView:
@@ -166,7 +160,7 @@ class TerminalView:
         if health is None:
             return Text(f"{clock}reading")
         refused = f"; refused since the start: {health.late} late, {health.dead_letters} dead letters"
-        jobs = "".join(f"\n  {name}: {facts(job)}" for name, job in sorted(health.jobs.items()))
+        jobs = "".join(f"\n  {printable(name)}: {facts(job)}" for name, job in sorted(health.jobs.items()))
         return Text(f"{clock}{health_line(health)}{refused}{jobs}", style="" if health.healthy else "bold red")
 
 
@@ -183,7 +177,7 @@ def incidents(title: str, found: list[Record]) -> Table:
         table.add_column(column, style=style, no_wrap=True)
     table.add_column("why", ratio=1, no_wrap=True, overflow="ellipsis")
     for incident in found:
-        kind = Text(incident["kind"], style=STYLES.get(incident["kind"], ""))
+        kind = Text(printable(incident["kind"]), style=STYLES.get(incident["kind"], ""))
         times = moment(incident["start"]), moment(incident["window_end"])
         numbers = f"{incident['score']:.1f}"
         table.add_row(*times, kind, numbers, Text(where(incident)), Text(printable(incident["reason"])))

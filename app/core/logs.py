@@ -8,6 +8,7 @@ import sys
 import structlog
 
 from app.core.secrets import masked
+from models.core.printable import printable_lines
 
 
 def configure(as_json: bool = False, level: int = logging.INFO) -> None:
@@ -22,6 +23,7 @@ def configure(as_json: bool = False, level: int = logging.INFO) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             without_secrets,
+            *([] if as_json else [made_printable]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -36,3 +38,18 @@ def configure(as_json: bool = False, level: int = logging.INFO) -> None:
 def without_secrets(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """A line without what stands under a secret name, and without passwords in addresses."""
     return {key: masked(value, key) for key, value in event.items()}
+
+
+def made_printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A line that a terminal does not obey, whatever the texts in it hold. JSON is ASCII as it is."""
+    return {key: _printable(value) for key, value in event.items()}
+
+
+def _printable(value: object) -> object:
+    if isinstance(value, str):
+        return printable_lines(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return value if isinstance(value, int | float | None) else printable_lines(str(value))

@@ -16,7 +16,7 @@ from rich.live import Live
 from app.cli import watch_incidents
 from app.cli.watch_incidents import IncidentTracker, PipelineHealth
 from app.cli.watch_log import ShardWatermarks, incident_of
-from app.cli.watch_view import JsonView, LineView, TerminalView, printable
+from app.cli.watch_view import JsonView, LineView, TerminalView
 from models.records.records import WatermarkMessage
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
@@ -185,10 +185,3 @@ def test_page_shows_health_what_is_open_and_what_has_closed() -> None:
     assert "closed lately" in seen
     assert "[red]gone?" in seen
     assert "detect: healthy, 12 records behind" in seen
-
-
-@given(st.text())
-def test_what_is_printable_has_no_control_characters(text: str) -> None:
-    assert len(printable(text)) == len(text)
-    assert "\x1b" not in printable(text)
-    assert len(printable(text).splitlines()) <= 1
