@@ -1,7 +1,10 @@
 # syntax=docker/dockerfile:1
 # kappa with its Python packages, its jars and a Java: nothing is fetched when it runs. See docs/containers.md.
 
-FROM python:3.11.13-slim-bookworm AS build
+# The ground of the image: `--build-arg BASE_IMAGE=python:...@sha256:...` builds on the bytes that you have checked.
+ARG BASE_IMAGE=python:3.11.13-slim-bookworm
+
+FROM ${BASE_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
@@ -31,7 +34,7 @@ RUN --mount=type=cache,target=/var/cache/kappa-jars \
     && find /opt/jars -type f -exec touch --date=2026-01-01T00:00:00Z {} + \
     && python -m app.embedded.jars /opt/jars
 
-FROM python:3.11.13-slim-bookworm
+FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title=kappa org.opencontainers.image.licenses=Apache-2.0
 RUN groupadd --gid 10001 kappa && useradd --uid 10001 --gid 10001 --home-dir /var/lib/kappa --create-home kappa
 COPY --from=build /opt/venv /opt/venv

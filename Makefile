@@ -8,6 +8,7 @@
 # make chaos    faults after a schedule (SEED=1 MINUTES=10), then every result against a run without faults of the same log
 # make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
+# make jar      app/embedded/own_jar.toml: the hash of the jar of our own Java classes, after a change of one of them
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
 # make docs     the pages that are generated from the code: docs/settings.md, docs/schemas
 # make lint     lint, types and layers alone;  make format  write the format
@@ -26,7 +27,7 @@ LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock sbom docs lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock jar sbom docs lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -85,6 +86,9 @@ lock:
 	echo 'setuptools>=80' | $(LOCK) - -o requirements/build.txt
 	$(LOCK) pyproject.toml -o requirements/run.txt
 	$(LOCK) pyproject.toml --extra dev -o requirements/dev.txt -c requirements/run.txt
+
+jar: setup
+	$(BIN)/python -m app.embedded.java_compiler .kappa/jars
 
 sbom: setup
 	$(BIN)/python deploy/sbom.py build/sbom.json

@@ -42,7 +42,9 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
             Right(("Create", "Describe", "DescribeConfigs"), name, prefixed=name in outputs)
             for name in (*inputs, *outputs)
         ]
-        + [Right(("Delete",), f"{name}.", prefixed=True) for name in outputs],
+        + [Right(("Delete",), f"{name}.", prefixed=True) for name in outputs]
+        # `kappa quarantine retry` appends a record once more to its topic, and notes that.
+        + [Right(("Read", "Write"), name) for name in (*inputs, f"{prefix}{QUARANTINE}")],
     }
 
 

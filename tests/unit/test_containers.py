@@ -73,13 +73,24 @@ def test_images_are_pinned_to_the_versions_that_the_embedded_stack_runs() -> Non
             r'name="(kafka_2.13|elasticsearch)"[^>]*rev="([^"]+)"', (PROJECT / "app/embedded/ivy.xml").read_text()
         )
     )
-    tags = dict(service["image"].rsplit("/", 1)[-1].split(":") for service in SERVICES.values())
+    images = [interpolated(service["image"], {}) for service in SERVICES.values()]
+    tags = dict(image.rsplit("/", 1)[-1].split(":") for image in images)
     assert tags == {
         "kafka": jars["kafka_2.13"],
         "elasticsearch": jars["elasticsearch"],
         "kibana": jars["elasticsearch"],
         "kappa": COMPOSE["x-kappa"]["image"].split(":")[1],
     }
+
+
+def test_every_image_of_others_can_be_pinned_by_its_digest() -> None:
+    pinned = "registry.example.net/it:1@sha256:" + "0" * 64
+    names = {variable for variable, *_ in VARIABLES if variable.endswith("_IMAGE")}
+    images = {interpolated(service["image"], dict.fromkeys(names, pinned)) for service in SERVICES.values()}
+    assert images == {pinned, COMPOSE["x-kappa"]["image"]}
+    base = COMPOSE["x-kappa"]["build"]["args"]["BASE_IMAGE"]
+    assert interpolated(base, {"BASE_IMAGE": pinned}) == pinned
+    assert [interpolated(base, {})] == [each.removeprefix("BASE_IMAGE=") for each in instructions("ARG")]
 
 
 def test_no_password_is_in_the_file_and_every_variable_is_in_the_example() -> None:
@@ -191,7 +202,8 @@ def instructions(word: str) -> list[str]:
 
 def test_image_runs_as_a_user_without_rights_on_pinned_ground() -> None:
     assert instructions("USER") == ["kappa"]
-    assert all(re.match(r"python:\d+\.\d+\.\d+-slim-\w+( AS \w+)?$", each) for each in instructions("FROM"))
+    assert re.match(r"BASE_IMAGE=python:\d+\.\d+\.\d+-slim-\w+$", *instructions("ARG"))
+    assert all(re.match(r"\$\{BASE_IMAGE\}( AS \w+)?$", each) for each in instructions("FROM"))
 
 
 def test_image_is_made_of_what_is_there_and_is_not_kept_out() -> None:

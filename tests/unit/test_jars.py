@@ -1,17 +1,21 @@
 """Jars are verified by their hashes, and a second check is cheap."""
 
+import hashlib
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from app.core.errors import StackError
+from app.embedded import java_compiler
 from app.embedded.jars import CONFS, PROJECT, Jars, ensure_jars, manifest, wrong_jars
 from app.embedded.java import java_version, server_java, spark_java_home
 from app.embedded.java_network import proxy_options
 from app.embedded.jvm import last_meaningful_line
+from pipelines.jvm import SOURCES
 
 FETCHED = PROJECT / ".kappa" / "jars"
 
@@ -81,6 +85,24 @@ def test_damage_that_keeps_size_and_time_is_found_by_a_full_check(fetched: Jars,
     jar.write_bytes(bytes(before.st_size))
     os.utime(jar, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert wrong_jars(folder) == [f"netty/{jar.name}"]
+
+
+@pytest.mark.stack
+def test_a_jar_of_our_own_that_is_not_what_the_sources_make_is_compiled_anew(fetched: Jars, tmp_path: Path) -> None:
+    pinned = tomllib.loads(java_compiler.PINNED.read_text())
+    assert pinned["sources"] == java_compiler.hash_of_sources(), "a class has changed: run `make jar`"
+    (tmp_path / "spark").symlink_to(fetched.folder / "spark")
+    (tmp_path / "own").mkdir()
+    jar = tmp_path / "own" / f"kappa-{pinned['sources']}.jar"
+    jar.write_bytes(b"PK\x03\x04 somebody else's classes")
+    reports: list[str] = []
+    assert java_compiler.ensure_compiled(tmp_path, reports.append) == jar
+    assert hashlib.sha256(jar.read_bytes()).hexdigest() == pinned["sha256"], "run `make jar`"
+    assert reports == [
+        f"compiling {len(list(SOURCES.glob('*.java')))} Java classes into {jar.name} again: its hash is wrong"
+    ]
+    assert java_compiler.ensure_compiled(tmp_path, reports.append) == jar
+    assert len(reports) == 1
 
 
 @pytest.mark.stack
