@@ -62,7 +62,7 @@ def hash_of_sources() -> str:
 
 def is_pinned(jar: Path, name: str) -> bool:
     """Whether a jar has the bytes that are pinned. True where the sources are others: while they are being changed."""
-    pinned = tomllib.loads(PINNED.read_text())
+    pinned: dict[str, str] = tomllib.loads(PINNED.read_text())
     return name != pinned["sources"] or hashlib.sha256(jar.read_bytes()).hexdigest() == pinned["sha256"]
 
 
