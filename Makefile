@@ -6,7 +6,7 @@
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
 # make chaos    faults after a schedule (SEED=1 MINUTES=10), then every result against a run without faults of the same log
-# make accuracy the detector and challengers on labelled data: one table (DATA=folder with data/ and score/)
+# make accuracy the detector on labelled data, beside baselines: one table (DATA=folder with data/ and score/)
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
 # make jar      app/embedded/own_jar.toml: the hash of the jar of our own Java classes, after a change of one of them
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX

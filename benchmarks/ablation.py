@@ -1,157 +1,132 @@
-"""What each part of the univariate model is worth on NAB: one table, each row the model without a part.
+"""What each part of the models is worth: the figures of all collections without it, and whether it stays.
 
-    python -m benchmarks.ablation [--data DIR] [--quick]
+    python -m benchmarks.ablation [--data DIR] [--processes N] [--only NAME] [--shown]
 
-Every variant is measured on the series as they are and as perturbed: with noise and the clock put on by six hours, and with
-values to the power 0.8 and the clock put on by fifteen. An episode opens with a row above the alert threshold and closes after four
-hours without one. Levels are not adopted and no row is skipped, because only the model is measured. A variant is judged at the
-three best of a few alert rates, the same for all of its series: so a part is not judged by its shift of the scores, nor by
-one lucky threshold. `--quick`: the series as they are only.
+A part stays if leaving it out makes at least two collections worse by more than the spread of paired block bootstraps (one standard
+deviation of the difference). Collections are the parts that experiments take (`benchmarks.cases.part_of`); results are kept
+by the hash of the code (`benchmarks.trials`), and `--shown` prints those that there are. Thresholds are as shipped: a part that shifts all
+scores is judged by that, too, on curves; on hosts only the order of scores counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collections, judges
-from benchmarks.collections import BenchmarkSeries
-from benchmarks.experiment import DATA
-from models.core.arrays import Floats
-from models.univariate.model import Univariate, join
-from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import FEATURES
+from benchmarks.cases import COLLECTIONS, DATA
+from benchmarks.configuration import Configuration
+from benchmarks.judgement import ResampledFigure
+from benchmarks.trials import known, tried
 
-RATES = (
-    3.2e-2,
-    2.7e-2,
-    2.4e-2,
-    2.1e-2,
-    1.9e-2,
-    1.6e-2,
-    1.3e-2,
-)  # share of rows above the alert threshold, outages included
-BEST = 3  # rates of which a figure is the mean
-HOUR_MS = 3.6e6
-CLEAR_HOURS = 4.0  # an episode closes after this long without a row above the alert threshold
-Join = Callable[[Floats, Floats], Floats]
+CURVES, HOSTS = ("nab", "wsd", "tcpd"), ("smd", "asd")
+NEVER, AT_ONCE = 1e9, 1e-6
+LEAST_COLLECTIONS = 2
 
 
 @dataclass(frozen=True)
-class Variant:
-    """A model: its parameters, and how features are joined, from rarities and surprises `(features, n)`."""
+class AblatedPart:
+    """A feature, constant or rule: what the models are without it, and the collections that it can matter to."""
 
     name: str
-    parameters: UnivariateParameters
-    join: Join
+    without: Configuration
+    collections: tuple[str, ...] = COLLECTIONS
 
 
-def variants(p: UnivariateParameters) -> list[tuple[UnivariateParameters, list[Variant]]]:
-    """Variants by the parameters that they share, as one pass serves all that only join otherwise."""
-
-    def all_of(rare: Floats, surprise: Floats) -> Floats:
-        return join(rare, surprise, p.norm)
-
-    def without(feature: int) -> Join:
-        return lambda rare, surprise: all_of(np.delete(rare, feature, 0), np.delete(surprise, feature, 0))
-
-    def normed(norm: float) -> Join:
-        return lambda rare, surprise: join(rare, surprise, norm)
-
-    joined = [Variant("the model", p, all_of)]
-    joined += [Variant(f"without {FEATURES[m]}", p, without(m)) for m in range(6)]
-    joined += [Variant(f"joined by the {k:.0f}-norm", p, normed(k)) for k in (1.0, 2.0, 4.0, 20.0)]
-    joined.append(Variant("surprises not held against its history", p, lambda _, surprise: all_of(surprise, surprise)))
-    others = {
-        "no hour-of-day memory": replace(p, hour_share=1e-6),
-        "no tolerance": replace(p, tolerance=1.0),
-        "level memory a week": replace(p, level_half_life_days=7.0),
-        "young series learn all": replace(p, trust_days=1e-6),
-        "a steady scale of steps": replace(p, steady_share=0.99),
-    }
-    return [(p, joined)] + [(q, [Variant(name, q, all_of)]) for name, q in others.items()]
-
-
-def perturbed(series: Sequence[BenchmarkSeries]) -> list[list[BenchmarkSeries]]:
-    """The series as they are, then perturbed; rows stay where they were."""
-    rng = np.random.default_rng(5)
-    noisy, bent = [], []
-    for s in series:
-        wide = np.subtract(*np.percentile(s.values, [90, 10]))
-        noise = 0.03 * wide * rng.standard_normal(len(s.values))
-        noisy.append(BenchmarkSeries(s.name, s.times + 6.4 * HOUR_MS, s.values + noise))
-        bent.append(BenchmarkSeries(s.name, s.times + 15.7 * HOUR_MS, np.sign(s.values) * np.abs(s.values) ** 0.8))
-    return [list(series), noisy, bent]
+FEATURES_OFF = [
+    AblatedPart(f"feature: {name}", {"without": name})
+    for name in ("log level", "step", "fast mean", "roughness", "rhythm", "local")
+]
+PARTS = [
+    *FEATURES_OFF,
+    AblatedPart("surprises of the body order usual rows", {"models.univariate.model:BODY": 0.0}),
+    AblatedPart("3-norm: 2-norm", {"univariate.norm": 2.0}),
+    AblatedPart("3-norm: 6-norm", {"univariate.norm": 6.0}),
+    AblatedPart("rarity by hour of the day", {"univariate.hour_share": AT_ONCE}),
+    AblatedPart("tolerance of surprises", {"univariate.tolerance": 1.0}),
+    AblatedPart("least weight of outliers (robust memory)", {"univariate.outlier_share": AT_ONCE}),
+    AblatedPart("discount of young series", {"univariate.trust_days": AT_ONCE}),
+    AblatedPart("prior observations of smoothed features", {"univariate.mean_prior_observations": AT_ONCE}),
+    AblatedPart("share of the long-run step in a step's scale", {"univariate.steady_share": AT_ONCE}),
+    AblatedPart("blocks of young series wait", {"univariate.block_alert_nats": NEVER}, CURVES),
+    AblatedPart("first minutes are not in the history", {"univariate.first_minutes": AT_ONCE}),
+    AblatedPart("per-series calibration of the score", {"plain": "scores"}, CURVES),
+    AblatedPart("check of calibration", {"models.stats.per_series_calibration:OFF_GAIN": 0.0}, CURVES),
+    AblatedPart("confirmed at once when strong", {"detector.confirm_nats": NEVER}, CURVES),
+    AblatedPart("stuck values", {"detector.stuck_nats": NEVER}, CURVES),
+    AblatedPart("stuck: longer than ever", {"models.detection.gauge_detector:LONGER": AT_ONCE}, CURVES),
+    AblatedPart("new levels and spreads", {"change.least_rows": NEVER}, CURVES),
+    AblatedPart("return to the level before", {"change.back_hours": AT_ONCE}, CURVES),
+    AblatedPart("trend against a level", {"change.trend_rows": NEVER}, CURVES),
+    AblatedPart("worth of dependent rows", {"plain": "effective rows"}, CURVES),
+    AblatedPart("patience", {"detector.patience_minutes": NEVER}, CURVES),
+    AblatedPart("hold of hosts' scores", {"host.hold_minutes": 0.1}, HOSTS),
+    AblatedPart("3-norm of hosts: sum", {"host.norm": 1.0}, HOSTS),
+    AblatedPart("3-norm of hosts: 10-norm", {"host.norm": 10.0}, HOSTS),
+]
 
 
-def features_of(series: Sequence[BenchmarkSeries], p: UnivariateParameters) -> list[tuple[Floats, Floats]]:
-    """Rarities and surprises of every row, `(features, rows)`, by series; NaN while warming up."""
-    lengths = np.array([len(s.times) for s in series])
-    out = [(np.full((len(FEATURES), n), np.nan), np.zeros((len(FEATURES), n))) for n in lengths]
-    model = Univariate(p)
-    model.state.grow(len(series))
-    for row in range(int(lengths.max())):
-        index = np.flatnonzero(lengths > row)
-        now, x = (np.array([getattr(series[j], name)[row] for j in index.tolist()]) for name in ("times", "values"))
-        a = model.step(now, index, np.ones(len(index), np.int64), x, np.zeros(len(index)))
-        rare, surprise = np.nan_to_num(a.rarity), np.nan_to_num(a.surprise)
-        for at, j in enumerate(index.tolist()):
-            if np.isfinite(a.base[at]):
-                out[j][0][:, row], out[j][1][:, row] = rare[:, at], surprise[:, at]
-    return out
+def verdict(differences: dict[str, tuple[float, float]]) -> str:
+    """Whether a part stays; `differences` are (worse without it, spread) by collection."""
+    worse = [name for name, (loss, spread) in differences.items() if loss > spread]
+    better = [name for name, (loss, spread) in differences.items() if -loss > spread]
+    word = "stays" if len(worse) >= LEAST_COLLECTIONS else "goes"
+    return f"{word}, better without in {', '.join(better)}" if better else word
 
 
-def decided(series: BenchmarkSeries, scores: Floats, threshold: float) -> Floats:
-    """The score in thresholds on rows that open an episode, 0 elsewhere."""
-    above, out = np.flatnonzero(scores >= threshold), np.zeros(len(scores))
-    first = above[np.diff(series.times[above], prepend=-np.inf) > CLEAR_HOURS * HOUR_MS]
-    out[first] = scores[first] / threshold
-    return out
+def differences_of(
+    with_it: dict[str, ResampledFigure], without: dict[str, ResampledFigure]
+) -> dict[str, tuple[float, float]]:
+    """By collection: how much worse without the part, and the spread of that."""
+    return {name: with_it[name].difference(found) for name, found in without.items() if name in with_it}
 
 
-def figures(
-    shared: Path, sets: list[list[BenchmarkSeries]], features: list[tuple[Floats, Floats]], join: Join
-) -> Floats:
-    """The three profiles, `(sets, profiles)`, as means over the thresholds that are best for all sets together."""
-    scores = [join(*m) for m in features]
-    pooled = np.concatenate(scores)
-    found, each = [], len(sets[0])
-    for threshold in np.nanquantile(pooled, 1 - np.array(RATES)).tolist():
-        rows = []
-        for at, series in enumerate(sets):
-            own = scores[at * each : (at + 1) * each]
-            alerts = {s.name: decided(s, v, threshold) for s, v in zip(series, own, strict=True)}
-            rows.append(list(judges.nab_profiles(shared, alerts, 1.0).values()))
-        found.append(np.array(rows))
-    best: Floats = np.mean(sorted(found, key=lambda f: -float(f.mean()))[:BEST], axis=0)
-    return best
+def view_of(rows: list[tuple[str, dict[str, tuple[float, float]]]]) -> Table:
+    """A table, a row for each part: loss of each collection without it, in points of 100, with its spread."""
+    view = Table(title="worse without it, points of 100 ± spread", title_justify="left")
+    for head in ("part", *COLLECTIONS, "verdict"):
+        view.add_column(head)
+    for name, found in rows:
+        cells = [f"{100 * found[c][0]:+.1f} ± {100 * found[c][1]:.1f}" if c in found else "" for c in COLLECTIONS]
+        view.add_row(name, *cells, verdict(found))
+    return view
+
+
+def _try(shared: Path, collection: str, configuration: Configuration) -> ResampledFigure:
+    print(f"{collection}: {dict(configuration) or 'as shipped'}", file=sys.stderr)
+    return tried(collection, configuration, shared)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", action="append", default=[], help="parts whose names have this in them")
+    parser.add_argument("--shown", action="store_true", help="print what is known, measure nothing")
     chosen = parser.parse_args()
-    sets = perturbed(list(collections.nab(chosen.data / "data")))[: 1 if chosen.quick else None]
-    view = Table(title="NAB, mean of the three profiles", title_justify="left")
-    for column in ("", "all", "as it is", "noise", "power", "standard", "low FP", "low FN"):
-        view.add_column(column)
-    for parameters, some in variants(UnivariateParameters()):
-        features = features_of([one for series in sets for one in series], parameters)
-        for variant in some:
-            f = figures(chosen.data, sets, features, variant.join)
-            each = [f"{v:.1f}" for v in f.mean(axis=1)] + [""] * (3 - len(sets))
-            view.add_row(variant.name, f"{f.mean():.1f}", *each, *(f"{v:.1f}" for v in f[0]))
-            print(f"{variant.name}: {f.mean():.1f}", file=sys.stderr)
-    Console().print(view)
+    parts = [part for part in PARTS if not chosen.only or any(some in part.name for some in chosen.only)]
+    wanted: list[tuple[str, Configuration]] = [(name, {}) for name in COLLECTIONS]
+    wanted += [(name, part.without) for part in parts for name in part.collections]
+    if not chosen.shown:
+        with ProcessPoolExecutor(chosen.processes) as pool:
+            asked = [pool.submit(_try, chosen.data, *one) for one in wanted]
+            for one in asked:
+                one.result()
+    shipped = {name: found for name in COLLECTIONS if (found := known(name, {}))}
+    rows = []
+    for part in parts:
+        without = {name: found for name in part.collections if (found := known(name, part.without))}
+        if without:
+            rows.append((part.name, differences_of(shipped, without)))
+    console = Console(width=200)
+    console.print(view_of(rows))
+    console.print("as shipped:", {name: round(100 * found.figure, 1) for name, found in shipped.items()})
 
 
 if __name__ == "__main__":

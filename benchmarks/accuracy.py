@@ -1,10 +1,15 @@
-"""`make accuracy`: the detector on the labelled collections, by their own scorers, beside challengers and published figures.
+"""`make accuracy`: the detector on the labelled collections, by their own scorers, beside baselines and published figures.
 
-    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents|causes] [--challengers]
-                                  [--processes N] [--json]
+    python -m benchmarks.accuracy [--data DIR] [--only nab|curves|hosts|changes|templates|incidents|causes] [--perturbed]
+                                  [--challengers] [--everyone] [--processes N] [--json]
 
-DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best`, `split` and published
-figures chose theirs on the labels.
+    left out         the configuration that the other collections choose: see `benchmarks.left_out`, whose result must be of this code
+    with             as shipped
+    naive            the best of the baselines without a model: see `benchmarks.naive`
+    best published   thresholds chosen on the labels
+
+DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best` and `split` figures chose theirs on the
+labels. `--perturbed` adds the figure of copies of each collection: shifted clocks, every second row, noise, missing rows, other units.
 """
 
 from __future__ import annotations
@@ -14,20 +19,23 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import causes, collections, judges
+from benchmarks.accuracy_table import Measured, table_of
 from benchmarks.application import incidents_of
-from benchmarks.contenders import CHALLENGERS, DETECTOR, Contender
-from benchmarks.experiment import COLLECTIONS, DATA, judged, tables_of
-from benchmarks.published import PUBLISHED
+from benchmarks.cases import AS_IT_IS, COLLECTIONS, DATA, cases_of
+from benchmarks.contenders import CHALLENGERS
+from benchmarks.experiment import copies, evaluate, figures_of, naive_figures
+from benchmarks.left_out import chosen_before
+from benchmarks.published import PUBLISHED, RULES
 
-SLOWEST = ("nab", "smd", "wsd", "nezha", "asd")  # begun first
 # part -> the folders of data/ that it measures, each a collection with figures of its own
 PARTS = {
     "nab": ("nab",),
@@ -38,58 +46,11 @@ PARTS = {
     "incidents": ("nezha",),
     "causes": causes.COLLECTIONS,
 }
-HOSTS = {
-    "auc_pr": "AUC-PR",
-    "best_f1": "best F1",
-    "vus_pr": "VUS-PR",
-    "event_recall": "events found",
-    "precision": "precision",
-    "false_per_day": "false a day",
-}
-# collection -> heads of the columns that are printed; the rest is in --json
-COLUMNS = {
-    "nab": {
-        "standard": "standard",
-        "reward_low_FP_rate": "low FP",
-        "reward_low_FN_rate": "low FN",
-        "windows_found": "windows found",
-        "false_rows": "false rows",
-        "best_standard": "best",
-        "split": "split",
-        "files": "files",
-    },
-    "wsd": {
-        "f1": "F1 of events",
-        "precision": "precision",
-        "recall": "recall",
-        "false_per_week": "false a week",
-        "best_pa7_f1": "best F1, 7 rows",
-    },
-    "smd": HOSTS,
-    "asd": HOSTS,
-    "tcpd": {"f1": "F1", "covering": "covering", "precision": "precision", "recall": "recall"},
-    "logs": {"ga": "grouping acc.", "fga": "of templates"},
-    "nezha": {
-        "incidents": "incidents",
-        "faults": "faults",
-        "found": "found",
-        "in_time": "in time",
-        "first": "faulty pod first",
-        "far_per_day": "far from any, a day",
-        "per_stop": "a stop",
-    },
-    "petshop": {
-        "latency_top1": "latency first",
-        "latency_top3": "among three",
-        "latency_specificity": "specificity",
-        "availability_top1": "availability first",
-        "availability_top3": "among three",
-        "availability_specificity": "specificity",
-    },
-    "sockshop": {"top1": "service first", "avg5": "Avg@5", "m_top1": "metric first", "m_avg5": "Avg@5"},
-    "nezha causes": {"top1": "pod first", "top3": "among three"},
-}
-Figures = dict[str, dict[str, dict[str, float]]]  # collection -> who -> measure -> value
+SLOWEST = ("smd", "nab", "wsd", "nezha", "asd")  # begun first
+SHIPPED, LEFT_OUT, NAIVE, COPIES = "kappa", "left out", "naive", "copies"
+LEAST_WIDTH = 110
+Task = tuple[str, str]  # collection, what is measured of it
+Figures = dict[str, dict[str, float]]  # who -> measure -> value
 
 
 def found_in(shared: Path, parts: Iterable[str]) -> list[str]:
@@ -98,68 +59,105 @@ def found_in(shared: Path, parts: Iterable[str]) -> list[str]:
     return [name for name in names if (shared / "data" / name.partition(" ")[0]).is_dir()]
 
 
-def measure(shared: Path, collection: str, contender: Contender) -> dict[str, float]:
-    """Figures of a contender on a collection, and the seconds that it took."""
+def tasks_of(
+    names: Iterable[str], chosen: dict[str, dict[str, Any]], *, perturbed: bool, challenged: bool
+) -> list[Task]:
+    """What is to be measured, the longest first; the shipped configuration is not measured twice."""
+    found: list[Task] = []
+    for name in names:
+        found.append((name, SHIPPED))
+        if name in COLLECTIONS:
+            found.append((name, NAIVE))
+            found += [(name, LEFT_OUT)] if chosen.get(name) else []
+            found += [(name, COPIES)] if perturbed else []
+        if name == "nab" and challenged:
+            found += [(name, one.name) for one in CHALLENGERS]
+    order = {name: place for place, name in enumerate(SLOWEST)}
+    return sorted(found, key=lambda task: (task[1] == NAIVE, order.get(task[0], len(order))))
+
+
+def measured(shared: Path, task: Task, configuration: dict[str, Any]) -> Figures:
+    """Figures of a task, by who; each with the seconds that it took."""
+    collection, what = task
+    print(f"{collection}: {what}", file=sys.stderr)
     began = time.perf_counter()
-    tables = {table.name: table for table in contender.given(list(tables_of(collection, shared).values()))}
-    answers = contender.answers(list(tables.values()))
-    figures = judged(collection, tables, answers, contender.parameters, contender.joined, shared)
-    return figures | {"files": len(tables), "seconds": round(time.perf_counter() - began, 1)}
+    found = _figures(shared, collection, what, configuration)
+    seconds = {"seconds": round(time.perf_counter() - began, 1)}
+    return {who: row | seconds for who, row in found.items()}
 
 
-def contenders(collection: str, *, challenged: bool) -> Iterator[Contender]:
-    """Who is measured on a collection. Challengers judge series one by one in Python, so they take the univariate one."""
-    yield DETECTOR
-    if collection == "nab" and challenged:
-        yield from CHALLENGERS
-
-
-def table(figures: Figures) -> Table:
-    """One table, a section for each collection: ours first, then challengers, then what others published."""
-    view = Table(show_header=False)
-    for collection, ours in figures.items():
-        heads = COLUMNS[collection]
-        everyone = ours | PUBLISHED.get(collection, {})
-        view.add_section()
-        view.add_row(f"[bold]{collection}", *(f"[bold]{head}" for head in heads.values()), "[bold]seconds")
-        for who, row in everyone.items():
-            cells = [f"{row[key]:.4g}" if key in row else "" for key in heads]
-            view.add_row(who, *cells, f"{row['seconds']:.0f}" if "seconds" in row else "published")
-    return view
-
-
-def run(shared: Path, chosen: list[str], *, challenged: bool, processes: int) -> Figures:
-    """Measure all contenders, each collection of a contender in a process of its own; progress goes to stderr."""
-    tasks = [(name, who) for name in chosen for who in everyone(name, challenged=challenged)]
-    slowest = sorted(tasks, key=lambda task: SLOWEST.index(task[0]) if task[0] in SLOWEST else len(SLOWEST))
-    with ProcessPoolExecutor(processes) as pool:
-        asked = {task: pool.submit(measured, shared, *task) for task in slowest}
-        figures: Figures = {name: {} for name in chosen}
-        for task in tasks:
-            figures[task[0]] |= asked[task].result()
-    return figures
-
-
-def everyone(collection: str, *, challenged: bool) -> list[str]:
-    """Names of who is measured on a collection."""
-    return (
-        [one.name for one in contenders(collection, challenged=challenged)] if collection in COLLECTIONS else ["kappa"]
-    )
-
-
-def measured(shared: Path, collection: str, who: str) -> dict[str, dict[str, float]]:
-    """Figures of a contender on a collection by its name; root causes have several at once."""
-    began = time.perf_counter()
-    print(f"{collection}: {who}", file=sys.stderr)
+def _figures(shared: Path, collection: str, what: str, configuration: dict[str, Any]) -> Figures:
     if collection in causes.COLLECTIONS:
         return causes.measure(shared, collection)
+    if what == NAIVE:
+        return naive_figures(collection, shared)
+    if what == COPIES:
+        return {kind: {"figure": one.figure} for kind, one in copies(collection, configuration, shared).items()}
     if collection == "logs":
-        return {who: judges.judge_templates(shared)}
-    if collection == "nezha":
-        found = judges.judge_incidents(shared, incidents_of(shared / "data"))
-        return {who: found | {"seconds": round(time.perf_counter() - began, 1)}}
-    contender = next(one for one in (DETECTOR, *CHALLENGERS) if one.name == who)
-    return {who: measure(shared, collection, contender)}
+        row = judges.judge_templates(shared)
+    elif collection == "nezha":
+        row = judges.judge_incidents(shared, incidents_of(shared / "data"))
+    elif what in (SHIPPED, LEFT_OUT):
+        row = evaluate(collection, configuration, shared)
+    else:
+        row = _challenger(shared, collection, what)
+    return {what: row}
+
+
+def _challenger(shared: Path, collection: str, what: str) -> dict[str, float]:
+    """Figures of another model, on the series that it is given."""
+    contender = next(one for one in CHALLENGERS if one.name == what)
+    cases = {case.name: case for case in cases_of(collection, shared)}
+    answers = contender.answers(contender.given([case.table for case in cases.values()]))
+    own = [cases[name] for name in answers]
+    return figures_of(collection, own, list(answers.values()), contender.parameters, contender.joined, shared)
+
+
+def gathered(
+    answers: dict[Task, Figures], names: Iterable[str], chosen: dict[str, dict[str, Any]]
+) -> dict[str, Measured]:
+    """The results by collection."""
+    found = {}
+    for name in names:
+        own = Measured(published=PUBLISHED.get(name, {}), naive=dict(RULES.get(name, {})))
+        if name in chosen:
+            own.configuration = chosen[name]
+        for (collection, what), figures in answers.items():
+            if collection == name:
+                _put(own, what, figures)
+        if name in chosen and not chosen[name]:
+            own.left_out = own.shipped
+        found[name] = own
+    return found
+
+
+def _put(own: Measured, what: str, figures: Figures) -> None:
+    """Put the figures of a task where they belong."""
+    if what == SHIPPED:
+        own.shipped = figures[SHIPPED]
+        own.naive |= {who: row for who, row in figures.items() if who in ("chance", "largest robust z")}
+        own.others |= {who: row for who, row in figures.items() if who != SHIPPED and who not in own.naive}
+    elif what == LEFT_OUT:
+        own.left_out = figures[LEFT_OUT]
+    elif what == NAIVE:
+        own.naive |= figures
+    elif what == COPIES:
+        own.copies = {kind: row["figure"] for kind, row in figures.items()}
+        own.copies["mean of copies"] = float(np.mean([v for kind, v in own.copies.items() if kind != AS_IT_IS]))
+    else:
+        own.others |= figures
+
+
+def run(
+    shared: Path, names: list[str], chosen: dict[str, dict[str, Any]], tasks: list[Task], processes: int
+) -> dict[str, Measured]:
+    """Measure all tasks, each in a process of its own; progress goes to stderr."""
+    with ProcessPoolExecutor(processes) as pool:
+        asked = {
+            task: pool.submit(measured, shared, task, chosen.get(task[0], {}) if task[1] == LEFT_OUT else {})
+            for task in tasks
+        }
+        return gathered({task: one.result() for task, one in asked.items()}, names, chosen)
 
 
 def main() -> None:
@@ -167,26 +165,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds data/ and score/")
     parser.add_argument("--only", choices=list(PARTS), action="append")
-    parser.add_argument("--challengers", action="store_true", help="also other models in its place, for half an hour")
+    parser.add_argument("--perturbed", action="store_true", help="also perturbed copies, for a few minutes")
+    parser.add_argument("--challengers", action="store_true", help="also other models, for half an hour")
+    parser.add_argument("--everyone", action="store_true", help="show all baselines and publications")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
-    chosen = parser.parse_args()
-    there = found_in(chosen.data, chosen.only or PARTS)
-    if not there or not (chosen.data / "score").is_dir():
-        wanted = "data/ with nab, wsd, smd, asd, tcpd, logs, petshop, sockshop or nezha, and score/"
+    wanted = parser.parse_args()
+    names = found_in(wanted.data, wanted.only or PARTS)
+    if not names or not (wanted.data / "score").is_dir():
+        folder = "data/ with nab, wsd, smd, asd, tcpd, logs, petshop, sockshop or nezha, and score/"
         sys.exit(
-            f"accuracy: no labelled data in {chosen.data}, nothing was measured; wanted a folder with {wanted}: --data DIR"
+            f"accuracy: no labelled data in {wanted.data}, nothing was measured; wanted a folder with {folder}: --data DIR"
         )
-    figures = run(chosen.data, there, challenged=chosen.challengers, processes=chosen.processes)
-    if chosen.json:
-        print(
-            json.dumps(
-                {"figures": figures, "published": {name: PUBLISHED[name] for name in there if name in PUBLISHED}},
-                indent=1,
-            )
-        )
+    began = time.perf_counter()
+    chosen, words = chosen_before()
+    tasks = tasks_of(names, chosen, perturbed=wanted.perturbed, challenged=wanted.challengers)
+    found = run(wanted.data, names, chosen, tasks, wanted.processes)
+    if wanted.json:
+        print(json.dumps({name: vars(one) for name, one in found.items()}, indent=1))
         return
-    Console().print(table(figures))
+    console = Console(width=max(Console().width, LEAST_WIDTH))
+    console.print(table_of(found, everyone=wanted.everyone))
+    console.print(f"{words}; {time.perf_counter() - began:.0f} s in all")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
     {"host.hold_minutes": 30.0}                          HostParameters
     {"models.stats.rarity:TOLERANCE": 2.0}               a constant of a module, or anything else that it holds
     {"without": "rhythm"}                                a feature of the univariate model is never rare; several with commas
+    {"plain": "scores"}                                  a step is left out: see `PLAIN`
 
 Only what is looked up while models run can be changed: a constant that another one was made of at import keeps its old value there.
 """
@@ -19,6 +20,8 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 from unittest.mock import patch
+
+import numpy as np
 
 from models.core.parameters import DetectorParameters
 from models.detection import detector, gauge_changes
@@ -38,6 +41,14 @@ CLASSES = {
 OF_DETECTOR = ("warm_up_minutes", "interval_probability")  # the detector hands them to the univariate model
 
 
+# name -> what holds a function, its name there, and the function in its place
+PLAIN: dict[str, tuple[str, str, Any]] = {
+    "scores": ("models.stats.per_series_calibration", "surprisal", lambda base, quantiles, tail: base.copy()),
+    "weeks": ("models.univariate.weekly", "share", lambda fit: np.zeros(fit.shape[-1])),
+    "effective rows": ("models.detection.gauge_changes", "weight_of_a_row", lambda hot, rows, p: np.ones(len(rows))),
+}
+
+
 @contextmanager
 def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostParameters]]:
     """While the block runs, models are configured so; gives the parameters of the detector and of hosts.
@@ -51,6 +62,9 @@ def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostPa
             if name == "without":
                 off = tuple(FEATURES.index(feature.strip()) for feature in value.split(","))
                 stack.enter_context(patch.object(Univariate, "_joint", _without(off)))
+            elif name == "plain":
+                holder, function, other = PLAIN[value]
+                stack.enter_context(patch.object(importlib.import_module(holder), function, other))
             elif ":" in name:
                 module, _, constant = name.partition(":")
                 stack.enter_context(patch.object(importlib.import_module(module), constant, value))

@@ -1,4 +1,4 @@
-"""Who is measured on the collections: the detector as `kappa score` runs it, and challengers in its place."""
+"""Other models in the place of the univariate one, and the detector on the same series."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class Contender:
 
 # A forest takes some 6 ms a row: it is given a part of the series, and the detector the same part beside it.
 SOME_ROWS = 72_000
-DETECTOR = Contender("kappa")
 CHALLENGERS = (
     Contender("challenger HalfSpaceTrees", DetectorParameters(challenger="river.anomaly.HalfSpaceTrees")),
     Contender("kappa, on few rows", most_rows=SOME_ROWS),

@@ -1,37 +1,38 @@
 """Experiments: the figures of a collection with something changed, from a Python prompt.
 
-    from benchmarks.experiment import evaluate
+    from benchmarks.experiment import copies, evaluate
     evaluate("wsd")                                             # {"f1": ..., "precision": ..., ...} as shipped
     evaluate("nab", {"univariate.norm": 2.0})                   # parameters by name: see benchmarks.configuration
     evaluate("asd", {"host.hold_minutes": 30.0, "without": "rhythm"})
-    evaluate("tcpd", {"change.level_rows": 0.1, "detector.alarm_chance": 0.02})
     evaluate("smd", {"models.univariate.model:CALIBRATION_DAYS": 1.0})   # constants of modules
-    answers = answered("wsd", {})                               # name -> scores of its rows, and changes: to look at
+    copies("tcpd", {"change.level_rows": 0.1})                  # one figure for each kind of perturbed copies
+    cases, found = answered("wsd", {})                          # cases and their answers: to look at
+    from benchmarks.trials import tried
+    tried("wsd", {}).difference(tried("wsd", {"without": "local"}))     # on a part, kept on disk: (worse without, spread)
 
-Nothing is kept between calls. All curves or hosts of a collection go through one detector for each distance of rows
-(`benchmarks.together`); times on one processor that does nothing else: WSD 2, NAB 1.5, SMD 4, ASD 1 minutes, TCPD 3 s.
+`evaluate`, `copies` and `answered` keep nothing. All curves or hosts of a collection go through one detector for each distance of rows
+(`benchmarks.together`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import collections, judges
-from benchmarks.collections import BenchmarkSeries
+from benchmarks.cases import AS_IT_IS, COLLECTIONS, COPIES, DATA, Case, cases_of, perturbed
 from benchmarks.configuration import Configuration, applied
-from benchmarks.together import TableAnswers, TimedTable, answers_of
+from benchmarks.judgement import MERGED_ROWS, ResampledFigure, judge, judge_scores, scorer
+from benchmarks.naive import NAIVE
+from benchmarks.together import TableAnswers, answers_of
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.detection.host_score import HostParameters
-from models.detection.table_score import rising
 
-DATA = Path(__file__).parents[2] / "shared"
-COLLECTIONS = ("nab", "wsd", "tcpd", *collections.HOST_COLLECTIONS)
-MS = 1000
+__all__ = ["COLLECTIONS", "DATA", "answered", "copies", "evaluate", "naive_figures"]
 
 
 def evaluate(collection: str, parameters: Configuration | None = None, shared: Path = DATA) -> dict[str, float]:
@@ -45,67 +46,93 @@ def evaluate(collection: str, parameters: Configuration | None = None, shared: P
         What is other than shipped, as `benchmarks.configuration` has it.
     shared
         The folder that holds `data/` and `score/`.
+
+    Returns
+    -------
+    dict
+        The scorer's measures; `figure` of `benchmarks.judgement`, of 1, and its `spread`.
     """
-    tables = tables_of(collection, shared)
+    cases = cases_of(collection, shared)
     with applied(parameters or {}) as (detector, joined):
-        found = answers_of(list(tables.values()), detector, joined)
-    return judged(collection, tables, dict(zip(tables, found, strict=True)), detector, joined, shared)
+        return figures_of(
+            collection, cases, answers_of([case.table for case in cases], detector, joined), detector, joined, shared
+        )
 
 
-def answered(collection: str, parameters: Configuration | None = None, shared: Path = DATA) -> dict[str, TableAnswers]:
-    """The answers to all tables of a collection, by name."""
-    tables = tables_of(collection, shared)
+def answered(
+    collection: str, parameters: Configuration | None = None, shared: Path = DATA
+) -> tuple[list[Case], list[TableAnswers]]:
+    """The tables of a collection as they are, and the answers to them."""
+    cases = cases_of(collection, shared)
     with applied(parameters or {}) as (detector, joined):
-        return dict(zip(tables, answers_of(list(tables.values()), detector, joined), strict=True))
+        return cases, answers_of([case.table for case in cases], detector, joined)
 
 
-def tables_of(collection: str, shared: Path = DATA) -> dict[str, TimedTable]:
-    """The curves or hosts of a collection, by the names that its scorer knows."""
-    data = shared / "data"
-    if collection in collections.HOST_COLLECTIONS:
-        hosts = collections.hosts(data, collection)
-        return {one.name: TimedTable(one.name, one.period, one.times, one.values, host=True) for one in hosts}
-    read = {"nab": collections.nab, "wsd": collections.curves, "tcpd": collections.changes}[collection]
-    return {series.name: table_of(series) for series in read(data)}
+def copies(
+    collection: str, parameters: Configuration | None = None, shared: Path = DATA, kinds: Iterable[str] = COPIES
+) -> dict[str, ResampledFigure]:
+    """The judgement of a collection as it is, and of its perturbed copies, by kind; all go through the detector together."""
+    cases = {kind: perturbed(cases_of(collection, shared), kind) for kind in (AS_IT_IS, *kinds)}
+    flat = [case for some in cases.values() for case in some]
+    with applied(parameters or {}) as (detector, joined):
+        answers = iter(answers_of([case.table for case in flat], detector, joined))
+        return {
+            kind: judge(collection, some, [next(answers) for _ in some], detector, shared)
+            for kind, some in cases.items()
+        }
 
 
-def table_of(series: BenchmarkSeries) -> TimedTable:
-    """A univariate series whose times rise; rows are as far apart as the median of their distances."""
-    times = rising(series.times)
-    period = float(np.median(np.diff(times))) / MS
-    return TimedTable(series.name, period, times, series.values[:, None], host=False)
-
-
-def judged(
+def figures_of(
     collection: str,
-    tables: Mapping[str, TimedTable],
-    answers: Mapping[str, TableAnswers],
+    cases: Sequence[Case],
+    answers: Sequence[TableAnswers],
     detector: DetectorParameters,
     joined: HostParameters,
-    shared: Path = DATA,
+    shared: Path,
 ) -> dict[str, float]:
-    """Figures of answers by name; those of `nab` and `wsd` are judged in thresholds, as that of an hour's rows is another one."""
+    """Figures of answers; those of curves are judged in thresholds, as that of an hour's rows is another one."""
+    found = judge(collection, cases, answers, detector, shared)
+    about = {"figure": found.figure, "spread": float(np.std(found.drawn))}
     if collection == "tcpd":
-        return judges.judge_changes(
-            shared, {name: change_rows(tables[name].times, one.changes) for name, one in answers.items()}
-        )
+        changes = {case.name: case.changes(one) for case, one in zip(cases, answers, strict=True)}
+        return judges.judge_changes(shared, changes) | about
+    pairs = list(zip(cases, answers, strict=True))
     if collection in collections.HOST_COLLECTIONS:
-        data = shared / "data"
-        taught = {host.name: host.taught for host in collections.hosts(data, collection)}
-        scores = {name: one.score[taught[name] :] for name, one in answers.items()}
-        return judges.judge_hosts(shared, collection, scores, joined.alarm_nats)
-    scores = {name: in_thresholds(tables[name], one.score, detector) for name, one in answers.items()}
+        scores = {case.name: case.scores(one) for case, one in pairs}
+        return judges.judge_hosts(shared, collection, scores, joined.alarm_nats) | about
+    scores = {
+        case.name: case.scores(one) / replace(detector, window_seconds=case.table.period).alert_nats
+        for case, one in pairs
+    }
+    return judged_scores(collection, scores, shared) | about
+
+
+def judged_scores(collection: str, scores: Mapping[str, Floats], shared: Path) -> dict[str, float]:
+    """Figures of scores in thresholds, by the collection's program."""
     if collection == "nab":
         return judges.judge_nab(shared, scores, 1.0)
-    return judges.judge_curves(shared, scores, 1.0)
+    if collection == "wsd":
+        return judges.judge_curves(shared, scores, 1.0)
+    return judges.judge_hosts(shared, collection, scores, 1.0)
 
 
-def in_thresholds(table: TimedTable, score: Floats, p: DetectorParameters) -> Floats:
-    """Scores as shares of the alert threshold of rows that are so far apart."""
-    return score / replace(p, window_seconds=table.period).alert_nats
+def naive_figures(collection: str, shared: Path = DATA) -> dict[str, dict[str, float]]:
+    """Figures of the baselines of a collection, by name."""
+    cases, found = cases_of(collection, shared), {}
+    for who, score in NAIVE[collection].items():
+        if collection == "tcpd":
+            found[who] = judges.judge_changes(shared, {case.name: [] for case in cases})
+            continue
+        scores = [score(case) for case in cases]
+        if collection == "nab":
+            scores = [opening(values, shared) for values in scores]
+        about = judge_scores(collection, cases, scores, shared)
+        named = {case.name: values for case, values in zip(cases, scores, strict=True)}
+        found[who] = judged_scores(collection, named, shared) | {"figure": about.figure}
+    return found
 
 
-def change_rows(times: Floats, changes: list[int]) -> list[int]:
-    """First rows of new states that began at these times."""
-    found = {int(np.searchsorted(times, since, side="right")) for since in changes}
-    return sorted(row for row in found if 0 < row < len(times))
+def opening(scores: Floats, shared: Path) -> Floats:
+    """Scores of which only the first row of each alarm reaches the threshold, as every row of one costs."""
+    begun = scorer(shared, "event_score").begins(np.where(np.isnan(scores), -np.inf, scores), 1.0, MERGED_ROWS)
+    return np.where(begun > 0, scores, np.minimum(scores, 0.99))

@@ -135,7 +135,7 @@ def common_windows(times: Sequence[Floats]) -> Iterator[tuple[int, list[tuple[in
 
 def shift(times: Floats, period: float, anchor: float) -> float:
     """How many ms earlier a table is taken to be: whole weeks, then onto the raster of its rows if all stay in their hours."""
-    weeks = WEEK_MS * np.floor((times[0] - anchor) / WEEK_MS)
+    weeks = WEEK_MS * np.round((times[0] - anchor) / WEEK_MS)
     phases, often = np.unique(times % (1000 * period), return_counts=True)
     phase = phases[often.argmax()]
     stays = np.array_equal(times // HOUR_MS, (times - phase) // HOUR_MS)
