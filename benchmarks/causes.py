@@ -19,7 +19,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,9 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.detection.detector import ShardDetector
 from models.detection.table_score import window
-from models.incidents.cause import Suspect, rank, strength
+from models.incidents.cause import Suspect, rank
 from models.incidents.correlator import Correlator
+from models.incidents.members import Member, member_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent
 
@@ -59,7 +60,6 @@ class Watch:
     row: int = 0
     published: list[int] = field(default_factory=list)
     seen: list[tuple[int, EpisodeEvent]] = field(default_factory=list)
-    rows: list[Floats] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Name the series: an application is one host, or each component one."""
@@ -78,7 +78,6 @@ class Watch:
 
     def step(self, at: int, values: Floats) -> None:
         """Give one row, `(columns,)`, to the chain."""
-        self.rows.append(values)
         values = values[self.order]
         there = np.flatnonzero(np.isfinite(values))
         if len(there):
@@ -89,28 +88,21 @@ class Watch:
         self.row += 1
 
     def suspects(self, first: int, last: int, metrics: Iterable[str] = ()) -> list[Suspect]:
-        """What is strange in rows `first` to `last`, the latter excluded, by what was known in them.
-
-        Strength is that of the row that lies farthest from what was expected when the episode opened.
-        """
-        opened: dict[str, tuple[int, EpisodeEvent]] = {}
-        for row, event in self.seen:
-            opened.setdefault(event.id, (row, event))
+        """What is strange in rows `first` to `last`, the latter excluded, as the events until then say it."""
+        members: dict[str, Member] = {}
         now = {event.id for row, event in self.seen if first <= row < last and event.kind in ("anomaly", "change")}
-        wanted = set(metrics)
-        found, rows = [], self.values
-        for row, e in (opened[name] for name in sorted(now)):
-            component, metric = self.of[e.series]
+        for row, event in self.seen:
+            if event.id in now and row < last:
+                if event.id in members:
+                    members[event.id].update(event)
+                else:
+                    members[event.id] = member_of(event)
+        wanted, found = set(metrics), []
+        for member in members.values():
+            component, metric = self.of[member.series]
             if not wanted or metric in wanted:
-                values = rows[max(row, first) : last, self.place[e.series]]
-                strong = max(strength(float(value), e.typical, e.lower, e.upper) for value in values)
-                found.append(Suspect(component, metric, e.start, strong, self.seconds * MS))
+                found.append(replace(suspect_of(member), service=component, what=metric))
         return found
-
-    @property
-    def values(self) -> Floats:
-        """The rows so far, `(rows, columns)`."""
-        return np.array(self.rows)
 
     def has_published(self, first: int, last: int) -> bool:
         """Whether an incident was published in these rows."""
@@ -120,18 +112,18 @@ class Watch:
 def listed(suspects: Sequence[Suspect], calls: Iterable[Column] = ()) -> Ranked:
     """Components by who is likely the cause, then the other metrics by their strength."""
     first = [(cause.service, cause.metric) for cause in rank(suspects, calls)]
-    rest = sorted(suspects, key=lambda s: (-s.strength, s.service, s.metric))
-    return list(dict.fromkeys([*first, *((s.service, s.metric) for s in rest)]))
+    rest = sorted(suspects, key=lambda s: (-s.strength, s.service, s.what))
+    return list(dict.fromkeys([*first, *((s.service, s.what) for s in rest)]))
 
 
 def by_strength(suspects: Sequence[Suspect]) -> Ranked:
     """Metrics by their strength alone."""
-    return [(s.service, s.metric) for s in sorted(suspects, key=lambda s: (-s.strength, s.service, s.metric))]
+    return [(s.service, s.what) for s in sorted(suspects, key=lambda s: (-s.strength, s.service, s.what))]
 
 
 def by_onset(suspects: Sequence[Suspect]) -> Ranked:
     """Metrics by which began first, then by strength."""
-    return [(s.service, s.metric) for s in sorted(suspects, key=lambda s: (s.onset, -s.strength, s.service))]
+    return [(s.service, s.what) for s in sorted(suspects, key=lambda s: (s.onset, -s.strength, s.service))]
 
 
 def by_z(columns: Sequence[Column], before: Floats, after: Floats) -> Ranked:

@@ -17,9 +17,10 @@ from dashboards.queries.incident import Incident
 from dashboards.queries.search import Span
 from dashboards.tables import score_column, table, text_column, time_column
 from dashboards.theme import badge
-from dashboards.words import expected, explained, measured, named, number, plain, plural
+from dashboards.words import clock, expected, explained, measured, named, number, plain, plural
 
 PLOTTED = 4  # contributions with curves
+CAUSES = 3  # that are seen at once
 APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "silence": "vanished", "change": "new rate"}
 
 
@@ -49,6 +50,31 @@ def show_contributions(
             for _, row in rest.iterrows():
                 contribution(row, novelties.get(row["series"]), view)
     return draws[1:]
+
+
+def show_causes(of: Incident, view: View) -> None:
+    """Who is likely the cause: the first ones, then the others."""
+    if of.causes.empty:
+        return
+    st.subheader("Probably why")
+    for place, (_, row) in enumerate(of.causes[:CAUSES].iterrows(), 1):
+        cause(place, row, view)
+    rest = of.causes[CAUSES:]
+    if len(rest):
+        with st.expander(f"{plural(len(rest), 'less likely cause')}"):
+            for place, (_, row) in enumerate(rest.iterrows(), CAUSES + 1):
+                cause(place, row, view)
+
+
+def cause(place: int, row: Any, view: View) -> None:
+    """A cause: its sentence, since when, and a link to its series."""
+    words, link = st.columns([5, 2], vertical_alignment="center")
+    announced = ":violet-badge[change] " if row["kind"] == "change" else ""
+    name = plain(row["service"] or row["host"])
+    words.markdown(f"{place}. {announced}**{name}**: {plain(row['why'])} · since {clock(row['onset'], view.zone)}")
+    if row["series"]:
+        with link:
+            view.link("series", plain(named(row["series"])), icon=":material/show_chart:", series=row["series"])
 
 
 def curve(series: str, points: pd.DataFrame, span: Span, view: View, place: DeltaGenerator) -> None:

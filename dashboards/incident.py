@@ -122,6 +122,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
         )
         return
     head(found.incident, view)
+    evidence.show_causes(found.incident, view)
     show_timeline(found, view)
     show_episodes(found, view)
     if not found.points:

@@ -41,6 +41,13 @@ def where(incident: Record) -> str:
     return printable(", ".join(hosts[:SHOWN_HOSTS]) + more) or "-"
 
 
+def why(incident: Record) -> str:
+    """Its reason, and the likeliest cause where that is a choice of several or a change that was announced."""
+    causes = incident.get("causes") or []
+    is_news = len(causes) > 1 or any(cause["kind"] == "change" for cause in causes[:1])
+    return printable(incident["reason"] + (f"; probably: {causes[0]['why']}" if is_news else ""))
+
+
 def health_line(health: PipelineHealth) -> str:
     """The pipeline's health, in a line."""
     if not health.healthy:
@@ -79,7 +86,7 @@ class LineView:
 
     @staticmethod
     def _line(change: Change, incident: Record) -> str:
-        hosts, reason = where(incident), printable(incident["reason"])
+        hosts, reason = where(incident), why(incident)
         text = reason if reason.startswith(f"{hosts}: ") else f"{hosts}: {reason}"
         about = f"{incident['kind']:8} {incident['score']:7.1f} nats  {text}"
         return printable(f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}")
@@ -180,5 +187,5 @@ def incidents(title: str, found: list[Record]) -> Table:
         kind = Text(printable(incident["kind"]), style=STYLES.get(incident["kind"], ""))
         times = moment(incident["start"]), moment(incident["window_end"])
         numbers = f"{incident['score']:.1f}"
-        table.add_row(*times, kind, numbers, Text(where(incident)), Text(printable(incident["reason"])))
+        table.add_row(*times, kind, numbers, Text(where(incident)), Text(why(incident)))
     return table

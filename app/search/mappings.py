@@ -70,6 +70,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
             **search_types(IncidentEvent, *OF_INCIDENTS),
             template=search_type(IncidentEvent, "templates"),
             contributions=search_type(IncidentEvent, "series"),
+            causes=search_type(IncidentEvent, "causes"),
         ),
     },
     "pipeline": {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-TIMES = ("since", "until", "latest", "time")
+TIMES = ("since", "until", "latest", "time", "onset")
 NUMBERS = ("score", "value", "typical", "lower", "upper", "certainty", "before", "after")
 
 

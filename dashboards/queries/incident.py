@@ -19,6 +19,7 @@ MAX_SIMILAR = 10
 # Searched for of an earlier incident: so many of each, the first ones, which have the largest shares.
 MAX_COMPARED = 20
 CONTRIBUTION = ("series", "share", "score", "kind", "reason")
+CAUSE = ("kind", "host", "service", "metric", "series", "onset", "score", "why")
 # How far it reaches, and what chance makes of it; absent from documents of before they were.
 ABOUT = ("scope", "affected", "population", "share", "false_alarms_per_day")
 BEFORE_SHARE = 0.5  # of the incident's length is shown before and after it
@@ -33,7 +34,7 @@ class Incident:
 
     `episodes` are the ids of its episodes, strongest first, `episodes_omitted` is the number of weaker ones that it does not list.
 
-    `about` has those of ABOUT that its document says.
+    `about` has those of ABOUT that its document says; `causes` has the likeliest first.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Incident:
     about: Mapping[str, Any] = field(default_factory=dict)
     episodes: tuple[str, ...] = ()
     episodes_omitted: int = 0
+    causes: pd.DataFrame = field(default_factory=lambda: frame_of([], CAUSE))
 
     @property
     def series(self) -> list[str]:
@@ -103,6 +105,7 @@ def of_document(identity: str, version: str, source: Mapping[str, Any]) -> Incid
         about={name: own[name] for name in ABOUT if own.get(name) is not None},
         episodes=tuple(as_list(own.get("episodes"))),
         episodes_omitted=int(own.get("episodes_omitted") or 0),
+        causes=frame_of([dict.fromkeys(CAUSE, "") | one for one in as_list(own.get("causes"))], CAUSE),
     )
 
 

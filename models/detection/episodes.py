@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+
+import numpy as np
 
 from models.detection import reasons
 from models.records.records import EpisodeEvent
+from models.stats.interval_distance import in_widths, two_farthest
 
 GROWTH = 1.5  # an update is due when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
@@ -71,6 +74,9 @@ class Episode:
     adopted, expected, strayed
         Whether its values were adopted as normal, whether a label says that the change is expected, and whether a value has
         been outside its interval.
+    began_with, farthest, second, delay
+        Of a metric's values: typical value, lower and upper end of the interval of its first window; the largest and the second largest
+        distance from that, in widths of the interval, the latter None after one window; by how much the series may be late, seconds.
     mean, weight
         Of log lines: the mean of the last minutes, and how many windows it is worth.
     """
@@ -102,10 +108,19 @@ class Episode:
     before: float = math.nan
     after: float = math.nan
     published_evidence: float = 0.0
+    began_with: Sequence[float] = ()
+    farthest: float = 0.0
+    second: float | None = None
+    delay: float = 0.0
+    published_strength: float = 0.0
 
     def event(self, status: str, window_end: int) -> EpisodeEvent:
         """An event of the episode; it becomes the last one that was published."""
-        self.published_score, self.published_evidence = self.score, self.evidence
+        self.published_score, self.published_evidence, self.published_strength = (
+            self.score,
+            self.evidence,
+            self.strength,
+        )
         facts = self.cause in (APPEARED, LIMITED)
         sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED and not facts
         return EpisodeEvent(
@@ -129,7 +144,23 @@ class Episode:
             provisional=provisional,
             before=self.before,
             after=self.after,
+            strength=self.strength,
+            delay=self.delay,
         )
+
+    @property
+    def strength(self) -> float:
+        """How far its values have gone in two windows, in widths of the interval of its first one; NaN where there is no measure."""
+        if not self.began_with:
+            return math.nan
+        return self.farthest if self.second is None else self.second
+
+    def measure(self, value: float) -> None:
+        """Take in the distance of another value from what was expected of its first window."""
+        if self.began_with:
+            distance = in_widths(*np.array([value, *self.began_with])[:, None])
+            known = np.array([self.farthest]), np.array([self.second or 0.0])
+            self.farthest, self.second = (float(number[0]) for number in two_farthest(*known, distance))
 
     @property
     def certainty(self) -> float:
@@ -155,8 +186,10 @@ class Episode:
         self.mean += (value - self.mean) / self.weight
 
     def update_due(self) -> bool:
-        """Whether score or evidence have grown enough since the last event; counts the update."""
+        """Whether score, evidence or strength have grown enough since the last event, or the strength has fallen; counts the update."""
         grown = self.score >= GROWTH * self.published_score or self.evidence >= GATHERED * self.published_evidence
+        known, before = self.strength, self.published_strength
+        grown |= known >= GROWTH * before or before >= GROWTH * known
         if not grown or self.updates >= MOST_UPDATES:
             return False
         self.updates += 1

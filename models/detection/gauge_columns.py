@@ -11,6 +11,11 @@
     repeat_evidence        surprise of that run
     repeat_*               run lengths of repeated values (`run_length`)
     longest_repeat_seconds the longest of these runs that have ended, decayed
+    alert_typical, _lower, _upper
+                           what was expected of the first window of the run above the alert threshold: the model learns from the
+                           windows of the run, so that later intervals are wider
+    alert_farthest, alert_second
+                           largest and second largest distance of the run's values from that, in widths of the interval
 
 The state is dumped with every window, so most columns have single precision, in memory too: a state that was dumped and
 loaded goes on bit for bit.
@@ -40,6 +45,11 @@ COLUMN_TYPES = {
     "repeat_asked": "f4",
     "repeat_stayed": "f4",
     "longest_repeat_seconds": "f4",
+    "alert_typical": "f4",
+    "alert_lower": "f4",
+    "alert_upper": "f4",
+    "alert_farthest": "f4",
+    "alert_second": "f4",
 }
 COLUMNS = tuple(COLUMN_TYPES)
 SEEN, HOST_WINDOW = 0, 1
@@ -47,6 +57,8 @@ PRESENT = slice(2, 6)
 TOTAL, NEGATIVE, ALERT_SECONDS, ALERT_EXCESS_NATS, REPEAT_SECONDS, REPEAT_EVIDENCE = range(6, 12)
 REPEAT = slice(12, 16)
 LONGEST_REPEAT_SECONDS = 16
+ALERT_EXPECTED = slice(17, 20)  # typical, lower, upper
+ALERT_FARTHEST, ALERT_SECOND = 20, 21
 SINGLE = [column for column, kind in enumerate(COLUMN_TYPES.values()) if kind == "f4"]
 
 

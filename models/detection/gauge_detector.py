@@ -26,6 +26,7 @@ from models.detection.control import Control
 from models.detection.shard_state import ShardState, ShardWindow
 from models.rules.table import Applied, deviates
 from models.stats import run_length
+from models.stats.interval_distance import in_widths, two_farthest
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 
@@ -104,7 +105,9 @@ class GaugeDetector:
         found = self._judge(s, values, window)
         extra_nats = self._rules.extra_nats(found["value"] - found["typical"], found["typical"], index)
         self._rules.subtract(found["base"], found["stuck"], extra_nats, index)
+        begins = s[col.ALERT_SECONDS] == 0
         persistent = self._persistent(s, found["base"], found.pop("distance_kept"), now)
+        note_distances(s, begins, found)
         s[col.SEEN] = now
         col.round_off(s)
         gauges.matrix[:, index] = s
@@ -201,6 +204,23 @@ class GaugeDetector:
         if not self._state.gauges.matrix[col.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.describe_state(row)
+
+
+def note_distances(s: Floats, begins: Bools, found: Mapping[str, Floats]) -> None:
+    """Note in `s` how far the values of runs above the alert threshold are, from what was expected when these began.
+
+    `begins` says whose run begins in this window if it is above the threshold, `(n,)`; `found` has the window's values and intervals.
+    """
+    at = np.flatnonzero(s[col.ALERT_SECONDS] > 0)
+    if not len(at):
+        return
+    fresh = at[begins[at]]
+    s[col.ALERT_EXPECTED, fresh] = [found[name][fresh] for name in ("typical", "lower", "upper")]
+    s[col.ALERT_FARTHEST, fresh] = s[col.ALERT_SECOND, fresh] = 0.0
+    distance = in_widths(found["value"][at], *s[col.ALERT_EXPECTED, at])
+    s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = two_farthest(
+        s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance
+    )
 
 
 def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:

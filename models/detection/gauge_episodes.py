@@ -28,6 +28,7 @@ from models.detection.shard_state import ShardState, ShardWindow
 from models.records.records import EpisodeEvent
 from models.stats import normal_gamma, run_length
 from models.univariate.model import Univariate
+from models.univariate.parameters import UnivariateParameters
 from models.univariate.predictive import DEGREES
 from models.univariate.univariate_state import FAST, FEATURES, ROUGH
 
@@ -39,9 +40,16 @@ class GaugeEpisodes:
     """The episodes of the metric series of a shard."""
 
     def __init__(
-        self, state: ShardState, p: DetectorParameters, control: Control, model: Univariate, changes: GaugeChanges
+        self,
+        state: ShardState,
+        p: DetectorParameters,
+        control: Control,
+        model: Univariate,
+        changes: GaugeChanges,
+        settings: UnivariateParameters,
     ) -> None:
         self._state, self._p, self._control = state, p, control
+        self._memories = {FAST: 60 * settings.fast_half_life_minutes, ROUGH: 60 * settings.rough_half_life_minutes}
         self._model, self._changes = model, changes
         self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
@@ -99,7 +107,23 @@ class GaugeEpisodes:
             row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
         )
         episode.strayed, episode.part = row.strays, row.part(cause)
+        if not stuck:
+            s = self._state.gauges.matrix[:, row.table_row]
+            episode.began_with = s[col.ALERT_EXPECTED].tolist()
+            episode.farthest = float(s[col.ALERT_FARTHEST])
+            episode.second = (
+                float(s[col.ALERT_SECOND]) or None
+            )  # all windows of the run are beyond the border or nearly so
+        episode.delay = self._delay(row, cause)
         return self._state.episodes.begin(episode, row.now)
+
+    def _delay(self, row: _GaugeRow, cause: str) -> float:
+        """By how much the series may be late in showing something, seconds: the time between its rows, or the half-life of a slow feature."""
+        before = float(row.scores.last_seen[row.place])
+        found = max(self._p.window_seconds, (row.now - before) / 1000 if before else 0.0)
+        if cause == STUCK or row.strays:
+            return found
+        return max(found, self._memories.get(int(row.scores.dominant_feature[row.place]), 0.0))
 
     def _words(self, row: _GaugeRow, cause: str, start: int) -> tuple[float, float, float, str]:
         """Value, lower and upper bound, and reason of the episode's peak."""
@@ -121,6 +145,7 @@ class GaugeEpisodes:
     def _continue(self, episode: Episode, row: _GaugeRow) -> list[EpisodeEvent]:
         p = self._p
         episode.strayed |= row.strays
+        episode.measure(row.value)
         if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
             episode.part = row.part(episode.cause)

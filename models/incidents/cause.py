@@ -2,135 +2,147 @@
 
 Three observations, each a rule without a constant:
 
-    strength    how far a metric went, in its own history's terms: s = |x - t| / w, with x the value at the episode's peak, t what
-                was expected when it began, and w the distance from t to that end of the expected interval which x lies
-                beyond. 1 is the border of the interval. Surprise in nats saturates where there is little history, s does not
+    strength    how far a metric went, in its own history's terms: its second largest distance from what was expected when its episode
+                began, in widths of the expected interval (`models.stats.interval_distance`)
     calls       a caller shows what its callee does (latency, errors). A strange service is *explained* if it reaches, by calls
                 among strange services, one that does not reach it back. Services that are not explained come first, and each is
                 ranked by what it explains: E = sum of the strength of those that reach it, its own included
-    onset       among equals the one that began first: onset less the delay after which its series can show anything
+    onset       who is called explains who calls it only if both began together: requests carry a fault at once. Each onset is
+                known to the delay of its series (the time between its rows, the half-life of a slow mean), so onsets are
+                together that lie no further apart than the longer delay. Among equals the one that began first is first, less its delay
 
-The strength of a service is that of its strongest metric. An episode that has no interval, as a silence or something new,
-counts as 1, and so does what never moved before. Nothing later than the episodes at hand is looked at.
+The strength of a service is that of its strongest metric. An episode that has no measure, as a silence or something new,
+counts as 1, and so does what never moved before. A host counts as a service of its own for metrics that are of no service. Nothing
+later than the episodes at hand is looked at.
 
 It fails where what is measured flows with the calls instead of against them: a callee gets fewer requests because its caller
 is broken, so numbers of requests are better left out. It fails where a callee is only seen through its caller, as a
-load balancer is: both move alike. Without calls it ranks by strength alone.
+load balancer is: both move alike; where a fault goes on by queues or caches, minutes after it began; and where a service is strange in one
+window only. Without calls it ranks by strength alone.
 
 The rule of callees is that of Chen et al., CauseInfer (INFOCOM 2014), and of the traversal in PetShop (Hardt et al., 2023, arXiv
-2311.04806), which stop at strange nodes without strange callees; the sum over those explained is ours.
+2311.04806), which stop at strange nodes without strange callees; the sum over those explained and the onsets are ours.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.core.arrays import Floats
+from models.records.records import Cause
 
-BORDER = 1.0  # the strength of a value on the border of its interval
-LARGEST = 1e12  # sums of it are still numbers
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+Call = tuple[str, str]  # caller, callee
+MOST_CAUSES = 10  # that an incident lists
+MOST_WHY = 500  # characters
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A metric of a service that is strange: when that began and when its series could first show it, and how strong it is.
+    """Something strange in a service, or on a host.
 
-    `onset` is in epoch ms, `delay` in ms: the length of a window, or of a rate's average. `strength` is in widths of its interval.
+    Parameters
+    ----------
+    host, service, series
+        Where, and the name of the series.
+    what
+        The metric, or another word for what is strange, such as `error lines`.
+    onset, delay
+        When it began, epoch ms, and by how much its series may be late, ms.
+    strength
+        How far it went, in widths of its interval; `BORDER` where there is no measure.
+    went
+        How far, in words; empty for those of a metric.
     """
 
+    host: str
     service: str
-    metric: str
+    what: str
     onset: float
     strength: float
     delay: float = 0.0
+    series: str = ""
+    went: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name under which it calls and is called: that of its service, or of its host where it is of no service."""
+        return self.service or self.host
+
+    @property
+    def words(self) -> str:
+        """How far it went, in words."""
+        return self.went or f"{self.what} of {self.name} went {self.strength:,.1f} times as far as its interval"
 
 
-@dataclass(frozen=True)
-class Cause:
-    """A service that may be the cause, with its strongest metric.
-
-    `score` is the strength of all that it explains, in widths of intervals; it compares causes of one kind, explained or not.
-    """
-
-    service: str
-    metric: str
-    score: float
-    why: str
-
-
-def strength(value: float, typical: float, lower: float, upper: float) -> float:
-    """Distance from what was expected in widths of the interval on that side.
-
-    It is `BORDER` where a number is not known, and of an interval without width: a series that never moved has no measure.
-    """
-    if not all(map(math.isfinite, (value, typical, lower, upper))):
-        return BORDER
-    away = value - typical
-    width = upper - typical if away > 0 else typical - lower
-    return min(abs(away) / width, LARGEST) if width > 0 else BORDER if away else 0.0
-
-
-def reached(count: int, calls: Iterable[tuple[int, int]]) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def reached(count: int, calls: Iterable[tuple[int, int]]) -> Matrix:
     """Whether calls lead from one to another, directly or through others, `(count, count)`; each reaches itself."""
     leads = np.eye(count, dtype=bool)
     for caller, callee in calls:
         leads[caller, callee] = True
     while True:
-        further = (leads.astype(np.int64) @ leads.astype(np.int64)) > 0
+        further = (leads.astype(np.float32) @ leads.astype(np.float32)) > 0
         if (further == leads).all():
             return leads
         leads = further
 
 
-def rank(suspects: Iterable[Suspect], calls: Iterable[tuple[str, str]] = ()) -> list[Cause]:
+def began_together(some: Sequence[Suspect], others: Sequence[Suspect]) -> bool:
+    """Whether one of each can have begun at one moment."""
+    return any(abs(a.onset - b.onset) <= max(a.delay, b.delay) for a in some for b in others)
+
+
+def rank(suspects: Iterable[Suspect], calls: Iterable[Call] = ()) -> list[Cause]:
     """The services by who is likely the cause, the likeliest first.
 
     Parameters
     ----------
     suspects
-        The strange metrics, in any order.
+        What is strange, in any order.
     calls
         Pairs of caller and callee. Those of services without a suspect are ignored.
     """
-    lead = _strongest(suspects)
-    names = sorted(lead)
+    by_name = _by_name(suspects)
+    names = list(by_name)
+    lead = [by_name[name][0] for name in names]
     at = {name: i for i, name in enumerate(names)}
-    among = [(at[caller], at[callee]) for caller, callee in calls if caller in at and callee in at]
-    leads = reached(len(names), among)
+    among = {(at[a], at[b]) for a, b in calls if a in at and b in at and began_together(by_name[a], by_name[b])}
+    leads = reached(len(names), sorted(among))
     explained = np.any(leads & ~leads.T, axis=1)
-    own: Floats = np.array([lead[name].strength for name in names])
+    own: Floats = np.array([one.strength for one in lead])
     total = np.where(leads, own[:, None], 0.0).sum(axis=0)
-    begun = [lead[name].onset - lead[name].delay for name in names]
+    begun = [one.onset - one.delay for one in lead]
     order = sorted(range(len(names)), key=lambda i: (explained[i], -total[i], -own[i], begun[i], names[i]))
-    return [_cause(i, names, lead, leads, total) for i in order]
+    return [_cause(lead, leads, i, float(total[i])) for i in order]
 
 
-def _strongest(suspects: Iterable[Suspect]) -> dict[str, Suspect]:
-    """The strongest metric of each service."""
-    lead: dict[str, Suspect] = {}
-    for one in sorted(suspects, key=lambda s: (s.service, -s.strength, s.onset - s.delay, s.metric)):
-        lead.setdefault(one.service, one)
-    return lead
+def _by_name(suspects: Iterable[Suspect]) -> Mapping[str, list[Suspect]]:
+    """The suspects of each service, the strongest first, in order of names."""
+    found: dict[str, list[Suspect]] = {}
+    for one in sorted(suspects, key=lambda s: (s.name, -s.strength, s.onset - s.delay, s.what, s.host)):
+        found.setdefault(one.name, []).append(one)
+    return found
 
 
-def _cause(
-    i: int,
-    names: list[str],
-    lead: Mapping[str, Suspect],
-    leads: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-    total: Floats,
-) -> Cause:
+def _cause(lead: Sequence[Suspect], leads: Matrix, i: int, total: float) -> Cause:
     """One cause with its sentence."""
-    one = lead[names[i]]
-    below = [names[j] for j in np.flatnonzero(leads[i] & ~leads[:, i])]
-    above = [names[j] for j in np.flatnonzero(leads[:, i]) if j != i]
-    why = f"{one.metric} of {one.service} went {one.strength:,.1f} times as far as its interval"
+    one, why = lead[i], lead[i].words
+    below = [lead[j].name for j in np.flatnonzero(leads[i] & ~leads[:, i]).tolist()]
+    above = int(leads[:, i].sum()) - 1
     if below:
         why += f"; it calls {below[0]}, which is strange too"
     elif above:
-        why += f"; of what it calls nothing else is strange, and {len(above)} of its callers are"
-    return Cause(names[i], one.metric, float(total[i]), why)
+        why += f"; of what it calls nothing else is strange, and {above} of its callers are"
+    return Cause(
+        kind="episode",
+        host=one.host,
+        service=one.service,
+        metric=one.what,
+        series=one.series,
+        onset=round(one.onset),
+        score=total,
+        why=why[:MOST_WHY],
+    )

@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from models.core.series import parse
+from models.incidents.cause import Suspect
 from models.records.records import LASTING_KINDS, Contribution, EpisodeEvent, Key
+from models.stats.interval_distance import BORDER, in_widths
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
@@ -19,7 +24,8 @@ class Member:
     """An episode within an incident. `role` is what other hosts may do as well, `host` whose it is.
 
     `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run. `fact` says that it
-    is no matter of chance: see `EpisodeEvent.is_fact`.
+    is no matter of chance: see `EpisodeEvent.is_fact`. `what` is strange in it, by `strength` widths of its interval, and may be seen `delay`
+    ms late: see `models.incidents.cause.Suspect`.
     """
 
     id: str
@@ -36,6 +42,9 @@ class Member:
     begun_with: float
     reason: str
     fact: bool = False
+    what: str = ""
+    strength: float = BORDER
+    delay: float = 0.0
 
     def update(self, event: EpisodeEvent) -> None:
         """Take in the next event of this episode. The reason is that of its peak, or of its new kind."""
@@ -47,6 +56,9 @@ class Member:
         self.evidence = max(self.evidence, evidence)
         self.end = event.window_end
         self.open = event.status != "close"
+        # What its detector says of an episode may fall: a deviation of one window counts no more after the second.
+        measured = math.isfinite(event.strength)
+        self.strength = event.strength if measured else max(self.strength, strength_of(event))
 
     @property
     def weight(self) -> float:
@@ -87,6 +99,35 @@ def member_of(event: EpisodeEvent) -> Member:
         begun_with=finite(event.evidence),
         reason=reason_of(event),
         fact=event.is_fact,
+        what=what_of(event),
+        strength=strength_of(event),
+        delay=1000.0 * event.delay,
+    )
+
+
+def what_of(event: EpisodeEvent) -> str:
+    """The metric of an episode, or another word for what is strange in it."""
+    if event.metric or event.level:
+        return event.metric or f"{event.level} lines"
+    return "the mix of templates" if event.part == "mix" else event.part or event.kind
+
+
+def strength_of(event: EpisodeEvent) -> float:
+    """How far an episode has gone in widths of its interval: as its detector says, else by its peak; `BORDER` where there is no measure."""
+    if math.isfinite(event.strength):
+        return event.strength
+    interval = (event.value, event.typical, event.lower, event.upper)
+    found = float(in_widths(*(np.array([number]) for number in interval))[0])
+    return found if math.isfinite(found) else BORDER
+
+
+def suspect_of(member: Member) -> Suspect:
+    """The member as one who may be the cause."""
+    found = parse(member.series)
+    metric = found.metric or member.kind == "anomaly"
+    went = "" if metric else f"{member.what} of {found.service or found.host}: {member.kind}"
+    return Suspect(
+        found.host, found.service, member.what, member.start, member.strength, member.delay, member.series, went
     )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.incidents.budget import expected, joint, threshold
+from models.incidents.cause import MOST_CAUSES, rank
 from models.incidents.fleet import Cluster
-from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of
+from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import (
     LASTING_KINDS,
     NOTHING,
+    Cause,
     Contribution,
     EpisodeEvent,
     IncidentEvent,
@@ -44,6 +46,7 @@ class OpenIncident:
     score: float = 0.0
     published_score: float = 0.0
     published_kind: str = ""
+    published_cause: str = ""
     news: bool = False
     forgotten: int = 0
     threshold: float = 0.0
@@ -172,6 +175,8 @@ class OpenIncident:
         population = max(self.population, affected) if self.role and self.population else None
         listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
         self.published_score, self.published_kind, self.news = self.score, kind, False
+        causes = fitting(self.causes()[:MOST_CAUSES])
+        self.published_cause = named(causes)
         return IncidentEvent(
             id=self.id,
             status=status,
@@ -192,10 +197,15 @@ class OpenIncident:
             population=population,
             share=affected / population if population else None,
             false_alarms_per_day=expected(self.score, self.watched),
+            causes=causes,
             reason=self._fleet(affected, population)
             + headline(self._first(ranked), len(ranked), len(self.hosts))
             + self._peers(kind),
         )
+
+    def causes(self) -> list[Cause]:
+        """Who of its members is likely the cause, the likeliest first."""
+        return rank([one for one in map(suspect_of, self.members.values()) if one.name])
 
     def _fleet(self, affected: int, population: int | None) -> str:
         """The beginning of the sentence about the fleet."""
@@ -227,7 +237,8 @@ class OpenIncident:
     def worth_publishing(self, growth: float) -> bool:
         """Whether something has come that its reader does not know."""
         grown = self.score > 0 and self.score >= growth * self.published_score
-        return self.news or grown or kind_of(self.members.values()) != self.published_kind
+        other = kind_of(self.members.values()) != self.published_kind
+        return self.news or grown or other or named(self.causes()) != self.published_cause
 
     def dump(self) -> dict[str, Any]:
         """As JSON types."""
@@ -242,6 +253,11 @@ class OpenIncident:
         names: dict[str, Any] = {name: set(data[name]) for name in SETS}
         more = {"watched": Watched(**data["watched"]), "role": tuple(data["role"]), "members": members}
         return cls(**{**data, **names, **more})
+
+
+def named(causes: Sequence[Cause]) -> str:
+    """What is the likeliest of these causes; empty without any."""
+    return next((f"{one.kind} {one.service or one.host}" for one in causes), "")
 
 
 def add(names: set[str], more: Iterable[str], most: int) -> bool:

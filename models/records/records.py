@@ -251,6 +251,17 @@ class EpisodeEvent:
     provisional: Annotated[bool, Doc("Undecided: it may pass, or turn out to be the new normal.")] = False
     before: Annotated[float, Doc("Of a change: the old level, in `unit`.", search=NOT_INDEXED)] = math.nan
     after: Annotated[float, Doc("Of a change: the new level, in `unit`.", search=NOT_INDEXED)] = math.nan
+    strength: Annotated[
+        float,
+        Doc(
+            "How far values of a metric have gone in at least two windows (in one of one) from what was expected of the episode's first "
+            "window; null where there is no measure.",
+            "widths of the expected interval, 1 is its border",
+        ),
+    ] = math.nan
+    delay: Annotated[
+        float, Doc("By how much the series may be late in showing something: the time between its rows.", "s")
+    ] = 0.0
     host: Annotated[str, Doc("Host of the series.")] = ""
     service: Annotated[str, Doc("Service of the series; empty where it has none.")] = ""
     metric: Annotated[str, Doc("Metric of the series with its labels; empty where it has none.")] = ""
@@ -342,6 +353,32 @@ class Contribution:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What may be the cause of an incident."""
+
+    kind: Annotated[
+        str,
+        Doc(
+            "`episode`: what is strange in a service, or on a host; `change`: a change that was announced.",
+            values=("episode", "change"),
+        ),
+    ]
+    host: Annotated[str, Doc("Host of its strongest metric; of a change, the host that it is about.")] = ""
+    service: Annotated[str, Doc("The service; empty of a host as a whole.")] = ""
+    metric: Annotated[str, Doc("Its strongest metric with its labels; of a change, its kind.")] = ""
+    series: Annotated[str, Doc("Name of that series; empty of a change.")] = ""
+    onset: Annotated[int, Doc("When it began; of a change, when it was made.", MILLISECONDS)]
+    score: Annotated[
+        float,
+        Doc(
+            "Of an episode, the strength of all that it explains, its own included, in widths of intervals; of a change, -ln of the "
+            "probability that one comes so close before the incident by chance. It compares causes of one kind."
+        ),
+    ]
+    why: Annotated[str, Doc("One sentence: how far it went, and whom it explains.", search=NOT_INDEXED)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class IncidentEvent:
     """An incident opens, is updated or closes: episodes that belong together. Topic `incidents`.
 
@@ -383,6 +420,9 @@ class IncidentEvent:
         float | None, Doc("Incidents of at least this score that chance makes; null where it is not known.", "1/day")
     ]
     reason: Annotated[str, Doc("One sentence: what contributes most, and how much more there is.", search=NOT_INDEXED)]
+    causes: Annotated[list[Cause], Doc("Who is likely the cause, the likeliest first; 10 at most.")] = field(
+        default_factory=list
+    )
 
     def to_record(self, version: str) -> dict[str, Any]:
         """The event as JSON types, written by a version."""

@@ -235,7 +235,18 @@ def incident_document(version: str) -> Column:
             *(of(name).alias(name) for name in INCIDENT_FIELDS),
             of("templates").alias("template"),
             F.from_json(of("series"), CONTRIBUTIONS).alias("contributions"),
+            F.when(F.size(of("causes")) > 0, F.transform(of("causes"), cause)).alias("causes"),
         ).alias("novelty"),
+    )
+
+
+def cause(found: Column) -> Column:
+    """A cause of an incident, its onset as a date."""
+    names = ("kind", "host", "service", "metric", "series", "why")
+    return F.struct(
+        *(filled(found[name]).alias(name) for name in names),
+        date(found["onset"]).alias("onset"),
+        finite(found["score"]).alias("score"),
     )
 
 

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.incident_stories import CPU, episode_event, incidents_of
 
-from models.incidents.cause import BORDER, LARGEST, Suspect, rank, strength
+from models.incidents.cause import Suspect, rank
 
 
 def strange(service: str, strong: float, onset: float = 0.0, metric: str = "latency", delay: float = 0.0) -> Suspect:
-    return Suspect(service, metric, onset, strong, delay)
+    return Suspect("vm-1", service, metric, onset, strong, delay)
 
 
 def services(*suspects: Suspect, calls: tuple[tuple[str, str], ...] = ()) -> list[str]:
     return [cause.service for cause in rank(suspects, calls)]
-
-
-def test_strength_is_distance_in_widths_of_the_side_it_lies_on() -> None:
-    assert strength(30.0, 10.0, 9.0, 15.0) == pytest.approx(4.0)
-    assert strength(7.0, 10.0, 9.0, 15.0) == pytest.approx(3.0)
-    assert strength(15.0, 10.0, 9.0, 15.0) == pytest.approx(BORDER)
-    assert strength(10.0, 10.0, 10.0, 10.0) == 0.0
-    assert strength(11.0, 10.0, 10.0, 10.0) == BORDER
-    assert strength(1.0, 0.0, -1.0, 1e-300) == LARGEST
-    assert strength(math.nan, 10.0, 9.0, 15.0) == BORDER
-
-
-@given(st.floats(0.1, 1e6), st.floats(-1e6, 1e6), st.floats(-1e3, 1e3))
-def test_strength_does_not_depend_on_the_unit(scale: float, shift: float, value: float) -> None:
-    plain = strength(value, 0.0, -2.0, 3.0)
-    moved = strength(value * scale + shift, shift, shift - 2.0 * scale, shift + 3.0 * scale)
-    assert moved == pytest.approx(plain, rel=1e-3, abs=1e-3)
 
 
 def test_without_calls_the_strongest_is_first() -> None:
@@ -68,6 +50,20 @@ def test_services_that_call_each_other_do_not_explain_each_other_away() -> None:
     assert services(strange("a", 2.0), strange("b", 3.0), strange("web", 9.0), calls=calls) == ["b", "a", "web"]
 
 
+def test_a_callee_explains_only_what_began_with_it() -> None:
+    calls = (("web", "db"),)
+    for apart, first in ((10.0, "db"), (11.0, "web")):
+        suspects = strange("web", 5.0, onset=100.0 + apart, delay=10.0), strange("db", 2.0, onset=100.0, delay=5.0)
+        assert services(*suspects, calls=calls)[0] == first
+    # one of its metrics did, though its strongest has been strange for long
+    assert services(*suspects, strange("db", 1.5, 111.0, "errors"), calls=calls)[0] == "db"
+
+
+def test_a_host_counts_as_a_service_of_its_own() -> None:
+    suspects = Suspect("vm-1", "", "cpu", 0.0, 9.0), Suspect("vm-1", "web", "latency", 0.0, 3.0)
+    assert [(c.host, c.service, c.metric) for c in rank(suspects)] == [("vm-1", "", "cpu"), ("vm-1", "web", "latency")]
+
+
 def test_of_equals_the_one_that_began_first_is_first_less_what_its_series_is_late() -> None:
     assert services(strange("a", 2.0, onset=20.0), strange("b", 2.0, onset=10.0)) == ["b", "a"]
     assert services(strange("a", 2.0, onset=20.0, delay=15.0), strange("b", 2.0, onset=10.0)) == ["a", "b"]
@@ -96,3 +92,38 @@ def test_order_of_what_is_given_changes_nothing(
     random.shuffle(calls)
     assert services(*suspects, calls=tuple(calls)) == once
     assert sorted(once) == sorted({s.service for s in suspects})
+
+
+def test_an_incident_says_who_is_likely_the_cause_and_whence_it_knows() -> None:
+    story = (
+        episode_event(CPU, 5, strength=3.0, delay=10.0),
+        episode_event("gauge/vm-003/shop/latency", 5, strength=8.0, delay=10.0),
+        episode_event("gauge/vm-003/shop/errors", 6, strength=2.0, delay=10.0),
+        episode_event("logs/vm-003/shop/error", 6, kind="silence"),
+    )
+    opened, *_, closed = incidents_of(story)
+    assert [(c.service, c.metric) for c in opened.causes] == [("shop", "latency"), ("web", "system.cpu.utilization")]
+    first = closed.causes[0]
+    assert (first.kind, first.host, first.series, first.score) == (
+        "episode",
+        "vm-003",
+        "gauge/vm-003/shop/latency",
+        8.0,
+    )
+    assert first.onset == story[1].start
+    assert first.why == "latency of shop went 8.0 times as far as its interval"
+
+
+def test_another_likely_cause_is_published_as_when_a_spike_was_one_of_a_window() -> None:
+    story = (
+        episode_event(CPU, 5, strength=50.0),
+        episode_event("gauge/vm-003/shop/latency", 5, strength=8.0),
+        episode_event(CPU, 6, status="update", start=5, strength=0.5),
+    )
+    assert [(i.status, i.causes[0].service) for i in incidents_of(story)] == [("open", "web"), ("update", "shop")]
+
+
+def test_what_has_no_measure_counts_as_the_border_and_is_told_by_its_kind() -> None:
+    (opened, *_) = incidents_of((episode_event("host/vm-003", 5, kind="silence", part="silence"),))
+    (cause,) = opened.causes
+    assert (cause.host, cause.score, cause.why) == ("vm-003", 1.0, "silence of vm-003: silence")

@@ -63,6 +63,24 @@ def test_a_spike_of_minutes_opens_and_closes_as_an_anomaly(run: DetectorRun, mac
     assert events[0].window_end - events[0].start <= 5 * WINDOW
 
 
+def test_strength_is_measured_by_what_was_expected_before_the_first_strange_window(
+    run: DetectorRun, machine: Machine
+) -> None:
+    run.play(machine.windows(1))
+    before = run.detector.describe_state(CPU)
+    events = run.play(machine.windows(12, cpu=93.1))
+    widths = (93.1 - before["typical"]) / (before["upper"] - before["typical"])
+    assert [event.strength for event in events] == pytest.approx([widths] * len(events), rel=0.01)
+    assert {event.delay for event in events} == {WINDOW / 1000}
+
+
+def test_a_deviation_of_one_window_has_no_strength_after_it(run: DetectorRun, machine: Machine) -> None:
+    high, higher = (machine.windows(1, cpu=cpu) for cpu in (80.0, 99.0))
+    events = run.play(high, machine.windows(1, cpu=80.0), higher, machine.windows(60))
+    strengths = [event.strength for event in events]
+    assert strengths == pytest.approx([strengths[0]] * len(strengths), rel=0.01)  # that of 80, which came twice
+
+
 def test_an_anomaly_is_not_learnt_as_normal(run: DetectorRun, machine: Machine) -> None:
     run.play(machine.windows(12, cpu=93.1), machine.windows(60))
     assert run.detector.describe_state(CPU)["typical"] == pytest.approx(30, abs=1)

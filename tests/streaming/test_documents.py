@@ -62,6 +62,15 @@ NOVELTY = {
     "metric": "",
     "level": "ERROR",
 }
+CAUSE = {
+    "kind": "episode",
+    "host": "vm-1",
+    "service": "web",
+    "metric": "cpu",
+    "series": "gauge/vm-1/web/cpu",
+    "score": 3.5,
+    "why": "it went far",
+}
 INCIDENT = {
     "record": "incident",
     "id": "ff00",
@@ -85,6 +94,7 @@ INCIDENT = {
     "episodes": ["e1", "e2"],
     "episodes_omitted": 1,
     "reason": "many",
+    "causes": [CAUSE | {"onset": NIGHT}],
 }
 LABEL = {
     "@timestamp": "2026-11-22T00:00:06.500Z",
@@ -224,6 +234,7 @@ def test_an_incident_names_all_its_hosts_and_what_contributes(spark: SparkSessio
     assert document["novelty"]["template"] == ["lost <*>"]
     named = ("scope", "affected", "population", "share", "false_alarms_per_day")
     assert {name: document["novelty"][name] for name in named} == {name: INCIDENT[name] for name in named}
+    assert document["novelty"]["causes"] == [{**CAUSE, "onset": "2026-11-21T23:59:55.000Z"}]
     assert "end" not in document["event"]
 
 
