@@ -10,7 +10,7 @@ bound, which would overflow the matcher's stack.
 
 from __future__ import annotations
 
-from models.templates.log_header import HEADER
+from models.templates.log_header import HEADER, REST
 
 __all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS"]
 
@@ -24,18 +24,19 @@ MAX_TEMPLATE = 1024  # characters
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
-_TOP_LEVEL = (
-    "com|net|org|edu|gov|mil|int|info|biz|io|dev|app|cloud|local|internal|lan|localdomain|"
-    "hk|cn|jp|uk|de|fr|nl|ru|br|us|ca|au|eu|kr|tw|es|ch|se|pl"
-)
-_PORT = r"(?::[0-9]{1,5}(?![0-9]))?"
-_UNIT = r"(?:(?: ?(?:[KMGTP]i?B|ns|us|ms|sec|s|min|h)|[KMGT]|%)(?!\w))?"
-_FILE = "log|out|txt|csv|json|xml|html|yaml|yml|conf|cfg|properties|dat|db|tmp|gz|zip|tar|tgz|jar|war|exe|dll|so|rts"
+_UNIT = r"(?:(?: ?(?:[KMGTP]i?[Bb]|[Bb]ytes?|ns|us|[\u00b5\u03bc]s|ms|secs?|s|mins?|h|hrs?)|[KMGTB]|[KMG]i|%)(?!\w))?"
 _NOT_A_USER = (  # what else follows the word "user" or "account" in a sentence
     "unknown|is|was|are|not|has|had|and|or|in|on|to|at|of|from|for|with|by|via|the|a|an|no|name|names|id|ids|agent|space|mode|"
     "data|session|sessions|authentication|authorization|login|logout|process|defined|does|did|can|cannot|could|will|must|count|"
     "list|limit|quota|group|groups|account|accounts|password|info|profile|request|requests|input|code|activity|interface|level|"
     "permission|permissions|already|locked|created|deleted|added|removed|exists|expired|disabled|service|manager|key|keys"
+)
+
+# the message within fields or JSON is no parameter, although it is quoted
+_MESSAGES: tuple[Mask, ...] = (
+    (r"(?i)(?<![\w\"])(?:msg|message)=\"([^\"\\]{0,1024}+(?:\\.[^\"\\]{0,1024}+){0,200})\"", "$1", ('"', "=", "mM")),
+    (r"(?i)\"(?:msg|message|log)\": ?\"([^\"\\]{0,1024}+(?:\\.[^\"\\]{0,1024}+){0,200})\"", "$1 ", ('"', ":", "mMlL")),
+    (r"^\"([^\"]{1,512})\"(?= [\w.-]{1,64}+=)", "$1", ('"', "=")),
 )
 
 _FORMS: tuple[Mask, ...] = (
@@ -66,19 +67,6 @@ _ADDRESSES: tuple[Mask, ...] = (
         "<ip>",
         (":",),
     ),
-    (
-        rf"(?<![\w.<>@-])(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}+(?:\.[A-Za-z0-9-]{{1,63}}+){{0,8}}?\.(?:{_TOP_LEVEL})"
-        rf"(?![\w.(<>-]){_PORT}|(?=[0-9.-]{{0,80}}+[a-z])[a-z0-9][a-z0-9-]{{0,62}}+(?:\.[a-z0-9-]{{1,63}}+){{1,9}}+:[0-9]{{1,5}}(?!\w)(?!\.[0-9]))",
-        "<ip>",
-        (".",),
-    ),
-    (
-        rf"(?<![\w.])[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}(?:/[0-9]{{1,2}}(?!\w))?{_PORT}(?![\w]|\.[0-9])",
-        "<ip>",
-        (".", DIGITS),
-    ),
-    (r"(?<![\w:.])[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?![\w:]|\.[0-9])", "<ts>", (":", DIGITS)),
-    (r"<ip> \([^()\s]{0,255}+\)", "<ip>", ("<", "(")),  # an address and its name
 )
 
 _NAMES: tuple[Mask, ...] = (
@@ -87,13 +75,24 @@ _NAMES: tuple[Mask, ...] = (
         "<str>",
         ("\"'",),
     ),
+    # base64: letters of both cases, and two digits or its end
+    (
+        r"(?<![\w+/=-])(?=[\w+/-]{20})(?=[\w+/-]{0,64}?[0-9][A-Za-z_+/-]{0,64}?[0-9]|[\w+/-]{20,1024}+=)(?=[\w+/-]{0,64}?[a-z])(?=[\w+/-]{0,64}?[A-Z])"
+        r"[\w+/-]{20,1024}+={0,2}(?![\w=])",
+        "<num>",
+        ("ABCDEFGHIJKLMNOPQRSTUVWXYZ",),
+    ),
+    # a list of words: "=a,b:c", "a,b,c", "[a, b]"
+    (r"(?<==)[\w.-]{1,64}+(?:[,;#|+:][\w.-]{1,64}+){1,200}+(?![\w(=])", "<str>", (",;#|+:",)),
+    (r"(?<![\w,.=-])[\w-]{1,64}+(?:,[\w.-]{1,64}+){2,200}+(?![\w(=]|,\S)", "<str>", (",",)),
+    (r"(?<=[\[({])[\w./:-]{1,64}+(?:, ?[\w./:-]{1,64}+){1,200}+(?=[\])}])", "<str>", (",",)),
     # relative paths and files: "./a", "a/b/c", "a.log"
     (
         r"(?<![\w<>./\\-])(?:(?:\.{1,2}|~)(?:/[\w.@%+~*-]++){1,64}+|[\w.-]{1,64}+(?:/[\w.@%+~*-]++){2,64}+)",
         "<path>",
         ("/",),
     ),
-    (rf"(?<![\w.<>/\\-])[\w-][\w.+-]{{0,80}}?\.(?:{_FILE})(?:\.[0-9]{{1,9}})?(?![\w(/]|[.-]\w)", "<path>", (".",)),
+    (r"(?<![\w.<>/\\-])[\w-][\w.+-]{0,80}?\.[a-z][a-z0-9]{1,4}(?:\.[0-9]{1,9})?(?![\w(/=]|[.-]\w)", "<path>", (".",)),
     # "com.example.Thing", with what an application of it is called; but what went wrong is what a line is about
     (
         r"(?<![\w.$@-])(?![\w.$-]{1,200}(?:Exception|Error)(?!\w))[A-Za-z_][\w$-]*+(?:\.[A-Za-z_$][\w$-]*+){2,12}"
@@ -118,7 +117,6 @@ _NUMBERS: tuple[Mask, ...] = (
 )
 
 _WORDS: tuple[Mask, ...] = (
-    (r"(?i)(?<!\w)(for|user) [\w.@$<>-]{1,64}+ (?=from <ip>)", "$1 <user> ", ("<", " ")),
     (
         rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+(?=[,.;:)]?(?:$| ))",
         "$1 <user>",
@@ -131,7 +129,11 @@ _GLUE = r"(?:[\w-]|\.(?!\.))"  # a word goes with the token in it: "blk_<num>"; 
 
 # What kind of thing varies is not certain (an id may have only digits), nor how many there are: a run of them is one `<*>`
 _PLACES: tuple[Mask, ...] = (
-    (rf"(?:(?<![\w.-]){_GLUE}{{1,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+", "<*>", ("<",)),
+    (
+        rf"(?:(?<![\w.-])(?:[\w-]{{1,64}}+/){{0,4}}+{_GLUE}{{0,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+",
+        "<*>",
+        ("<",),
+    ),
     (
         r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]",
         "",
@@ -139,10 +141,12 @@ _PLACES: tuple[Mask, ...] = (
     ),  # "12 bytes (0.1 KB)": the same number again, or nothing
     (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>", ("*",)),
     (r"\s++", " ", ()),
+    (REST, "", ("AEIO=",)),
 )
 
 _ALL: tuple[Mask, ...] = (
     (HEADER, "", (DIGITS + ":",)),
+    *_MESSAGES,
     *_FORMS,
     *_ADDRESSES,
     *_NAMES,
