@@ -14,9 +14,10 @@ from rich.console import Console
 
 from app.core.settings import load
 from benchmarks.chaos import __doc__ as about
+from benchmarks.chaos.disks import may_mount
 from benchmarks.chaos.experiment import ChaosPlan, run
 from benchmarks.chaos.page import publish
-from benchmarks.chaos.schedule import EVERYTHING, KILLS, schedule
+from benchmarks.chaos.schedule import EVERYTHING, FULL_DISKS, KILLS, schedule
 from benchmarks.deployment import say
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long faults come; the comparison takes longer")
     parser.add_argument("--faults", type=int, help="end after so many")
     parser.add_argument("--kills", action="store_true", help="SIGKILL alone")
+    parser.add_argument("--only", nargs="+", choices=sorted(EVERYTHING), metavar="FAULT", help="these kinds alone")
     parser.add_argument("--hosts", type=int, default=6)
     parser.add_argument("--longest", type=float, default=12.0, help="the longest usual time of a fault that lasts, s")
     parser.add_argument("--home", type=Path, help="a folder, which is wiped; default: bench-chaos in home")
@@ -49,9 +51,16 @@ def main() -> int:
     home = (options.home or base.home / "bench-chaos").resolve()
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    plan = ChaosPlan(options.seed, 60.0 * options.minutes, options.faults, options.hosts)
-    kinds = KILLS if options.kills else EVERYTHING
+    kinds = (
+        {kind: EVERYTHING[kind] for kind in options.only} if options.only else KILLS if options.kills else EVERYTHING
+    )
+    disks = not FULL_DISKS.keys().isdisjoint(kinds)
+    left_out = "" if not disks or may_mount(home) else "full disks: this process may not mount file systems"
+    if left_out:
+        disks, kinds = False, {kind: weight for kind, weight in kinds.items() if kind not in FULL_DISKS}
+    plan = ChaosPlan(options.seed, 60.0 * options.minutes, options.faults, options.hosts, disks=disks)
     outcome = run(plan, schedule(options.seed, kinds, options.longest), home, base.jars)
+    outcome.left_out = left_out
     RESULTS.mkdir(exist_ok=True)
     out = RESULTS / f"chaos-{options.seed}-{datetime.now(tz=UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
     out.write_text(json.dumps(outcome.record(), indent=2) + "\n")

@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,14 @@ from app.kafka.connection import client_options
 from app.kafka.heartbeats import Heartbeats
 from app.versions.replay_manifest import RESULT_KINDS
 from benchmarks.chaos import comparison
+from benchmarks.chaos.clock import SteppedClock
+from benchmarks.chaos.disks import small_disks
 from benchmarks.chaos.faults import FaultTarget, inject
 from benchmarks.chaos.fleet import LiveFleet, pause
 from benchmarks.chaos.http_faults import FaultyProxy
-from benchmarks.chaos.outcome import ChaosOutcome, FaultRecord
+from benchmarks.chaos.outcome import ChaosFailed, ChaosOutcome, FaultRecord
 from benchmarks.chaos.processes import LiveJobs
+from benchmarks.chaos.refusals import LossTarget, refused_and_brought_back
 from benchmarks.chaos.schedule import PlannedFault
 from benchmarks.chaos.servers import KillableServer
 from benchmarks.deployment import machine, say
@@ -51,17 +55,18 @@ COUNTS = ("only_left", "only_right", "different")
 
 @dataclass(frozen=True)
 class ChaosPlan:
-    """Sizes of a run. It ends after so many seconds or faults, whichever comes first."""
+    """Sizes of a run. It ends after so many seconds or faults, whichever comes first.
+
+    `disks`: checkpoints and the servers' data are on small file systems of their own. `clock`: the broker's clock can be stepped.
+    """
 
     seed: int
     seconds: float
     faults: int | None = None
     hosts: int = 6
     drain_seconds: float = 900.0
-
-
-class ChaosFailed(Exception):
-    """The jobs did not recover, or refused to go on."""
+    disks: bool = False
+    clock: bool = False
 
 
 FaultFreeRun = Callable[[Settings], object]
@@ -106,21 +111,59 @@ max_records_per_batch = 20000
 class Experiment:
     """The jobs under faults. `look_after` starts them again where they have ended, which is all the help they get."""
 
-    def __init__(self, settings: Settings, jobs: LiveJobs, outcome: ChaosOutcome) -> None:
-        self._settings, self._jobs, self._outcome = settings, jobs, outcome
+    def __init__(self, settings: Settings, file: Path, jobs: LiveJobs, outcome: ChaosOutcome) -> None:
+        self.settings, self._file, self._jobs, self._outcome = settings, file, jobs, outcome
         self._pending: list[tuple[FaultRecord, float]] = []
         self._ends = 0
         self._reached = -1
         self._arguments: tuple[str, ...] = ()
+        self._names: tuple[str, ...] = ("all",)
+        self._stopped = False
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str, names: tuple[str, ...] = ("all",)) -> None:
         """Start the jobs; they are started with the same arguments from then on."""
-        self._arguments = arguments
-        self._jobs.start(*arguments)
+        self._arguments, self._names, self._stopped = arguments, names, False
+        self._jobs.start(*arguments, names=names)
+
+    def stop(self) -> None:
+        """Stop the jobs; nobody starts them again until `start`."""
+        self._stopped = True
+        try:
+            self._jobs.stop(STOP_SECONDS)
+        except subprocess.TimeoutExpired:  # it was starting: that is not interrupted
+            self._jobs.end()
+
+    def refused(self, seconds: float) -> str:
+        """Wait until the jobs end by themselves for good; answers their last line. Raises ChaosFailed where they do not."""
+        deadline = time.monotonic() + seconds
+        while self._jobs.running:
+            if time.monotonic() > deadline:
+                msg = f"the jobs still ran {seconds:.0f} s after what should have ended them: {self._jobs.last_words()}"
+                raise ChaosFailed(msg)
+            pause(POLL_SECONDS)
+        if not self._jobs.exit_code:
+            msg = f"the jobs ended with {self._jobs.exit_code}, wanted a refusal: {self._jobs.last_words()}"
+            raise ChaosFailed(msg)
+        return self._jobs.last_words(1)
+
+    def command(self, *arguments: str) -> dict[str, Any]:
+        """A command's JSON object. Raises ChaosFailed with its output if it fails."""
+        return kappa(self._file, *arguments)
+
+    def follow(self, version: str) -> None:
+        """From now on the jobs are those of another version."""
+        self.settings = self.settings.model_copy(update={"version": version})
+
+    def lost(self, kind: str, kafka: KillableServer) -> str:
+        """A fault that ends in a refusal; answers what brought the jobs back."""
+        found = refused_and_brought_back(kind, LossTarget(self.settings, kafka, self))
+        self._outcome.refusals.append(found)
+        self._reached = -1
+        return f"refused twice; {found.command} after {found.seconds:.0f} s"
 
     def committed(self) -> int:
         """The number of extract's last batch."""
-        number = last_committed(self._settings.checkpoint("extract"))
+        number = last_committed(self.settings.checkpoint("extract"))
         return -1 if number is None else number
 
     def look_after(self) -> None:
@@ -132,10 +175,10 @@ class Experiment:
             for fault, since in self._pending:
                 fault.progress_after_seconds = round(at - since, 1)
             self._pending = []
-        if self._jobs.running:
+        if self._jobs.running or self._stopped:
             return
         code, words = self._jobs.exit_code, self._jobs.last_words()
-        refusal = self._settings.checkpoint("violation.json")
+        refusal = self.settings.checkpoint("violation.json")
         if refusal.exists():
             msg = f"the jobs refuse to go on: {refusal.read_text()}"
             raise ChaosFailed(msg)
@@ -147,7 +190,7 @@ class Experiment:
                 msg = f"the jobs ended {self._ends} times without a batch: {words}"
                 raise ChaosFailed(msg)
             pause(BACK_OFF_SECONDS)
-        self._jobs.start(*self._arguments)
+        self._jobs.start(*self._arguments, names=self._names)
 
     def wait(self, seconds: float) -> None:
         """Wait, and look after the jobs meanwhile."""
@@ -186,14 +229,11 @@ class Experiment:
         """Let the jobs finish all that is in the log, and stop them. Raises ChaosFailed where they do not get there."""
         until = wall_clock()
         say("the faults are over: the jobs finish what is in the log")
-        try:
-            self._jobs.stop(STOP_SECONDS)
-        except subprocess.TimeoutExpired:  # it was starting: that is not interrupted
-            self._jobs.end()
+        self.stop()
         self.start("--no-heartbeats")
-        beats = Heartbeats(client_options(self._settings), [self._settings.topic(kind) for kind in topics.INPUTS])
+        beats = Heartbeats(client_options(self.settings), [self.settings.topic(kind) for kind in topics.INPUTS])
         with beats:
-            self._reach(lambda: announced(self._settings) >= until, seconds, "all windows")
+            self._reach(lambda: announced(self.settings) >= until, seconds, "all windows")
         self._reach(self._all_read, seconds, "all jobs to read all")
         if self._jobs.stop() != 0:
             msg = f"the jobs did not stop cleanly: {self._jobs.exit_code}: {self._jobs.last_words()}"
@@ -207,12 +247,12 @@ class Experiment:
     def _all_read(self) -> bool:
         """Whether every job has read all there is, and nothing has come of it for a while."""
         kinds = (*topics.INPUTS, *topics.OUTPUTS)
-        before = ends_of(self._settings, kinds)
+        before = ends_of(self.settings, kinds)
         for _ in range(8):
-            if any(share_read(self._settings, job, read) < 1.0 for job, read in READ_BY.items()):
+            if any(share_read(self.settings, job, read) < 1.0 for job, read in READ_BY.items()):
                 return False
             pause(0.5)
-        return ends_of(self._settings, kinds) == before
+        return ends_of(self.settings, kinds) == before
 
 
 def kappa(file: Path, *arguments: str) -> dict[str, Any]:
@@ -227,11 +267,14 @@ def kappa(file: Path, *arguments: str) -> dict[str, Any]:
 
 
 @contextmanager
-def servers(home: Path, jars: Path) -> Iterator[tuple[KillableServer, KillableServer]]:
-    """A broker and an Elasticsearch node below a folder, started side by side."""
-    kafka, elasticsearch = (KillableServer(name, home / name, jars) for name in ("kafka", "elasticsearch"))
+def servers(
+    home: Path, jars: Path, clock: SteppedClock | None = None
+) -> Iterator[tuple[KillableServer, KillableServer]]:
+    """A broker, perhaps with a clock of its own, and an Elasticsearch node below a folder, started side by side."""
+    kafka = KillableServer("kafka", home / "kafka", jars, clock=clock)
+    elasticsearch = KillableServer("elasticsearch", home / "elasticsearch", jars)
     try:
-        with ThreadPoolExecutor(2) as threads:
+        with ThreadPoolExecutor(2 if clock is None else 1) as threads:  # its environment is that of this process
             list(threads.map(KillableServer.start, (kafka, elasticsearch)))
         yield kafka, elasticsearch
     finally:
@@ -249,7 +292,12 @@ def run(
     """
     outcome = ChaosOutcome(plan.seed, machine())
     began = time.monotonic()
-    with servers(home, jars) as (kafka, elasticsearch), FaultyProxy(elasticsearch.address) as proxy:
+    disks: AbstractContextManager[dict[str, Path]] = small_disks(home) if plan.disks else nullcontext({})
+    with (
+        disks as filled,
+        servers(home, jars, SteppedClock(home / "clock") if plan.clock else None) as (kafka, elasticsearch),
+        FaultyProxy(elasticsearch.address) as proxy,
+    ):
         file = settings_file(home / "kappa.toml", home, jars, kafka.address, proxy.url)
         fault_free_file = settings_file(
             home / "fault-free.toml", home, jars, kafka.address, elasticsearch.address, FAULT_FREE
@@ -258,11 +306,12 @@ def run(
         topics.create(settings)
         hours = plan.seconds / 3600 + 1.0
         with LiveJobs(file, home / "run.log") as jobs:
-            experiment = Experiment(settings, jobs, outcome)
+            experiment = Experiment(settings, file, jobs, outcome)
             try:
                 with LiveFleet(settings, plan.seed, plan.hosts, WINDOW_SECONDS, hours) as fleet:
                     direct = fault_free.model_copy(update={"version": settings.version})
-                    target = FaultTarget(kafka, elasticsearch, proxy, jobs, direct, file, experiment.wait)
+                    lost = partial(experiment.lost, kafka=kafka)
+                    target = FaultTarget(kafka, elasticsearch, proxy, jobs, direct, file, experiment.wait, lost, filled)
                     experiment.start()
                     for fault in islice(faults, plan.faults):
                         experiment.do(fault, target)
@@ -276,10 +325,10 @@ def run(
                 outcome.drain_seconds = round(time.monotonic() - began, 1)
                 began = time.monotonic()
                 if fault_free_run is None:
-                    by_command(outcome, fault_free_file, settings.version)
+                    by_command(outcome, fault_free_file, experiment.settings.version)
                 else:
                     fault_free_run(fault_free)
-                compare(outcome, settings, fault_free)
+                compare(outcome, experiment.settings, fault_free)
                 outcome.fault_free_seconds = round(time.monotonic() - began, 1)
             except (ChaosFailed, KappaError, subprocess.TimeoutExpired) as error:
                 outcome.failure = str(error)

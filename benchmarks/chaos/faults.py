@@ -9,9 +9,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -19,18 +19,25 @@ from elasticsearch import ApiError, TransportError
 
 from app.core.settings import PROJECT, Settings
 from app.search.connection import elasticsearch_connection
+from benchmarks.chaos.disks import empty, fill, fill_again
 from benchmarks.chaos.http_faults import CUT, FaultyProxy
 from benchmarks.chaos.processes import LiveJobs
-from benchmarks.chaos.schedule import PlannedFault
+from benchmarks.chaos.promotions import kill_tree, promote_and_roll_back
+from benchmarks.chaos.schedule import LOSSES, REFUSALS, PlannedFault
 from benchmarks.chaos.servers import KillableServer
 
+LEAST_FULL_SECONDS = 20.0
 APPEAR_SECONDS = 60  # a Python worker appears some batches after the start
 READ_ONLY = "index.blocks.read_only_allow_delete"
 
 
 @dataclass
 class FaultTarget:
-    """What faults are done to. `direct` are settings that reach Elasticsearch past the proxy; `wait` waits while the jobs run."""
+    """What faults are done to.
+
+    `direct` are settings that reach Elasticsearch past the proxy; `wait` waits while the jobs run; `lost` does a fault that ends in a
+    refusal; `disks` are the small file systems that can be filled.
+    """
 
     kafka: KillableServer
     elasticsearch: KillableServer
@@ -39,28 +46,37 @@ class FaultTarget:
     direct: Settings
     file: Path
     wait: Callable[[float], None]
+    lost: Callable[[str], str] = lambda kind: ""
+    disks: Mapping[str, Path] = field(default_factory=dict)
 
 
 def inject(fault: PlannedFault, target: FaultTarget) -> str:
     """Do it, and end it. Answers what was hit, for the log; empty where there was nothing to hit."""
     what, _, how = fault.kind.partition(" ")
+    if fault.kind in REFUSALS or fault.kind in LOSSES:
+        return target.lost(fault.kind)
+    if how.startswith("full "):
+        return _full_disk(how.removeprefix("full "), fault, target)
     if what == "kill":
         return _kill(how, fault, target)
-    if what == "hang":
-        return _hang(how, fault, target)
+    return _hang(how, fault, target) if what == "hang" else _trouble(how, fault, target)
+
+
+def _trouble(how: str, fault: PlannedFault, target: FaultTarget) -> str:
+    """What a server does that is neither killed nor hangs."""
     if fault.kind == "restart broker":
         target.kafka.stop()
         target.kafka.start()
         return "cleanly"
     if how == "away":
-        server = target.kafka if what == "broker" else target.elasticsearch
+        server = target.kafka if fault.kind.startswith("broker") else target.elasticsearch
         server.stop()
         target.wait(fault.lasts)
         server.start()
         return f"for {fault.lasts:.0f} s"
     if how == "read-only":
         return _read_only(fault, target)
-    target.proxy.fault = CUT if how.startswith("cuts") else int(how.split()[-1])
+    target.proxy.fault = CUT if how.startswith("cuts") else int(how.rsplit(maxsplit=1)[-1])
     target.wait(fault.lasts)
     target.proxy.fault = None
     return f"for {fault.lasts:.0f} s"
@@ -70,6 +86,8 @@ def _kill(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
     servers = {"broker": target.kafka, "elasticsearch": target.elasticsearch}
     if whom == "savepoint":
         return _kill_savepoint(fault, target)
+    if whom in ("promotion", "rollback"):
+        return promote_and_roll_back(fault, target.file, target.direct, target.wait)
     hit: list[str] = []
     down: list[KillableServer] = []
     roles = {"everything": ["broker", "elasticsearch", "jvm", "run"]}.get(whom, whom.split(" and "))
@@ -102,13 +120,7 @@ def _kill_savepoint(fault: PlannedFault, target: FaultTarget) -> str:
     quiet = subprocess.DEVNULL
     process = subprocess.Popen([*command, str(target.file)], stdout=quiet, stderr=quiet, cwd=PROJECT)
     target.wait(5.0 + fault.lasts)
-    done = process.poll()
-    with suppress(psutil.NoSuchProcess):
-        tree = psutil.Process(process.pid)
-        for one in [*tree.children(recursive=True), tree]:
-            with suppress(psutil.NoSuchProcess):
-                one.kill()
-    process.wait()
+    done = kill_tree(process)
     return "while it wrote" if done is None else f"it had ended with {done}"
 
 
@@ -129,6 +141,22 @@ def _hang(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
     if whom in servers:
         servers[whom].recover()
     return f"for {fault.lasts:.0f} s" if hit else ""
+
+
+def _full_disk(whose: str, fault: PlannedFault, target: FaultTarget) -> str:
+    """Leave nothing free where one of them writes, for a while."""
+    disk = target.disks.get(whose)
+    if disk is None:
+        return ""
+    lasts = max(LEAST_FULL_SECONDS, fault.lasts)
+    taken = fill(disk)
+    for _ in range(int(lasts)):
+        target.wait(1.0)
+        fill_again(disk)  # what was deleted meanwhile, old segments and changelogs
+    empty(disk)
+    if whose != "checkpoint":
+        (target.kafka if whose == "broker" else target.elasticsearch).recover()
+    return f"for {lasts:.0f} s, with {taken / 2**20:.0f} MiB"
 
 
 def _read_only(fault: PlannedFault, target: FaultTarget) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Self
+
+from kafka.errors import OutOfOrderSequenceNumberError
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
@@ -11,6 +14,7 @@ from app.kafka.connection import client_options
 from app.kafka.producer import DAY_MS, BoundedProducer
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import paced, partition_of
+from app.simulator.simulation import Block
 from pipelines.errors import ServiceUnavailable
 
 MOST_UNDELIVERED = 1_000_000
@@ -43,21 +47,29 @@ class LiveFleet:
         self.problem: str = ""
 
     def _run(self) -> None:
-        try:
-            with BoundedProducer(
-                client_options(self._settings), most=MOST_UNDELIVERED, delivery_timeout_ms=DAY_MS, linger_ms=20
-            ) as outbox:
-                topics = {kind: self._settings.topic(kind) for kind in INPUTS}
-                counts = {kind: outbox.partitions(topic) for kind, topic in topics.items()}
-                begin = self._simulation.settings.start
-                for block in paced(self._simulation.blocks(), begin, wall_clock, self._stop.wait):
-                    for kind, batch in block.topics.items():
-                        for key, value in zip(batch.keys, batch.values, strict=True):
-                            outbox.send(topics[kind], value, key=key, partition=partition_of(key, counts[kind]))
-                    self.events += sum(map(len, block.topics.values()))
-                    outbox.settle()
-        except ServiceUnavailable as error:
-            self.problem = str(error)
+        """Write; where the broker has lost what this producer wrote before, go on with a new one, as a restarted agent does."""
+        blocks = paced(self._simulation.blocks(), self._simulation.settings.start, wall_clock, self._stop.wait)
+        while not self.problem:
+            try:
+                self._write(blocks)
+            except ServiceUnavailable as error:
+                if not isinstance(error.__cause__, OutOfOrderSequenceNumberError):
+                    self.problem = str(error)
+            else:
+                return
+
+    def _write(self, blocks: Iterator[Block]) -> None:
+        with BoundedProducer(
+            client_options(self._settings), most=MOST_UNDELIVERED, delivery_timeout_ms=DAY_MS, linger_ms=20
+        ) as outbox:
+            topics = {kind: self._settings.topic(kind) for kind in INPUTS}
+            counts = {kind: outbox.partitions(topic) for kind, topic in topics.items()}
+            for block in blocks:
+                for kind, batch in block.topics.items():
+                    for key, value in zip(batch.keys, batch.values, strict=True):
+                        outbox.send(topics[kind], value, key=key, partition=partition_of(key, counts[kind]))
+                self.events += sum(map(len, block.topics.values()))
+                outbox.settle()
 
     def stop(self) -> None:
         """Write no more, and wait until what was written is acknowledged. Raises ServiceUnavailable where it was not."""

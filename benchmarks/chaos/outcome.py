@@ -12,6 +12,21 @@ from rich.table import Table
 from benchmarks.chaos.comparison import SideBySide
 
 
+class ChaosFailed(Exception):
+    """The jobs did not recover, or refused to go on."""
+
+
+@dataclass
+class RefusalRecord:
+    """A refusal, in the words of the jobs after a restart, the command that brought them back, its answer, and how long all of it took."""
+
+    kind: str
+    sentence: str
+    command: str
+    answer: Any
+    seconds: float
+
+
 @dataclass
 class FaultRecord:
     """A fault that was done: when (ISO 8601), to what, at which batch of `extract`, and how soon a batch was committed afterwards."""
@@ -27,12 +42,18 @@ class FaultRecord:
 
 @dataclass
 class ChaosOutcome:
-    """A whole run. `ended_by_themselves`: exit codes and last words of jobs that ended without having been killed."""
+    """A whole run.
+
+    `ended_by_themselves`: exit codes and last words of jobs that ended without having been killed. `left_out`: which faults could not
+    be done here, and why.
+    """
 
     seed: int
     machine: dict[str, Any]
     faults: list[FaultRecord] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
+    refusals: list[RefusalRecord] = field(default_factory=list)
+    left_out: str = ""
     starts: int = 0
     events: int = 0
     chaos_seconds: float = 0.0
@@ -108,6 +129,13 @@ class ChaosOutcome:
         for kind, both in self.topics_and_documents.items():
             if both["topics"] != both["documents"]:
                 console.print(f"{kind}: topics speak of {both['topics']:,}, there are {both['documents']:,} documents")
+        for refusal in self.refusals:
+            line = (
+                f"{refusal.kind}: refused, then `{refusal.command}` ({refusal.seconds:.0f} s): {refusal.sentence[:300]}"
+            )
+            console.print(line, markup=False, soft_wrap=True)
+        if self.left_out:
+            console.print(f"left out: {self.left_out}", markup=False)
         if self.failure:
             console.print(f"FAILED: {self.failure}", markup=False)
         console.print(

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,9 +27,9 @@ class LiveJobs:
         self._log_start = 0
         self.starts = 0
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str, names: Sequence[str] = ("all",)) -> None:
         """Start it, in a process group of its own."""
-        command = [sys.executable, "-m", "app.cli", "run", "all", "--config", str(self._file), *arguments]
+        command = [sys.executable, "-m", "app.cli", "run", *names, "--config", str(self._file), *arguments]
         with self._log.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=PROJECT)

@@ -17,6 +17,8 @@ KILLS: Mapping[str, int] = {
     "kill broker and jvm": 2,
     "kill everything": 1,
     "kill savepoint": 1,
+    "kill promotion": 1,
+    "kill rollback": 1,
 }
 TROUBLES: Mapping[str, int] = {
     "restart broker": 2,
@@ -34,7 +36,13 @@ TROUBLES: Mapping[str, int] = {
     "elasticsearch cuts connections": 1,
     "elasticsearch read-only": 1,
 }
-EVERYTHING: Mapping[str, int] = {**KILLS, **TROUBLES}
+FULL_DISKS: Mapping[str, int] = {"disk full checkpoint": 1, "disk full broker": 1, "disk full elasticsearch": 1}
+# These end in a refusal that is written down, survives a restart and names the command that brings the version back. What the jobs
+# have made is taken, so that the command brings back all of it.
+REFUSALS: Mapping[str, int] = {"topic made again": 1, "log cut": 1, "records deleted unread": 1}
+# The same of what agents have written, and of the clock: what is lost stays lost, so each has a test of its own.
+LOSSES = ("input topic made again", "input log cut", "input records deleted unread", "clock back")
+EVERYTHING: Mapping[str, int] = {**KILLS, **TROUBLES, **FULL_DISKS, **REFUSALS}
 LONGEST_BLIND_WAIT = 25.0  # seconds: about twice a start, so that some faults fall into it
 MOST_BATCHES = 3
 LONG_SHARE = 0.1  # of the faults that last, so many last ten times as long

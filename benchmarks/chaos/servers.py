@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import Event
 
@@ -14,6 +15,7 @@ import psutil
 from app.core.errors import StackError
 from app.embedded.stack import Stack, running_stack, status
 from app.embedded.stack_state import address, read_state
+from benchmarks.chaos.clock import SteppedClock
 from benchmarks.deployment import say
 
 NAMES = ("kafka", "elasticsearch")
@@ -25,9 +27,11 @@ ENDS_SECONDS = 3.0  # a supervisor without a server that is not going to start a
 class KillableServer:
     """One embedded server with a stack of its own, which ends with this process."""
 
-    def __init__(self, name: str, home: Path, jars: Path, heap_mib: int = 512) -> None:
-        """`name` is `kafka` or `elasticsearch`; `home` is its folder."""
-        self.name = name
+    def __init__(
+        self, name: str, home: Path, jars: Path, heap_mib: int = 512, clock: SteppedClock | None = None
+    ) -> None:
+        """`name` is `kafka` or `elasticsearch`; `home` is its folder; `clock` is its wall clock, where that is not the machine's."""
+        self.name, self.clock = name, clock
         self._stack = Stack(
             home,
             kafka=name == "kafka",
@@ -66,7 +70,8 @@ class KillableServer:
         deadline = time.monotonic() + RESTART_SECONDS
         while True:
             try:
-                self._running.enter_context(running_stack(stack))
+                with self.clock.environment() if self.clock else nullcontext():
+                    self._running.enter_context(running_stack(stack))
             except StackError as error:
                 if time.monotonic() > deadline:
                     raise
@@ -93,6 +98,17 @@ class KillableServer:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
         return True
+
+    def kill_hard(self) -> None:
+        """Kill its supervisor, and with it the server, which nobody starts again."""
+        state = read_state(self.home)
+        found = [one.process() for one in (state.processes() if state else [])]
+        if state is not None and state.supervisor is not None:
+            with suppress(ProcessLookupError):
+                os.kill(state.supervisor.pid, signal.SIGKILL)
+        psutil.wait_procs([process for process in found if process is not None], timeout=ENDS_SECONDS * 10)
+        with suppress(StackError, OSError):
+            self._running.close()
 
     def recover(self) -> float:
         """Wait until it answers again after a kill, and start it where its supervisor has given up; seconds that took."""

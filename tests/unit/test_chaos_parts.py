@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from http.client import HTTPConnection, RemoteDisconnected
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from support.recording_server import server_that
 
-from benchmarks.chaos import faults
+from benchmarks.chaos import clock, disks, faults
 from benchmarks.chaos.comparison import SideBySide, Written, held_against
+from benchmarks.chaos.disks import DISKS
 from benchmarks.chaos.http_faults import CUT, ERRORS, MOST_BYTES, TOO_LARGE, FaultyProxy
-from benchmarks.chaos.outcome import ChaosOutcome, FaultRecord
+from benchmarks.chaos.outcome import ChaosFailed, ChaosOutcome, FaultRecord
 from benchmarks.chaos.page import BEGIN, END, PAGE, publish
-from benchmarks.chaos.schedule import EVERYTHING, KILLS, schedule
+from benchmarks.chaos.refusals import MADE, RECOVER, TAKEN, refused_and_mended
+from benchmarks.chaos.schedule import EVERYTHING, FULL_DISKS, KILLS, LOSSES, REFUSALS, schedule
 
 
 def test_a_seed_gives_one_schedule() -> None:
@@ -110,3 +118,68 @@ def test_figures_are_written_between_their_marks(tmp_path: Path) -> None:
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert "| 7 | 10 | 20 | 20 | 120 | 12,345 | 10,000 | 0 |" in text
     assert BEGIN in PAGE.read_text() and END in PAGE.read_text()
+
+
+def test_every_refusal_has_a_way_to_bring_it_about() -> None:
+    assert REFUSALS.keys() == TAKEN.keys() == MADE.keys()
+    assert {kind.removeprefix("input ") for kind in LOSSES} - REFUSALS.keys() == {"clock back"}
+    assert {kind.removeprefix("disk full ") for kind in FULL_DISKS} == DISKS.keys()
+
+
+class ScriptedJobs:
+    """Jobs that end with given words, one after the other."""
+
+    def __init__(self, *words: str) -> None:
+        self.words, self.done = list(words), list[str]()
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        return condition()
+
+    def stop(self) -> None:
+        self.done.append("stop")
+
+    def start(self, *arguments: str, names: tuple[str, ...] = ("all",)) -> None:
+        self.done.append("start")
+
+    def refused(self, seconds: float) -> str:
+        return self.words.pop(0)
+
+    def command(self, *arguments: str) -> dict[str, Any]:
+        self.done.append(" ".join(arguments))
+        return {"done": True}
+
+    def follow(self, version: str) -> None:
+        self.done.append(version)
+
+
+def test_a_refusal_has_to_survive_a_restart_before_its_command_is_given() -> None:
+    jobs = ScriptedJobs("gone: `kappa recover` does it", "still gone: `kappa recover` does it")
+    found = refused_and_mended("log cut", jobs, RECOVER)
+    assert jobs.done == ["start", "recover", "start"]
+    assert (found.sentence, found.command) == ("still gone: `kappa recover` does it", "kappa recover")
+    with pytest.raises(ChaosFailed, match="does not name"):
+        refused_and_mended("log cut", ScriptedJobs("gone: `kappa recover` does it", "Spark's JVM has ended"), RECOVER)
+
+
+def test_a_small_disk_is_filled_to_its_last_byte_and_given_back(tmp_path: Path) -> None:
+    if not disks.may_mount(tmp_path):
+        pytest.skip("this user may not mount file systems")
+    with disks.mounted(tmp_path / "small", 2) as small:
+        assert disks.fill(small) > 2**20
+        with pytest.raises(OSError, match="No space left"):
+            (small / "more").write_bytes(b"x" * 4096)
+        disks.empty(small)
+        (small / "more").write_bytes(b"x" * 4096)
+    assert not (tmp_path / "small" / "more").exists()
+
+
+def test_a_clock_is_stepped_for_the_processes_that_were_started_with_it(tmp_path: Path) -> None:
+    if not clock.may_step():
+        pytest.skip(clock.MISSING)
+    stepped = clock.SteppedClock(tmp_path / "clock")
+    stepped.step(-120)
+    question = [sys.executable, "-c", "import time; print(time.time())"]
+    with stepped.environment():
+        seen = float(subprocess.run(question, capture_output=True, check=True, text=True).stdout)
+    assert -121 < seen - time.time() < -100
+    assert str(tmp_path) not in os.environ.get("LD_PRELOAD", "")
