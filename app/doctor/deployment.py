@@ -75,4 +75,4 @@ def savepoint_finding(settings: Settings, taken_ms: int | None, now_ms: int) -> 
     return ok("savepoints", f"the newest is {hours:.1f} h old")
 
 
-CHECKS = (serves, checkpoints, violation, savepoints)
+CHECKS = (violation, checkpoints, serves, savepoints)

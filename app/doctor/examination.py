@@ -17,8 +17,12 @@ Check = Callable[[Settings], list[Finding]]
 
 
 def checks_of(file: Path | None = None) -> dict[str, Check]:
-    """All checks by name. `file` is the one that the settings were read from."""
-    plain: tuple[Check, ...] = (*machine.CHECKS, *deployment.CHECKS, log.kafka, search.elasticsearch)
+    """All checks by name. `file` is the one that the settings were read from.
+
+    Of findings that are as bad by their status the first are about results and records that are lost, then about servers that do
+    not work, then about this machine.
+    """
+    plain: tuple[Check, ...] = (*deployment.CHECKS, log.kafka, search.elasticsearch, *machine.CHECKS)
     return {check.__name__: check for check in plain} | {"secret files": partial(machine.secret_files, file=file)}
 
 

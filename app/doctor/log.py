@@ -245,8 +245,11 @@ def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding
             )
         )
     if old:
-        advice = "start `kappa run extract`, which sends heartbeats; without them no window is closed"
-        found.append(warning("heartbeats", f"nothing for 30 s in {listed(old)}", "two a second", advice))
+        advice = (
+            "start `kappa run extract`, which sends heartbeats: without them no window is closed; where it runs, the brokers' clock is "
+            "behind: synchronise the clocks of all machines (NTP)"
+        )
+        found.append(warning("heartbeats", f"no record of the last 30 s in {listed(old)}", "two a second", advice))
     return found or [ok("heartbeats", f"recent in {len(newest)} partitions; clocks agree")]
 
 
