@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +12,19 @@ import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from support import killers
+from support.faulty_chain import supervised
 from support.live_jobs import records, settings_file, wait_for
 from support.malformed import iso
 from typer.testing import CliRunner
 
 from app.cli.main import app
-from app.core.settings import PROJECT, Settings, load
+from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import quarantine
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs, poison
 from app.runtime.run import prepare
-from app.supervision.parent import SupervisedCommand
 from models.records.records import QuarantinedRecord
 from pipelines.errors import InputError
 from pipelines.quarantine import NOTHING, Quarantine
@@ -177,7 +173,7 @@ def test_the_chain_finds_what_ends_its_jvm_and_goes_on(
     prepare(settings, ("extract",))
     value = line(20, "bad", "kill-by-exit")
     (place,) = feed(settings, [value])
-    with supervised(file):
+    with supervised(file, "extract"):
         wait_for(lambda: len(letters(settings)) == 1, 1000, "the letter of what is in quarantine")
     assert counted(settings) == GOOD
     (found,) = quarantine.read(settings).found.records
@@ -189,25 +185,3 @@ def test_the_chain_finds_what_ends_its_jvm_and_goes_on(
     run_extract(kafka_spark, again, quarantine.read(again).found)
     assert counted(again) == GOOD
     assert letters(again) == letters(settings)
-
-
-@contextmanager
-def supervised(file: Path) -> Iterator[None]:
-    """`kappa run extract` with the faulty reader, under its parent."""
-    python = (sys.executable, "-m")
-    command = (*python, "support.faulty_chain", "run", "extract", "--config", str(file), "--no-heartbeats")
-    what = SupervisedCommand(command)
-    with file.with_name("run.log").open("ab") as log:
-        parent = subprocess.Popen(
-            [*python, "app.supervision.parent", what.to_json()],
-            stdout=log,
-            stderr=log,
-            cwd=PROJECT,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "tests")])},
-        )
-    try:
-        yield
-        assert parent.poll() is None
-    finally:
-        parent.terminate()
-        parent.wait(180)

@@ -1,7 +1,10 @@
-"""Records that end whoever reads them: a reader of log lines with faults that the product's does not have."""
+"""Records that end whoever reads them: readers with faults that the product's do not have."""
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
@@ -15,6 +18,7 @@ from pipelines.quarantine import Quarantine
 from pipelines.runner import Job
 
 HANG_MS = 3_600_000
+LEFT_OUT = Quarantine.left_out
 
 
 def called(kind: str, method: str, *arguments: Column) -> Column:
@@ -32,6 +36,31 @@ FAULTS: dict[str, Callable[[Column], Column]] = {
     ),
     "kill-by-stack": lambda text: F.regexp_extract(F.repeat(text, 5_000), "^(a|b|[^x])*$", 1),
 }
+
+
+def worker_that_ends(text: str | None) -> str | None:
+    """What a Python worker does with a text: of a certain one it dies, of another one it never comes to an end."""
+    if text is not None and "kill-python" in text:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if text is not None and "hang-python" in text:
+        time.sleep(HANG_MS / 1000)
+    return text
+
+
+def faulty(raw: DataFrame) -> DataFrame:
+    """Kafka's rows, read with the faults of the JVM and of Python."""
+    text = F.col("value").cast("string")
+    # Python sees what may do it harm alone: functions of Python are called for every row, whatever a condition says.
+    seen = F.udf(worker_that_ends)(F.when(text.contains("-python"), text))
+    value = F.when(seen.isNotNull(), seen.cast("binary")).otherwise(F.col("value"))
+    for marker, fault in FAULTS.items():
+        value = F.when(text.contains(marker), fault(text).cast("binary")).otherwise(value)
+    return raw.withColumn("value", value)
+
+
+def faulty_left_out(own: Quarantine, frame: DataFrame) -> DataFrame:
+    """What the other jobs read: all that is not in quarantine."""
+    return faulty(LEFT_OUT(own, frame))
 
 
 def faulty_lines(raw: DataFrame) -> DataFrame:
@@ -56,10 +85,12 @@ class FaultyRehearsed(Rehearsed):
 def install() -> None:
     """Let the jobs of this process read with the faults."""
     setattr(extract, "log_lines", faulty_lines)  # noqa: B010 - mypy knows no such attribute there
+    setattr(Quarantine, "left_out", faulty_left_out)  # noqa: B010
     setattr(poison, "Rehearsed", FaultyRehearsed)  # noqa: B010
 
 
 def uninstall() -> None:
     """Let them read as they do."""
     setattr(extract, "log_lines", log_lines)  # noqa: B010
+    setattr(Quarantine, "left_out", LEFT_OUT)  # noqa: B010
     setattr(poison, "Rehearsed", Rehearsed)  # noqa: B010
