@@ -35,6 +35,7 @@ from pipelines.errors import InputError
 from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
 from replay.savepoints import savepoint_folder
+from replay.savepoints.savepoint_folder import NoStateYet
 
 SAME = (
     "windowing",
@@ -441,8 +442,7 @@ def recover(
         start = what.start
         folder = start.folder if start is not None else None
         if what.take:
-            folder = take(settings, savepoint)
-            report(f"took savepoint {savepoint}")
+            folder = taken(settings, take, savepoint, report)
         if what.take or start is not None:
             topics.create(settings)
             for loss in what.losses:  # before anything is moved: a recovery that is interrupted here records them again
@@ -454,6 +454,17 @@ def recover(
     if aside is not None:
         report(f"what was there is in {aside}")
     return {**what.record(), "done": True, "aside": None if aside is None else str(aside)}
+
+
+def taken(settings: Settings, take: TakeSavepoint, name: str, report: Report) -> Path | None:
+    """A savepoint of the state as it is; None, for the beginning of the log, where the version has none yet."""
+    try:
+        folder = take(settings, name)
+    except NoStateYet as error:
+        report(f"there is no state to go on from, so it begins at the beginning of the log ({error})")
+        return None
+    report(f"took savepoint {name}")
+    return folder
 
 
 def configuration_to_restore(settings: Settings, folder: Path | None) -> dict[str, Any] | None:

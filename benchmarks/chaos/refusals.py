@@ -16,7 +16,7 @@ from benchmarks.chaos import losses
 from benchmarks.chaos.fleet import pause
 from benchmarks.chaos.outcome import ChaosFailed, RefusalRecord
 from benchmarks.chaos.servers import KillableServer
-from benchmarks.reached import ends_of
+from benchmarks.reached import announced, ends_of
 
 RECOVER = ("recover",)
 PATIENCE_SECONDS = 600.0
@@ -67,7 +67,7 @@ def lose_and_recover(kind: str, target: LossTarget) -> RefusalRecord:
     """Take records from the log, see the jobs refuse to go on, twice, and do what the refusal says. They run afterwards."""
     own = kind.removeprefix("input ")
     kinds = INPUTS if kind.startswith("input ") else MADE[own]
-    if not target.jobs.wait_until(lambda: _begun(target.settings), PATIENCE_SECONDS):
+    if not target.jobs.wait_until(lambda: _begun(target.settings, whole=kinds == INPUTS), PATIENCE_SECONDS):
         msg = f"{kind}: the jobs had not begun after {PATIENCE_SECONDS:.0f} s"
         raise ChaosFailed(msg)
     TAKEN[own](kinds, target)
@@ -100,7 +100,7 @@ def step_back_and_replay(kind: str, target: LossTarget) -> RefusalRecord:
     if clock is None:
         msg = f"{kind}: the broker has the clock of the machine"
         raise ChaosFailed(msg)
-    if not jobs.wait_until(lambda: _begun(settings), PATIENCE_SECONDS):
+    if not jobs.wait_until(lambda: _begun(settings, whole=True), PATIENCE_SECONDS):
         msg = f"{kind}: the jobs had not begun after {PATIENCE_SECONDS:.0f} s"
         raise ChaosFailed(msg)
     clock.step(-BACK_SECONDS)
@@ -120,10 +120,11 @@ def step_back_and_replay(kind: str, target: LossTarget) -> RefusalRecord:
     return RefusalRecord(kind, sentence, command, answer, round(time.monotonic() - began, 1))
 
 
-def _begun(settings: Settings) -> bool:
-    """Whether the log has been marked, and every job has a checkpoint."""
+def _begun(settings: Settings, *, whole: bool) -> bool:
+    """Whether the log has been marked and every job has a checkpoint; with `whole` also whether there is a state to save."""
     jobs = ("extract", "detect", "correlate", "index")
-    return bool(log_marks.read_marks(settings)) and all(consumed_offsets(settings.checkpoint(job)) for job in jobs)
+    begun = bool(log_marks.read_marks(settings)) and all(consumed_offsets(settings.checkpoint(job)) for job in jobs)
+    return begun and (not whole or announced(settings) >= 0)
 
 
 # --- how records are taken

@@ -46,6 +46,7 @@ from pipelines.state.savepoint_tables import ShardParts
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import WindowBuffer
 from replay.savepoints import savepoint_folder, savepoint_writer
+from replay.savepoints.savepoint_folder import NoStateYet
 from replay.savepoints.savepoint_writer import Provenance, provenance_of
 
 TRIES = 10
@@ -117,11 +118,11 @@ def begun_configuration(settings: Settings) -> dict[str, Any]:
 
 
 def check_begun(settings: Settings) -> None:
-    """Raise InputError for a version of which there is no state yet."""
+    """Raise InputError for a version that never ran, NoStateYet for one of which there is no state yet."""
     begun_configuration(settings)
     violations.check(settings)
     if last_committed(settings.checkpoint("detect")) is None:
-        raise InputError(no_batch(settings))
+        raise NoStateYet(no_batch(settings))
 
 
 def gather(
@@ -134,7 +135,7 @@ def gather(
         detect = link_checkpoint(settings.checkpoint("detect"), spool / f"detect-{attempt}")
         batch = last_committed(detect)
         if batch is None:
-            raise InputError(no_batch(settings))
+            raise NoStateYet(no_batch(settings))
         report(f"reading the state of detect after batch {batch}")
         watermarks = spool_parts(state_of(spark, detect, batch), spool / "parts")
         check_whole(watermarks, provenance)
@@ -182,14 +183,14 @@ def spooled(folder: Path, watermarks: Mapping[int, int]) -> Iterator[ShardParts]
 
 
 def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:
-    """Raise InputError while some shard has no complete window: there is nothing yet that a run could begin after."""
+    """Raise NoStateYet while some shard has no complete window: there is nothing yet that a run could begin after."""
     begun = sum(watermark > BEGINNING for watermark in watermarks.values())
     if begun < provenance.shards:
         msg = (
             f"version {provenance.version} has a complete window in {begun} of {provenance.shards} shards; wanted all: try again "
             "when detect has read more"
         )
-        raise InputError(msg)
+        raise NoStateYet(msg)
 
 
 def correlator_at(

@@ -22,6 +22,10 @@ from pipelines.state.savepoint_format import NAME, check_name, read_manifest
 DRAFT = re.compile(rf"\.{NAME.pattern}\.[a-z0-9_]{{8}}\.(draft|spool|gone)")
 
 
+class NoStateYet(InputError):
+    """A version has not come far enough for a savepoint: no shard of it, or not every one, has a complete window."""
+
+
 def home_of(home: Path) -> Path:
     """The folder of all savepoints of a home."""
     return home / "savepoints"

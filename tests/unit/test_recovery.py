@@ -15,7 +15,8 @@ from app.kafka.offset_ranges import OffsetRange
 from app.versions import start_position
 from app.versions.start_position import set_aside
 from pipelines.errors import InputError
-from replay.recovery import LogState, Start, choose, is_json, lost_after_reading, unreadable_files
+from replay.recovery import LogState, Start, choose, is_json, lost_after_reading, taken, unreadable_files
+from replay.savepoints.savepoint_folder import NoStateYet
 
 NOON = 1_767_614_400_000
 HOUR = 3_600_000
@@ -163,6 +164,23 @@ def test_what_is_set_aside_is_kept_under_the_next_number(settings: Settings) -> 
         assert aside == home.with_name(f"{home.name}.replaced-{number}")
         assert (aside / "detect" / "file").read_text() == str(number)
     assert set_aside(settings, ["detect"]) is None
+
+
+def test_a_version_without_a_complete_window_begins_at_the_beginning_of_the_log(settings: Settings) -> None:
+    lines: list[str] = []
+
+    def take(_: Settings, name: str) -> Path:
+        raise NoStateYet(name)
+
+    assert taken(settings, take, "recovery", lines.append) is None
+    assert "beginning of the log (recovery)" in lines[0]
+    assert taken(settings, lambda _, name: Path(name), "recovery", lines.append) == Path("recovery")
+
+    def damaged(_: Settings, name: str) -> Path:
+        raise InputError(name)
+
+    with pytest.raises(InputError):
+        taken(settings, damaged, "recovery", lines.append)
 
 
 def test_no_job_starts_before_an_interrupted_recovery_has_ended(settings: Settings) -> None:
