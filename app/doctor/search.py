@@ -27,9 +27,8 @@ def elasticsearch(settings: Settings) -> list[Finding]:
         return [danger("Elasticsearch", text, "an address", "`kappa up`, or set elasticsearch.url")]
     client = elasticsearch_connection(settings).connect().options(request_timeout=WAIT_SECONDS)
     try:
-        version = str(client.info().body["version"]["number"])
         return [
-            version_finding(version),
+            version_finding(version_of(client)),
             *cluster(client, settings),
             *disks(client),
             *blocks(client),
@@ -52,6 +51,15 @@ def refused(url: str, error: ApiError) -> Finding:
         403: "grant the rights of docs/security.md",
     }.get(status, "look into its log")
     return danger("Elasticsearch", f"{url} answers {status}", "200", advice)
+
+
+def version_of(client: Elasticsearch) -> str:
+    """The oldest release of the nodes. Of their statistics, as `GET /` is a module that embedded servers do not have."""
+    nodes = client.nodes.info(filter_path="nodes.*.version").body["nodes"]
+    return min(
+        (str(node["version"]) for node in nodes.values()),
+        key=lambda version: list(map(int, version.split("-")[0].split("."))),
+    )
 
 
 def version_finding(version: str) -> Finding:
