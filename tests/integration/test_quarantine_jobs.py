@@ -87,7 +87,8 @@ def test_a_job_finds_the_record_that_ends_it_and_goes_on_from_its_state(
     (found,) = quarantine.read(settings).found.records
     assert (found.place, found.job, found.sha256) == (place, killer.job, hashlib.sha256(value).hexdigest())
     assert killer.reason in found.reason
-    if killer.job != "extract":  # its letter comes when its window closes, and nothing is written any more that closes it
+    # The letter of extract comes when its window closes, and nothing is written any more that closes it.
+    if killer.job != "extract":
         letters = [dict(headers) for _, _, headers in records(settings, "dead-letters")]
         (own,) = [one for one in letters if one["kappa.reason"].startswith(b"quarantined: ")]
         assert own["kappa.offset"] == str(place[2]).encode()
