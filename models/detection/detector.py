@@ -19,6 +19,7 @@ from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.core.windows import Scores, Windows
 from models.detection.appearance import Appearance
+from models.detection.calls_seen import CallsSeen
 from models.detection.control import MUTED, Control, ControlledParameters, with_planned
 from models.detection.count_detector import CountDetector, CountScores
 from models.detection.gauge_changes import GaugeChanges
@@ -69,6 +70,7 @@ class ShardDetector:
         self._services: dict[str, int] = {}  # hosts by service, of so many contexts
         self._services_omitted = 0
         self._contexts_counted = -1
+        self._calls = CallsSeen(state.gauges)
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[EpisodeEvent]]:
         """Score one window, then learn it.
@@ -148,6 +150,7 @@ class ShardDetector:
             closed = state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._named = UNNAMED  # rows may have moved
+            self._calls.forget()
             self._contexts_counted = -1
         state.first = state.first or window_end
         state.last = window_end
@@ -271,7 +274,8 @@ class ShardDetector:
             self._services, self._services_omitted = largest_services(hosts)
             self._contexts_counted = len(state.contexts)
         series = len(state.gauges) + len(state.counts)
-        return Watched(series, len(state.hosts), self._p.window_seconds, self._services, self._services_omitted)
+        counted = self._services, self._services_omitted
+        return Watched(series, len(state.hosts), self._p.window_seconds, *counted, self._calls.listed)
 
     def dump(self, only_changed: bool = False) -> dict[str, bytes]:
         """The state as Arrow IPC parts by name; with `only_changed`, without parts equal to those of the last dump."""

@@ -32,10 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Floats
+from models.core.calls import Call
 from models.records.records import Cause
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-Call = tuple[str, str]  # caller, callee
 MOST_CAUSES = 10  # that an incident lists
 MOST_WHY = 500  # characters
 

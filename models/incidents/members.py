@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from models.core.calls import calls_of
 from models.core.series import parse
 from models.incidents.cause import Suspect
 from models.records.records import LASTING_KINDS, Contribution, EpisodeEvent, Key
@@ -125,10 +126,10 @@ def suspect_of(member: Member) -> Suspect:
     """The member as one who may be the cause."""
     found = parse(member.series)
     metric = found.metric or member.kind == "anomaly"
-    went = "" if metric else f"{member.what} of {found.service or found.host}: {member.kind}"
-    return Suspect(
-        found.host, found.service, member.what, member.start, member.strength, member.delay, member.series, went
-    )
+    # What is measured of a call, its time and its errors, is made by who is called, whoever measures it.
+    called = next((callee for _, callee in calls_of(found.metric)), found.service)
+    went = "" if metric else f"{member.what} of {called or found.host}: {member.kind}"
+    return Suspect(found.host, called, member.what, member.start, member.strength, member.delay, member.series, went)
 
 
 def finite(value: float) -> float:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from models.core.calls import Call
 from models.incidents.budget import expected, joint, threshold
-from models.incidents.cause import MOST_CAUSES, rank
+from models.incidents.cause import MOST_CAUSES, Suspect, rank
 from models.incidents.fleet import Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
@@ -23,7 +24,7 @@ from models.records.records import (
     Watched,
     fitting,
 )
-from models.records.schema import plain
+from models.records.schema import parsed, plain
 
 MILLIS = 1_000
 SETS = ("hosts", "services", "templates", "role_hosts")
@@ -34,8 +35,9 @@ class OpenIncident:
     """An incident that is not closed yet.
 
     `published_*` is its state when it was last published, empty before that; `news` whether a series or host has joined since;
-    `forgotten` how many members had to go. `watched` is the most that was watched in a window of its events, `threshold` the score from
-    which on it is published. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so.
+    `forgotten` how many members had to go. `watched` is the most that was watched in a window of its events, `calls` those by its
+    services in the latest of these windows, `threshold` the score from which on it is published. `role` is what the fleet does, empty
+    if it is not of the fleet, and `role_hosts` who does so.
     """
 
     id: str
@@ -53,6 +55,7 @@ class OpenIncident:
     role: Key = ()
     population: int = 0
     watched: Watched = NOTHING
+    calls: list[Call] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     services: set[str] = field(default_factory=set)
     templates: set[str] = field(default_factory=set)
@@ -126,8 +129,10 @@ class OpenIncident:
 
     def weigh(self, watched: Watched, limits: CorrelationParameters) -> None:
         """Learn what was watched in the window of its latest events, and how surprising it is now."""
-        numbers = replace(watched, services={}, services_omitted=0)
+        numbers = replace(watched, services={}, services_omitted=0, calls=[])
         self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
+        names = {one.name for one in self._suspects()}
+        self.calls = [(one.client, one.server) for one in watched.calls if one.client in names][: limits.max_members]
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
@@ -205,7 +210,10 @@ class OpenIncident:
 
     def causes(self) -> list[Cause]:
         """Who of its members is likely the cause, the likeliest first."""
-        return rank([one for one in map(suspect_of, self.members.values()) if one.name])
+        return rank(self._suspects(), self.calls)
+
+    def _suspects(self) -> list[Suspect]:
+        return [one for one in map(suspect_of, self.members.values()) if one.name]
 
     def _fleet(self, affected: int, population: int | None) -> str:
         """The beginning of the sentence about the fleet."""
@@ -251,7 +259,8 @@ class OpenIncident:
         """The inverse of `dump`."""
         members = {m["id"]: Member.load(m) for m in data["members"]}
         names: dict[str, Any] = {name: set(data[name]) for name in SETS}
-        more = {"watched": Watched(**data["watched"]), "role": tuple(data["role"]), "members": members}
+        more = {"watched": parsed(Watched, data["watched"]), "role": tuple(data["role"]), "members": members}
+        more["calls"] = [(caller, callee) for caller, callee in data["calls"]]
         return cls(**{**data, **names, **more})
 
 

@@ -33,6 +33,8 @@ MAX_REASON = 1_000  # characters of why it was refused
 MAX_SENTENCE = 2_000  # characters of the reason of an episode
 MOST_SERVICES = 500  # that a watermark message lists
 LIST_BYTES = 131_072  # of JSON of each list in an incident
+MOST_CALLS = 500  # that a watermark message lists
+CALL_BYTES = 65_536  # of JSON of them
 
 Key = tuple[str, ...]
 
@@ -64,6 +66,14 @@ class StatisticsRow:
     sample: Annotated[str | None, Doc("Least message of the window in byte order; of a label, its JSON.")] = None
 
 
+@dataclass(frozen=True, order=True)
+class CallSeen:
+    """One service calls another."""
+
+    client: Annotated[str, Doc("The service that calls.")]
+    server: Annotated[str, Doc("The service that is called.")]
+
+
 @dataclass(frozen=True)
 class Watched:
     """How much is watched, so that the false alarms which chance makes can be counted. All 0 where it is not known."""
@@ -79,12 +89,15 @@ class Watched:
         ),
     ] = field(default_factory=dict)
     services_omitted: Annotated[int, Doc("Number of services that `services` leaves out.")] = 0
+    calls: Annotated[
+        list[CallSeen], Doc("Calls between services that labels of metrics tell, in order of names, 500 at most.")
+    ] = field(default_factory=list)
 
     @property
     def is_sound(self) -> bool:
         """Whether these can be numbers of what is watched."""
         numbers = (self.series, self.hosts, self.window_seconds, self.services_omitted, *self.services.values())
-        return min(numbers) >= 0 and len(self.services) <= MOST_SERVICES
+        return min(numbers) >= 0 and len(self.services) <= MOST_SERVICES and len(self.calls) <= MOST_CALLS
 
     def population(self, role: Key) -> int:
         """How many hosts could do what is done in this role; 0 if that is not known.
@@ -111,6 +124,7 @@ def total(parts: Iterable[Watched]) -> Watched:
         max((part.window_seconds for part in parts), default=0.0),
         services,
         sum(part.services_omitted for part in parts),
+        sorted({call for part in parts for call in part.calls}),
     )
 
 

@@ -35,7 +35,7 @@ from pipelines import letters
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs.extract import shard_of
 
-FORMAT = 3
+FORMAT = 4
 BEGINNING = -1
 
 OUTPUT_DDL = "key string, value string, letter string"
@@ -364,7 +364,9 @@ class EpisodeEventBuffer:
             msg = f"buffer of episode events has format {state.get('format')!r}; wanted {FORMAT}"
             raise ValueError(msg)
         buffer = cls(state["done"], state["shards"], {shard: watermark for shard, watermark in state["latest"]})
-        buffer.watched = {s: [(watermark, Watched(**w)) for watermark, w in known] for s, known in state["watched"]}
+        buffer.watched = {
+            s: [(watermark, parsed(Watched, w)) for watermark, w in known] for s, known in state["watched"]
+        }
         for value in state["waiting"]:
             buffer.add_event(value)
         return buffer

@@ -239,10 +239,12 @@ def event_rows(
 
 
 def message(watermark: WatermarkMessage) -> dict[str, Any]:
-    """A watermark message as JSON types, without what does not concern `novelties`, and without services omitted where none are."""
+    """A watermark message as JSON types, without what does not concern `novelties`, and without calls and services omitted where none are."""
     found = {name: value for name, value in plain(watermark).items() if value is not None}
-    if watermark.watched is not None and not watermark.watched.services_omitted:
-        del found["watched"]["services_omitted"]
+    if watermark.watched is not None:
+        for name in ("services_omitted", "calls"):
+            if not found["watched"][name]:
+                del found["watched"][name]
     return found
 
 

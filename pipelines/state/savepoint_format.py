@@ -37,7 +37,7 @@ from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_o
 
 FORMAT = 5
 # That of the episode events that wait is set in pipelines/jobs/correlate.py, which cannot be imported without Spark.
-FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "events": 3}
+FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "events": 4}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -169,6 +169,8 @@ MESSAGES: list[dict[str, Any]] = [
     {"watched": {"hosts": -1}},
     {"watched": {"services": {f"s{i}": 1 for i in range(501)}}},
     {"watched": {"window_seconds": math.nan}},
+    {"watched": {"calls": [{"client": "web"}]}},
+    {"watched": {"calls": [{"client": f"s{i}", "server": "t"} for i in range(501)]}},
 ]
 JUNK: list[tuple[bytes | None, str | None]] = [
     (None, None),
@@ -245,6 +247,21 @@ def test_what_is_watched_is_known_whatever_the_batches() -> None:
         job = CorrelateTester()
         assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
     assert CorrelateTester().batch(random.Random(1).sample(placed(story), len(story))) == wanted
+
+
+CALLS = {"series": 0, "calls": [{"client": "web", "server": "cart"}]}
+
+
+def test_calls_that_one_shard_knows_rank_causes_whatever_the_batches() -> None:
+    both = [event("a", 1) | {"strength": 8.0}, event("a", 1) | {"series": "gauge/a/cart/l", "strength": 3.0}]
+    quiet = [*both, *(message for window in range(14) for message in watermarks(window))]
+    known = [r | {"watched": CALLS} if r.get("shard") == 1 else r for r in quiet]
+    firsts = [[incident["causes"][0]["service"] for incident in CorrelateTester().batch(s)] for s in (quiet, known)]
+    assert firsts == [["web"], ["cart"]]
+    for size in (1, 7):
+        job = CorrelateTester()
+        answers = [i for n in range(0, len(known), size) for i in job.batch(known[n : n + size])]
+        assert answers == CorrelateTester().batch(known)
 
 
 def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:

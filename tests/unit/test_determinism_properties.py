@@ -31,6 +31,7 @@ from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched, total
+from models.records.schema import parsed
 from models.rules.rule import Rule
 from pipelines.jobs import detect, detect_bounded
 from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, value_of
@@ -429,7 +430,7 @@ def straight(story_seed: int) -> ChainResult:
         shards.append((story.windows[-1], detector.dump()))
     correlator = Correlator(JOINING)
     for end, messages in zip(story.windows, zip(*watermarks, strict=True), strict=True):
-        watched = total(Watched(**watermark["watched"]) for watermark in messages)
+        watched = total(parsed(Watched, watermark["watched"]) for watermark in messages)
         for incident in correlator.step(end, sorted(events[end], key=lambda s: s.order), watched):
             value = value_of(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)

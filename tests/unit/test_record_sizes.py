@@ -16,7 +16,10 @@ from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import (
+    CALL_BYTES,
+    MOST_CALLS,
     MOST_SERVICES,
+    CallSeen,
     EpisodeEvent,
     RefusedRecord,
     Watched,
@@ -65,11 +68,12 @@ def test_an_episode_event_fits(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", IN_NAMES)
-def test_a_watermark_message_of_any_number_of_services_fits(name: str) -> None:
+def test_a_watermark_message_of_any_number_of_services_and_calls_fits(name: str) -> None:
     hosts = {longest(name, i): 10**6 for i in range(17_000)}
     services, omitted = largest_services(hosts)
     assert (len(services), omitted) == (MOST_SERVICES, 17_000 - MOST_SERVICES)
-    watched = Watched(10**9, 10**9, 86_400.0, services, omitted)
+    calls = fitting([CallSeen(longest(name, i), longest(name, i)) for i in range(MOST_CALLS)], CALL_BYTES)
+    watched = Watched(10**9, 10**9, 86_400.0, services, omitted, calls)
     found = WatermarkMessage(watermark=T, shard=4_095, shards=4_096, watched=watched)
     assert size(detect.message(found)) < letters.MOST_BYTES
 
