@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.collections import NEZHA_DAY
 from models.core.arrays import Floats
 from models.templates.extraction import template_id, template_of
+from models.templates.merging import merged
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
 WINDOWS = "combined_windows.json"
@@ -126,12 +127,13 @@ def judge_causes(shared: Path, collection: str, rankings: Mapping[str, object]) 
 
 
 def judge_templates(shared: Path) -> dict[str, float]:
-    """Grouping accuracy of the templates of raw lines, means over the systems."""
+    """Grouping accuracy of the templates of raw lines, once `detect` has seen them all; means over the systems."""
     began, data = time.perf_counter(), shared / "data" / "logs"
     with tempfile.TemporaryDirectory() as folder:
         for log in sorted(data.glob("*/*_2k.log")):
             with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-                ids = [template_id(template_of(line.rstrip("\r\n"))) for line in lines]
+                texts = merged([template_of(line.rstrip("\r\n")) for line in lines])
+            ids = map(template_id, texts)
             _write(Path(folder) / f"{log.parent.name}.csv", ("LineId", "EventId"), enumerate(ids, 1))
         mean = _run(shared / "score" / "template_score.py", [folder, "--data", str(data)])["mean"]
     return {"ga": mean["ga"], "fga": mean["fga"], "seconds": round(time.perf_counter() - began, 1)}

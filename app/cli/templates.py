@@ -1,11 +1,12 @@
-"""`kappa templates`: the template of each line of a log file, as the pipeline extracts it."""
+"""`kappa templates`: the template of each line of a log file, as the pipeline has it once it has seen them all."""
 
 from __future__ import annotations
 
 import csv
 import os
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -15,6 +16,7 @@ import typer
 from app.cli.output import Json, RowsOut, print_json, print_table, progress_bar, rows_on_stdout
 from app.core.atomic_files import atomic_text
 from models.templates.extraction import template_id, template_of
+from models.templates.merging import merged
 from pipelines.errors import InputError
 
 COLUMNS = ("line", "template_id", "template")
@@ -28,7 +30,10 @@ def templates(
     out_file: Annotated[Path | None, typer.Option("--out", help="Write line, template_id, template as CSV.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The templates of a log file: the same as the chain gives to the same lines. CSV on stdout without --out or --json."""
+    """The templates of a log file: those that the chain gives to the lines of a service, once it has seen these.
+
+    CSV on stdout without --out or --json.
+    """
     if out_file is None and not as_json:
         mine(file, rows_on_stdout())
         return
@@ -55,28 +60,41 @@ class TemplateCounts:
         return [{"template_id": self.ids[text], "template": text, "lines": self.counts[text]} for text in order]
 
 
-def rows_of(lines: Iterable[str], counts: TemplateCounts) -> Iterator[Row]:
-    """A row per line, in order; `counts` is updated along the way. Nothing depends on the lines before."""
-    for number, line in enumerate(lines, 1):
-        text = template_of(line)
-        if text not in counts.ids:
-            counts.ids[text] = template_id(text)
-        counts.counts[text] += 1
-        counts.lines = number
-        yield number, counts.ids[text], text
+@dataclass
+class LineTemplates:
+    """The template of each line by itself: the distinct ones in the order in which they came, and which of them a line has."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+    of_line: array[int] = field(default_factory=lambda: array("I"))
+
+    def add(self, line: str) -> None:
+        """Take in the next line."""
+        self.of_line.append(self.texts.setdefault(template_of(line), len(self.texts)))
+
+    def rows(self, counts: TemplateCounts) -> Iterator[Row]:
+        """A row per line, in order, with the templates merged by all lines; `counts` is updated along the way."""
+        texts = merged(list(self.texts))
+        for number, at in enumerate(self.of_line, 1):
+            text = texts[at]
+            if text not in counts.ids:
+                counts.ids[text] = template_id(text)
+            counts.counts[text] += 1
+            counts.lines = number
+            yield number, counts.ids[text], text
 
 
 def mine(file: Path, out: RowsOut) -> TemplateCounts:
     """Write the rows of a file as CSV. Raises InputError if it cannot be read."""
-    counts = TemplateCounts()
+    counts, lines = TemplateCounts(), LineTemplates()
     with _opened(file) as source, progress_bar() as progress:
         task = progress.add_task("lines", total=None)
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for row in rows_of((line.rstrip("\r\n") for line in source), counts):
-            writer.writerow(row)
-            if row[0] % 1000 == 0:
-                progress.update(task, completed=row[0])
+        for line in source:
+            lines.add(line.rstrip("\r\n"))
+            if len(lines.of_line) % 1000 == 0:
+                progress.update(task, completed=len(lines.of_line))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(lines.rows(counts))
     return counts
 
 

@@ -19,7 +19,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 # Memory of a Python worker: what it imports, and of each series its model and a row of each window in hand.
 WORKER_BYTES = 150 * MIB
-METRIC_BYTES, TEMPLATE_BYTES = 3_500, 700
+METRIC_BYTES, TEMPLATE_BYTES = 3_500, 950
 BATCH_BYTES = (
     1_400  # of a row, while its window is read, scored and written: the worker's and its models' temporary arrays
 )

@@ -29,6 +29,7 @@ from models.detection.limits import TEMPLATES, Limits
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
+from models.detection.template_merging import TemplateMerging
 from models.records.records import EpisodeEvent, Overflow, Watched, largest_services
 from models.univariate.parameters import UnivariateParameters
 
@@ -59,6 +60,7 @@ class ShardDetector:
         model = model_of(p, settings, state)
         self._control = Control(state, p)
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
+        self._templates = TemplateMerging(state, p, self._control)
         self._appearance = Appearance(state, p)
         self._silence = Silence(state, p, self._control, self._limits)
         self._gauges = GaugeDetector(state, p, self._control, model, settings)
@@ -85,7 +87,7 @@ class ShardDetector:
         Returns
         -------
         Scores
-            A row for each of `rows` but labels, then one for each count series whose missing lines are informative.
+            A row for each of `rows` but labels, templates that are merged as one, then one for each count series whose missing lines are informative.
         list of episode events
             What is published of episodes, sorted by series.
 
@@ -97,6 +99,9 @@ class ShardDetector:
         # what is due before the window is looked at
         events = self._advance(window_end)
         rows = self._limits.take(self._control.labels.take(window_end, rows))
+        rows, ended = self._templates.step(rows)
+        if self._templates.moved:
+            self._named = UNNAMED
         planned = self._control.planned_rows(rows)
         if planned is not None:
             self._gauges.note_totals(window_end, rows, planned)
@@ -109,6 +114,7 @@ class ShardDetector:
             kept = kept if planned is None else kept | planned
             rows, planned = rows.without(~kept), planned if planned is None else planned[kept]
         events += more + self._limits.step(window_end)
+        self._templates.settle()
         present = self._present(window, rows, planned)
         events += self._silence.hosts(window_end, present)
 
@@ -134,7 +140,7 @@ class ShardDetector:
             scores = with_planned(scores, rows, planned)
         published = self._control.published(window_end, events)
         self._control.labels.note(published)
-        return scores, sorted(published, key=lambda event: event.series)
+        return scores, sorted([*published, *ended], key=lambda event: event.series)
 
     def _advance(self, window_end: int) -> list[EpisodeEvent]:
         """Go on to a window: once an hour forget series that are gone; reset those that a rule resets.
@@ -149,6 +155,7 @@ class ShardDetector:
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
             closed = state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
+            self._templates.forget()
             self._named = UNNAMED  # rows may have moved
             self._calls.forget()
             self._contexts_counted = -1

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from models.detection import reasons
-from models.records.records import EpisodeEvent
+from models.records.records import EpisodeEvent, episode_id
 from models.stats.interval_distance import in_widths, two_farthest
 
 GROWTH = 1.5  # an update is due when the score has grown by this factor
@@ -77,6 +77,8 @@ class Episode:
     began_with, farthest, second, delay
         Of a metric's values: typical value, lower and upper end of the interval of its first window; the largest and the second largest
         distance from that, in widths of the interval, the latter None after one window; by how much the series may be late, seconds.
+    opened_as
+        The series that it was opened on, where that has become part of another one; empty else.
     mean, weight
         Of log lines: the mean of the last minutes, and how many windows it is worth.
     """
@@ -113,6 +115,7 @@ class Episode:
     second: float | None = None
     delay: float = 0.0
     published_strength: float = 0.0
+    opened_as: str = ""
 
     def event(self, status: str, window_end: int) -> EpisodeEvent:
         """An event of the episode; it becomes the last one that was published."""
@@ -124,7 +127,9 @@ class Episode:
         facts = self.cause in (APPEARED, LIMITED)
         sure, provisional = self.certainty, status != "close" and self.kind in UNDECIDED and not facts
         return EpisodeEvent(
+            id=episode_id(self.opened_as or self.series, self.start),
             series=self.series,
+            alias_of=self.opened_as or None,
             kind=self.kind,
             status=status,
             start=self.start,
@@ -147,6 +152,11 @@ class Episode:
             strength=self.strength,
             delay=self.delay,
         )
+
+    def move(self, series: str) -> None:
+        """Go on as the episode of another series, which its own has become part of."""
+        if series != self.series:
+            self.opened_as, self.series = self.opened_as or self.series, series
 
     @property
     def strength(self) -> float:

@@ -18,9 +18,11 @@ from models.core.series import FLEET, Series, parse, quote
 from models.core.store import SeriesTable, part, read_part
 from models.core.windows import Windows
 from models.detection import gauge_columns as col
+from models.detection import service_templates
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
+from models.detection.service_templates import Services
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats import template_mixture
@@ -48,7 +50,7 @@ CONTROL_COLUMNS = {
     "at": "int64",
     "size": "double",
 }
-PARTS = ("names", "texts", "episodes", CHANGE_CANDIDATES, *TABLES, *UNIVARIATE)
+PARTS = ("names", "texts", service_templates.PART, "episodes", CHANGE_CANDIDATES, *TABLES, *UNIVARIATE)
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ class ShardState:
         Open episodes, templates on trial, and what is remembered of mutes and labels.
     texts
         Beginnings of templates by their ids, for reasons.
+    templates
+        What is known of the templates of each context, to merge them.
     pressed
         Quoted hosts of which series were left out in the last hour, and when last, epoch ms; the key `` is the fleet's hosts.
     steps, first, last
@@ -175,6 +179,7 @@ class ShardState:
     episodes: Episodes = field(default_factory=Episodes)
     trials: dict[str, NewTemplate] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    templates: Services = field(default_factory=dict)
     control: ControlState = field(default_factory=ControlState)
     pressed: dict[str, int] = field(default_factory=dict)
     steps: int = 0
@@ -234,11 +239,21 @@ class ShardState:
         self.trials = {name: trial for name, trial in self.trials.items() if name in known}
         ids = {parse(name).template_id for name in self.counts.names}
         self.texts = {i: text for i, text in self.texts.items() if i in ids}
+        self._forget_templates()
         self.renamed = True
         known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
         known |= {f"logs/{name}//" for name in self.hosts.names}
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
+
+    def _forget_templates(self) -> None:
+        """Forget the templates that have no series."""
+        ids: dict[str, set[str]] = {}
+        for name in filter(is_template, self.counts.names):
+            ids.setdefault(context_of(name), set()).add(name.rsplit("/", 1)[1])
+        self.templates = {context: own for context, own in self.templates.items() if context in ids}
+        for context, own in self.templates.items():
+            own.keep(ids[context])
 
     def _crowded(self, now: int) -> Bools:
         """Hosts that must make room, `(n_hosts,)`."""
@@ -292,7 +307,7 @@ class ShardState:
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
     def dump(self, only_changed: bool) -> dict[str, bytes]:
-        """Parts by name; with `only_changed` without `names`, `texts` and `cold`, unless names or that have changed."""
+        """Parts by name; with `only_changed` without `names`, `texts`, `patterns` and `cold`, unless names or that have changed."""
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
         parts |= self.univariate.dump(only_changed=only_changed) | {CHANGE_CANDIDATES: self.change_candidates.dump()}
@@ -316,6 +331,7 @@ class ShardState:
                 "text": pa.array(map(self.texts.get, ids), type=pa.string()),
             }
             parts["texts"] = part(texts, {})
+            parts[service_templates.PART] = service_templates.part_of(service_templates.rows_of(self.templates))
         self.renamed = False
         return parts
 
@@ -342,6 +358,7 @@ class ShardState:
         state._link()
         arrays, _ = read_part(parts["texts"])
         state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))
+        state.templates = service_templates.read(parts[service_templates.PART])
         arrays, about = read_part(parts["episodes"])
         state.episodes = Episodes.load(arrays["episode"].to_pylist())
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}

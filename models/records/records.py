@@ -195,6 +195,11 @@ class Score:
     template: Annotated[str | None, Doc("Log template of a `template/` series.", search=NOT_INDEXED)] = None
 
 
+def episode_id(series: str, start: int) -> str:
+    """The id of an episode by the series that it was opened on and its start, epoch ms: 20 hexadecimal digits."""
+    return hashlib.sha256(f"{series}|{start}".encode()).hexdigest()[:20]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EpisodeEvent:
     """An episode of one series opens, is updated or closes. Topic `novelties`.
@@ -206,7 +211,7 @@ class EpisodeEvent:
     KIND: ClassVar = "episode"
 
     record: RecordKind = KIND
-    id: Annotated[str, Doc("Id of the episode: a hash of `series` and `start`.")] = ""
+    id: Annotated[str, Doc("Id of the episode: a hash of the series that it was opened on and `start`.")] = ""
     version: Version = ""
     series: SeriesName
     kind: Annotated[
@@ -276,6 +281,12 @@ class EpisodeEvent:
     delay: Annotated[
         float, Doc("By how much the series may be late in showing something: the time between its rows.", "s")
     ] = 0.0
+    alias_of: Annotated[
+        str | None,
+        Doc(
+            "The series that the episode was opened on, where its template has been merged with others since; `series` is what it is now."
+        ),
+    ] = None
     host: Annotated[str, Doc("Host of the series.")] = ""
     service: Annotated[str, Doc("Service of the series; empty where it has none.")] = ""
     metric: Annotated[str, Doc("Metric of the series with its labels; empty where it has none.")] = ""
@@ -290,7 +301,7 @@ class EpisodeEvent:
         own = {"host": found.host, "service": found.service, "metric": found.metric, "level": found.level}
         own["reason"] = self.reason[:MAX_SENTENCE]
         if not self.id:
-            own["id"] = hashlib.sha256(f"{self.series}|{self.start}".encode()).hexdigest()[:20]
+            own["id"] = episode_id(self.series, self.start)
         for name, value in own.items():
             object.__setattr__(self, name, value)
 

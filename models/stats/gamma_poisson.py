@@ -234,6 +234,38 @@ def interval(mean: Floats | float, relative: Floats | float, outside: float) -> 
     return np.floor(mean * np.maximum(middle - width, 0.0) ** 3), np.ceil(mean * np.maximum(middle + width, 0.0) ** 3)
 
 
+def combined(s: Floats, p: DetectorParameters, leading: int | None = None) -> Floats:
+    """State of the sum of series that were one all along, `(columns,)`.
+
+    Rates add up, and are known for as long as the longest of them. Their variation adds up as if they varied together, which is the
+    most. Runs of zeros are those of the series that has been known for longest, and go on only where all do.
+
+    Parameters
+    ----------
+    s
+        States of the series as `COLUMNS`, shape `(columns, n)`.
+    p
+        Half-lives.
+    leading
+        The series that the evidence for a rate that is too high is of, and whether it is frozen; that of the greatest rate without it.
+    """
+    out, seconds = np.zeros(len(COLUMNS)), (s[SEEN].max() - s[SEEN]) / 1000.0
+    rate, spread = (
+        np.exp2(-seconds / (3600.0 * hours)) for hours in (p.count_half_life_hours, p.spread_half_life_hours)
+    )
+    out[SUM], out[WINDOWS] = (s[SUM] * rate).sum(), (s[WINDOWS] * rate).max()
+    out[EXCESS], out[SQUARE] = np.sqrt(np.maximum(s[[EXCESS, SQUARE]] * spread, 0.0)).sum(axis=1) ** 2
+    greatest = int(np.argmax(s[SUM] * rate)) if leading is None else leading
+    out[[HIGH, HIGH_SINCE, HIGH_LINES]] = s[[HIGH, HIGH_SINCE, HIGH_LINES], greatest]
+    out[FROZEN] = 0.0 if leading is None else s[FROZEN, leading]
+    for column in (SEEN, ROWS, LAST_LINE):
+        out[column] = s[column].max()
+    out[ZERO] = s[ZERO, int(np.lexsort((s[SUM], s[ROWS]))[-1])]
+    out[ZERO_EVIDENCE] = s[ZERO_EVIDENCE].min()
+    out[ZERO_SINCE] = s[ZERO_SINCE].max() if out[ZERO_EVIDENCE] >= SINCE_NATS else 0.0
+    return out
+
+
 def adopt(s: Floats, row: int, mean: float, windows: float) -> None:
     """Make a rate of `mean` lines a window, known from `windows` windows, the normal one of a series."""
     s[SUM, row], s[WINDOWS, row] = mean * windows, windows

@@ -192,6 +192,13 @@ def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: De
     s[SQUARE] = s[SQUARE] * decay + weight * n * (n - 1) * q
 
 
+def combined(s: Floats) -> Floats:
+    """State of one template that several were all along, `(columns,)`, from theirs, `(columns, n)`: their lines add up."""
+    out: Floats = s.sum(axis=1)
+    out[LINES] = s[LINES].max()
+    return out
+
+
 def most_of_a_block(p: DetectorParameters) -> float:
     """Most nats that one block adds to Page's sum: two in a row reach the threshold."""
     return p.count_nats / 2 + p.allowance_nats

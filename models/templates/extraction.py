@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 
 import xxhash
 
-from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE
+from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, PLACES
 
-__all__ = ["masked", "template_id", "template_of"]
+__all__ = ["collapsed", "masked", "template_id", "template_of"]
 
 SPARK_SEED = 42  # of its function xxhash64
 
@@ -56,6 +56,7 @@ def _portable(pattern: str) -> str:
 
 
 _MASKS = _compiled(MASKS)
+_PLACES = _compiled(PLACES)
 
 
 def template_of(message: str) -> str:
@@ -79,6 +80,11 @@ def template_of(message: str) -> str:
     'took <*> for user <*>'
     """
     return _applied(message, _MASKS)
+
+
+def collapsed(template: str) -> str:
+    """A template with more of it masked than before: what varies is `<*>`, however much of it comes in a row."""
+    return _applied(template, _PLACES)
 
 
 def masked(messages: Iterable[str], masks: Sequence[tuple[str, str]]) -> list[str]:

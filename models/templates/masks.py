@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from models.templates.log_header import HEADER, REST
 
-__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS"]
+__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS", "PLACES"]
 
 # A pattern, its replacement, and sets of ASCII characters: every match, lookahead included, holds at least one character of each
 # set. A line that lacks all characters of a set needs no search with this pattern.
@@ -155,5 +155,6 @@ _ALL: tuple[Mask, ...] = (
     *_PLACES,
 )
 
+PLACES: tuple[tuple[str, str], ...] = tuple((pattern, token) for pattern, token, _ in _PLACES)
 MASKS: tuple[tuple[str, str], ...] = tuple((pattern, token) for pattern, token, _ in _ALL)
 NEEDS: tuple[tuple[str, ...], ...] = tuple(needs for *_, needs in _ALL)

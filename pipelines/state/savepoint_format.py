@@ -6,6 +6,7 @@
         change_candidates.parquet                                       what may be changing, of the metrics undecided
         challengers.parquet                                             the challenger's memory of each metric, if there is one
         episodes.parquet trials.parquet texts.parquet                   open episodes, changes on trial, texts of templates
+        patterns.parquet                                                the templates of each service, to merge others
         remembered.parquet                                              what is muted, and what labels have changed
         shards.parquet                                                  the last window of each shard, and its numbers of rows
         correlator.json                                                 open incidents, and episode events that wait

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories, ChallengerMemory
 from models.core import store
-from models.detection import shard_state
+from models.detection import service_templates, shard_state
 from models.detection.change_candidates import CANDIDATE_COLUMNS
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
+from models.detection.service_templates import PART as PATTERNS
 from models.univariate import univariate_state
 from pipelines.errors import InputError
 
@@ -34,7 +35,7 @@ TRIAL = {
 }
 REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in shard_state.CONTROL_COLUMNS.items()}
 LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
-TABLES = (*LABELS, *univariate_state.PARTS, CHANGE_CANDIDATES, "episodes", *LISTED, "texts")
+TABLES = (*LABELS, *univariate_state.PARTS, CHANGE_CANDIDATES, "episodes", *LISTED, "texts", PATTERNS)
 
 Tables = dict[str, pa.Table]
 
@@ -79,6 +80,7 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         tables[name] = pa.Table.from_pylist(about[name], schema=pa.schema(schema.items()))
     texts, _ = read["texts"]
     tables["texts"] = pa.table({"template_id": texts["id"], "text": texts["text"]})
+    tables[PATTERNS] = pa.table(read[PATTERNS][0])
     where = {
         "shard": shard.shard,
         "done": shard.done,
@@ -147,6 +149,8 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, **listed})
     texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
     parts["texts"] = store.part(texts, {})
+    patterns = [column(tables[PATTERNS], name).to_pylist() for name in service_templates.COLUMNS]
+    parts[PATTERNS] = service_templates.part_of(zip(*patterns, strict=True))
     return parts
 
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from models.core.store import part, read_part
+from models.detection.service_templates import PART as PATTERNS
 
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 COLD = "cold"  # of metrics, what changes when an hour ends
-SELDOM = ("names", "texts", COLD)  # names and texts change when series come and go
+SELDOM = ("names", "texts", PATTERNS, COLD)  # names, texts and patterns change when series come and go
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -1,0 +1,232 @@
+"""Templates of one service that differ in one word become one: the word is a parameter that has no sign of being one.
+
+Masks know a parameter by its form (`models.templates.masks`); plain words, such as names of users, queues and topics, have none. They are
+known by what else was seen: templates with the same number of words and the same signs between them, that are equal but for the word in
+one place, are merged when that place has had enough different words,
+
+    MANY words of any kind, or SOME with a sign of a name in them: a digit, a capital within, `_`, `-`, `.`, `@`
+
+and twice as many where a line begins, because its first word is what it is about. A word that comes where a known
+template has `<*>` is that parameter at once. At least LEAST_EQUAL other words must be equal. A merged template takes part in further
+merges, so that several places of a line become parameters one after the other.
+
+What was seen is a list of patterns in the order in which they came: the same templates in the same order give the same answers. A pattern
+is a template before what varies in a row becomes one `<*>`, so lists of another length are another pattern of the same template. A state
+is bounded by MOST_PATTERNS, and MOST_ALIKE of one shape; further ones are only looked up. It fails where MANY different words stand for as
+many states of one thing, and where lists of plain words differ in length.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from models.templates.extraction import collapsed
+
+__all__ = ["Merge", "TemplateMerger", "merged"]
+
+MANY, SOME = 5, 3
+FIRST = 2  # factor of both for the first word
+LEAST_EQUAL = 2
+MOST_PATTERNS = 2000  # of a service
+MOST_ALIKE = 200  # of one shape
+MOST_TOKENS = 128  # of a template that takes part: about 64 words
+MOST_HOLES = 8  # sets of known parameters that a template is compared without
+
+PLACE = "<*>"
+_IN_WORD = r"[\w$@+\-\x80-\U0010ffff]"  # all that is not ASCII
+_TOKEN = re.compile(rf"<\*>|{_IN_WORD}+(?:\.{_IN_WORD}+)*|\s|[^\w\s]", re.ASCII)
+_WORD = re.compile(rf"<\*>|{_IN_WORD}(?:(?:\.?{_IN_WORD})+|(?<![_$@+-]))", re.ASCII)  # a sign alone is none
+_NAME = re.compile(r"[0-9_.$@+-]|[a-z][A-Z]")
+
+Tokens = tuple[str, ...]
+Pattern = tuple[str, str]  # the pattern, and the text of its template
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Templates that have become one: the texts `before`, sorted, which are no templates any more, and the text `after`."""
+
+    before: tuple[str, ...]
+    after: str
+
+
+class TemplateMerger:
+    """What was seen of one service's templates.
+
+    Examples
+    --------
+    >>> merger = TemplateMerger()
+    >>> for name in ("orders", "mail", "audit", "search", "users"):
+    ...     found = merger.add(f"queue {name} is full")
+    >>> found.after, merger.text_of("queue exports is full")
+    ('queue <*> is full', 'queue <*> is full')
+    """
+
+    def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
+        """Go on from the `patterns` of another merger, in their order."""
+        self._of_shape: dict[str, list[Tokens]] = {}
+        self._text: dict[Tokens, str] = {}  # of each pattern, in order
+        self._uses: Counter[str] = Counter()  # patterns of each text
+        for pattern, text in patterns:
+            self._insert(_tokens(pattern), text)
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def __contains__(self, text: str) -> bool:
+        """Whether there is a template with this text."""
+        return self._uses[text] > 0
+
+    @property
+    def patterns(self) -> list[Pattern]:
+        """The state: each pattern and the text of its template, merged ones last, in their order."""
+        return [("".join(tokens), text) for tokens, text in self._text.items()]
+
+    def text_of(self, template: str) -> str:
+        """The template that a template is part of; itself where it has not been merged."""
+        tokens = _tokens(template)
+        own = self._text.get(tokens)
+        if own is not None:
+            return own
+        if len(tokens) > MOST_TOKENS:
+            return template
+        covering = next((one for one in self._of_shape.get(_shape(tokens), ()) if _covers(one, tokens)), None)
+        return template if covering is None else self._text[covering]
+
+    def add(self, template: str, *, merge: bool = True) -> Merge | None:
+        """Take in a template. Answers which templates have become one by it; none do without `merge`."""
+        tokens = _tokens(template)
+        alike = self._of_shape.get(_shape(tokens), [])
+        if tokens in self._text or len(tokens) > MOST_TOKENS or any(_covers(one, tokens) for one in alike):
+            return None
+        if len(self._text) >= MOST_PATTERNS or len(alike) >= MOST_ALIKE:
+            return None
+        self._insert(tokens, template)
+        return self._merge(tokens) if merge else None
+
+    def keep(self, texts: Container[str]) -> None:
+        """Forget the templates that are not among the `texts`."""
+        for tokens in [tokens for tokens, text in self._text.items() if text not in texts]:
+            self._remove(tokens)
+
+    def _merge(self, tokens: Tokens) -> Merge | None:
+        """Merge the template that came last with others, and what they become with further ones."""
+        alike, before = self._of_shape[_shape(tokens)], set[str]()
+        while (general := _generalised(tokens, alike)) is not None:
+            for one in [one for one in alike if _covers(general, one)]:
+                before.add(self._text[one])
+                self._remove(one)
+            tokens = general
+            self._insert(tokens, collapsed("".join(tokens)))
+            alike = self._of_shape[_shape(tokens)]
+        if not before:
+            return None
+        return Merge(tuple(sorted(text for text in before if text not in self)), self._text[tokens])
+
+    def _insert(self, tokens: Tokens, text: str) -> None:
+        self._text[tokens] = sys.intern(text)
+        self._uses[text] += 1
+        self._of_shape.setdefault(_shape(tokens), []).append(tokens)
+
+    def _remove(self, tokens: Tokens) -> None:
+        text, shape = self._text.pop(tokens), _shape(tokens)
+        self._uses[text] -= 1
+        if not self._uses[text]:
+            del self._uses[text]
+        self._of_shape[shape].remove(tokens)
+        if not self._of_shape[shape]:
+            del self._of_shape[shape]
+
+
+def merged(templates: Sequence[str]) -> list[str]:
+    """What templates are in the end, if these are all that a service has written, in this order."""
+    merger = TemplateMerger()
+    for template in dict.fromkeys(templates):
+        merger.add(template)
+    after = {template: merger.text_of(template) for template in dict.fromkeys(templates)}
+    return [after[template] for template in templates]
+
+
+@lru_cache(maxsize=4_096)  # hosts of a service have the same templates: they share their tokens
+def _tokens(template: str) -> Tokens:
+    return tuple(map(sys.intern, _TOKEN.findall(template)))
+
+
+def _is_word(token: str) -> bool:
+    return len(token) > 1 or token.isalnum() or not token.isascii()
+
+
+def _shape(tokens: Tokens) -> str:
+    """What templates must have in common to be compared: how many words, and the signs between them."""
+    return sys.intern(_WORD.sub("w", "".join(tokens)))
+
+
+def _equal_words(tokens: Tokens) -> int:
+    """Number of words that are no parameters."""
+    return sum(token != PLACE and _is_word(token) for token in tokens)
+
+
+def _covers(general: Tokens, tokens: Tokens) -> bool:
+    """Whether a template is another one but for its parameters; both have the same shape."""
+    for a, b in zip(general, tokens, strict=True):
+        if b != a != PLACE:
+            return False
+    return general == tokens or _equal_words(general) >= LEAST_EQUAL
+
+
+def _generalised(tokens: Tokens, alike: list[Tokens]) -> Tokens | None:
+    """The template that `tokens` and others of its shape become, if there were enough of them."""
+    for base in _without_known(tokens, alike):
+        words: dict[int, set[str]] = {}
+        for one in alike:
+            at = _only_difference(base, one)
+            if at is not None:
+                words.setdefault(at, {base[at]}).add(one[at])
+        first = next((at for at, token in enumerate(base) if _is_word(token)), 0)
+        for at in sorted(words):
+            general = (*base[:at], PLACE, *base[at + 1 :])
+            if _are_many(words[at], FIRST if at == first else 1) and _equal_words(general) >= LEAST_EQUAL:
+                return general
+    return None
+
+
+def _without_known(tokens: Tokens, alike: list[Tokens]) -> list[Tokens]:
+    """The template itself, and without the words where others have parameters that differ from it in one more word at most."""
+    found = {tokens: None}
+    for one in alike:
+        if PLACE in one and len(found) <= MOST_HOLES and _differs_once(one, tokens):
+            found[tuple(PLACE if a == PLACE else b for a, b in zip(one, tokens, strict=True))] = None
+    return list(found)
+
+
+def _differs_once(general: Tokens, tokens: Tokens) -> bool:
+    """Whether a template is another one, its parameters aside, but for one place at most."""
+    found = 0
+    for a, b in zip(general, tokens, strict=True):
+        if b != a != PLACE:
+            if found:
+                return False
+            found = 1
+    return True
+
+
+def _only_difference(base: Tokens, one: Tokens) -> int | None:
+    """The place where two templates of a shape differ, the parameters of the first aside; None if there is no or more than one."""
+    found = None
+    for at, (a, b) in enumerate(zip(base, one, strict=True)):
+        if b != a != PLACE:
+            if found is not None:
+                return None
+            found = at
+    return found
+
+
+def _are_many(words: set[str], factor: int) -> bool:
+    if PLACE in words:
+        return len(words) > 1
+    return len(words) >= factor * MANY or sum(_NAME.search(word) is not None for word in words) >= factor * SOME
