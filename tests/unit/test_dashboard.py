@@ -1,6 +1,7 @@
 """The pages without an Elasticsearch: empty, stale, away; and what they compute."""
 
 import json
+import re
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -246,3 +247,11 @@ def test_age_is_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
 
 def test_clock_behind_the_events_is_said() -> None:
     assert in_words(-timedelta(seconds=40)) == "40 s ahead of this machine's clock"
+
+
+def test_pages_ask_for_nothing_that_the_key_for_pages_may_not() -> None:
+    sources = [*PAGE.parent.rglob("*.py"), Path(__file__).parents[2] / "app" / "cli" / "label.py"]
+    calls = re.compile(r"\bclient(?:\.options\([^)]*\))?\.([a-z_.]+)\(")
+    asked = {name for source in sources for name in calls.findall(source.read_text()) if name != "close"}
+    # docs/security.md: `read` allows the one, `view_index_metadata` the other
+    assert asked == {"search", "indices.get_alias"}
