@@ -23,7 +23,7 @@ from models.records.index_names import LABELS, PREFIX, alias_of
 from models.records.records import LETTER_BYTES, EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
 from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.inputs import labels
-from pipelines.inputs.fields import HEARTBEAT, record_text
+from pipelines.inputs.fields import record_text
 from pipelines.letters import MOST_BYTES
 
 DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
@@ -66,11 +66,11 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
         F.when(is_label, F.from_json(record_text(F.col("value"))["json"], LABEL)).alias("l"),
         *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
-    # Spark filters before it parses, by parsing twice: only where there can be watermark messages or heartbeats.
-    is_beat = is_label & F.col("key").eqNullSafe(F.lit(HEARTBEAT).cast("binary"))
+    # Spark filters before it parses, by parsing twice: only where there can be watermark messages, heartbeats or no labels. A
+    # heartbeat is known by what it says, as in `extract`, and not by its key, which a label may have as well.
     is_watermark = (dataset == "novelties") & of("record").eqNullSafe(WatermarkMessage.KIND)
     is_none = is_label & labels.problem(F.col("l"), F.col("value")).isNotNull()
-    return parsed.where(~is_watermark & ~is_beat & ~is_none).select(
+    return parsed.where(~is_watermark & ~is_none).select(
         index_of(version).alias("index"),
         id_of(version).alias("id"),
         version_of().alias("version"),
