@@ -21,7 +21,7 @@ from pipelines.inputs.fields import (
     LABELS,
     checked_lines,
     checked_points,
-    good_and_one_bad,
+    good_and_one_refused,
     let,
     level_name,
     record_text,
@@ -49,33 +49,44 @@ LINE_SHAPE = (
     f"log:struct<level:string,file:struct<path:string>>,resourceLogs:{otlp.LOGS}>"
 )
 
+# An event time and why the row cannot be read -> a struct that is the least for what is refused first; null for what is not refused.
+Refusal = Callable[[Column, Column], Column]
+Make = Callable[["Refusal"], Column]
+
 # of each Spark context, by what made it
-_MADE: WeakKeyDictionary[SparkContext, dict[Callable[[], Column], Column]] = WeakKeyDictionary()
+_MADE: WeakKeyDictionary[SparkContext, dict[tuple[Make, Refusal | None], Column]] = WeakKeyDictionary()
 
 _POINT_ROW = {"event_time": "timestamp", "series": "string", "host": "string", "value": "double"}
 _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "level": "string", "message": "string"}
 
 
-def telemetry_points(raw: DataFrame, done: Column | None = None) -> DataFrame:
+def unreadable(event_time: Column, reason: Column) -> Column:
+    """The refusal of what cannot be read, and of nothing else."""
+    return F.when(reason.isNotNull(), F.struct(reason))
+
+
+def telemetry_points(raw: DataFrame, done: Column | None = None, refusal: Refusal = unreadable) -> DataFrame:
     """Add `event_time`, `series`, `host`, `value`, `reason`: a row per point of every record.
 
     Rows that are `done` are no records: they are passed on, with nulls.
 
-    The record's bytes are renamed to `raw_value`, because `value` is the number. `reason` is null where the point is good;
-    else it says why not, and `series` is null. A record with points that cannot be read has one such row beside its good
-    ones. A heartbeat is one row of series and host `heartbeat` at its append time.
+    The record's bytes are `raw_value`, because `value` is the number. `reason` is null where the point is good;
+    else it says why not, and `series` is null. A record with points for which there is a `refusal` has one such row beside its good
+    ones, the one with the least refusal. Only that row, and the row of a flat record, have `raw_value`: bytes that each of ten
+    thousand rows had would be copied for each. A heartbeat is one row of series and host `heartbeat` at its append time.
     """
     flat = F.col("__flat")
     read = _with_flat(raw, canonical.flat_point).select(
-        *_columns(raw),
+        *_others(raw),
+        "raw_value",
         F.timestamp_micros(flat["event_time"]).alias("__time"),
         flat["series"].alias("__series"),
         flat["value"].alias("__value"),
     )
     series = F.col("__series")
-    read = read.withColumn("__left", series.isNull() if done is None else series.isNull() & ~done)
+    read = _with_bytes_of_flat(read, series.isNull() if done is None else series.isNull() & ~done)
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
-    read = read.withColumn("__row", F.explode_outer(_made_once(_point_rows)))
+    read = read.withColumn("__row", F.explode_outer(_made_once(_point_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     host = unquoted(F.element_at(F.split(series, "/", 3), 2))
     return read.select(
@@ -88,14 +99,14 @@ def telemetry_points(raw: DataFrame, done: Column | None = None) -> DataFrame:
     )
 
 
-def log_lines(raw: DataFrame) -> DataFrame:
+def log_lines(raw: DataFrame, refusal: Refusal = unreadable) -> DataFrame:
     """Add `event_time`, `host`, `service`, `level`, `message`, `template`, `reason`: a row per log line of every record.
 
-    `raw_value` and `reason` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
+    `raw_value`, `reason` and `refusal` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
     flat = F.col("__flat")
-    read = _with_flat(raw, canonical.flat_line).withColumn("__left", flat.isNull())
-    read = read.withColumn("__row", F.explode_outer(_made_once(_line_rows)))
+    read = _with_bytes_of_flat(_with_flat(raw, canonical.flat_line), flat.isNull())
+    read = read.withColumn("__row", F.explode_outer(_made_once(_line_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     own = {name: flat[name] for name in _LINE_ROW}
     own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_name(flat["level"])}
@@ -108,23 +119,23 @@ def log_lines(raw: DataFrame) -> DataFrame:
     )
 
 
-def _point_rows() -> Column:
-    return _rows(POINT_SHAPE, lambda record, shape: checked_points(_points(record, shape)), _POINT_ROW)
+def _point_rows(refusal: Refusal) -> Column:
+    return _rows(POINT_SHAPE, lambda record, shape: checked_points(_points(record, shape)), _POINT_ROW, refusal)
 
 
-def _line_rows() -> Column:
-    return _rows(LINE_SHAPE, lambda record, shape: checked_lines(_lines(record, shape)), _LINE_ROW)
+def _line_rows(refusal: Refusal) -> Column:
+    return _rows(LINE_SHAPE, lambda record, shape: checked_lines(_lines(record, shape)), _LINE_ROW, refusal)
 
 
-def _made_once(make: Callable[[], Column]) -> Column:
+def _made_once(make: Make, refusal: Refusal) -> Column:
     """What `make` answers, made once for a Spark context: ten thousand calls to the JVM, which take seconds."""
     context = SparkContext._active_spark_context
     if context is None:
-        return make()
+        return make(refusal)
     made = _MADE.setdefault(context, {})
-    if make not in made:
-        made[make] = make()
-    return made[make]
+    if (make, refusal) not in made:
+        made[make, refusal] = make(refusal)
+    return made[make, refusal]
 
 
 def _others(raw: DataFrame) -> list[Column]:
@@ -132,7 +143,8 @@ def _others(raw: DataFrame) -> list[Column]:
 
 
 def _columns(raw: DataFrame) -> list[Column]:
-    return [*_others(raw), F.col("raw_value")]
+    """What came in; the bytes are those of the row, else of the flat record."""
+    return [*_others(raw), F.coalesce(F.col("__row")["raw_value"], F.col("__bytes")).alias("raw_value")]
 
 
 def _with_flat(raw: DataFrame, flat: Callable[[Column], Column]) -> DataFrame:
@@ -178,7 +190,12 @@ def _lines(record: Column, shape: Column) -> Column:
     )
 
 
-def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str]) -> Column:
+def _with_bytes_of_flat(read: DataFrame, left: Column) -> DataFrame:
+    """`__left`: what is for Spark's functions. `__bytes`: those of all other records, of which there is one row each."""
+    return read.withColumn("__left", left).withColumn("__bytes", F.when(~F.col("__left"), F.col("raw_value")))
+
+
+def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str], refusal: Refusal) -> Column:
     """The rows of a record that is `__left`: at least one. `read` makes them of its text and its shape."""
     beat = {"event_time": F.col("timestamp"), "host": F.lit(HEARTBEAT), "series": F.lit(HEARTBEAT)}
 
@@ -188,7 +205,8 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
     def of_shape(record: Column, shape: Column) -> Column:
         nothing = F.coalesce(record["reason"], F.lit("nothing to read in a record of a known form"))
         none = F.array(_struct(schema, reason=nothing))
-        some = let(good_and_one_bad(read(record, shape)), lambda rows: F.when(F.size(rows) > 0, rows))
+        found = good_and_one_refused(read(record, shape), refusal, F.col("raw_value"))
+        some = let(found, lambda rows: F.when(F.size(rows) > 0, rows))
         heartbeat = F.when(shape["record"] == Heartbeat.KIND, F.array(_struct(schema, *map(beat.get, schema))))
         return F.coalesce(heartbeat, some, none)
 
@@ -196,8 +214,9 @@ def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str,
 
 
 def _struct(schema: dict[str, str], *given: Column | None, reason: Column | None = None) -> Column:
-    """A row: the given columns in the order of the schema, null for what is missing."""
+    """A row: the given columns in the order of the schema, null for what is missing, and the bytes where there is a reason."""
     null = F.lit(None)
     columns = [null if c is None else c for c in given] + [null] * (len(schema) - len(given))
     fields = [c.cast(kind).alias(name) for c, (name, kind) in zip(columns, schema.items(), strict=True)]
-    return F.struct(*fields, (null if reason is None else reason).cast("string").alias("reason"))
+    bytes_of = (null if reason is None else F.col("raw_value")).cast("binary").alias("raw_value")
+    return F.struct(*fields, (null if reason is None else reason).cast("string").alias("reason"), bytes_of)

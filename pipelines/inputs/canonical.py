@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import line, point
+from pipelines.inputs.fields import line, named, point
 
 
 def flat_point(record: Column) -> Column:
@@ -31,7 +31,7 @@ def points(shape: Column) -> Column:
             host=host_of(shape),
             service=service_of(shape),
             metric=F.coalesce(shape["metric.name"], metric["name"]),
-            labels=shape["labels"],
+            labels=named(shape["labels"]),
             value=F.coalesce(shape["metric.value"], metric["value"]),
             counter=F.coalesce(shape["metric.type"], metric["type"]) == "counter",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, distinct_map, few, let, point
+from pipelines.inputs.fields import cut, distinct_map, let, named, point
 from pipelines.inputs.telegraf import is_number
 
 DEPTH = 6  # levels of objects that are opened; system.process.cgroup.cpu.stats.periods has that many names
@@ -103,7 +103,7 @@ def _labels(found: Column) -> Column:
         return F.struct(name.alias("key"), cut(leaf["value"].try_cast("string")).alias("value"))
 
     labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS) | e["path"].startswith("labels."))
-    return let(distinct_map(F.transform(labelled, entry)), few)
+    return named(distinct_map(F.transform(labelled, entry)))
 
 
 def _measured(leaf: Column, module: Column) -> Column:

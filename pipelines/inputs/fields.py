@@ -20,6 +20,7 @@ MAX_SEEN = 1024  # characters of a name, label, time or number that any expressi
 MAX_NAME = 256  # characters of a host, service or metric
 MAX_LABELS = 16
 MAX_LABEL = 128  # characters of a label's key, and of its value
+MAX_SERIES = 2048  # characters of a series' whole name
 MAX_MESSAGE = 8192  # characters of a log message that are kept
 MAX_GAUGE = 1e15  # squares stay exact in fixed point below it
 MAX_COUNTER = 1e18
@@ -29,13 +30,13 @@ CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 HEARTBEAT = "heartbeat"
 
 LABELS = "map<string,string>"
-POINT = f"struct<at:string,host:string,service:string,metric:string,labels:{LABELS},value:string,counter:boolean>"
 LINES = "array<struct<at:string,host:string,service:string,level:string,message:string>>"
 
-_ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?$"
+# `\z` and not `$`, before which Java allows the end of a line
+_ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?\z"
 # a decimal is made of the digits one by one, so they are few, and the exponent has two
-_EPOCH = r"^[+-]?(\d{1,24}(\.\d{0,24})?|\.\d{1,24})(E[+-]?\d{1,2})?$"
-_NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,6})?$"
+_EPOCH = r"^[+-]?(\d{1,24}(\.\d{0,24})?|\.\d{1,24})(E[+-]?\d{1,2})?\z"
+_NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,6})?\z"
 
 _LEVELS = {
     "trace": ("trace", "finest", "verbose", "10"),
@@ -101,13 +102,6 @@ def distinct_map(entries: Column) -> Column:
 
     bounded = F.slice(F.filter(entries, lambda e: e["key"].isNotNull()), 1, 128)
     return let(bounded, lambda named: let(F.transform(named, lambda e: e["key"]), lambda keys: of(named, keys)))
-
-
-def few(labels: Column) -> Column:
-    """Labels that many points share, or as many of them as show that there are too many: Spark copies them for each point."""
-    most = MAX_LABELS + 1
-    first = F.map_from_entries(F.slice(F.map_entries(labels), 1, most))
-    return F.when(F.size(labels) > most, first).otherwise(labels)
 
 
 def instant(text: Column) -> Column:
@@ -201,16 +195,29 @@ def labels_problem(labels: Column) -> Column:
 
     entries = F.map_entries(labels)
     any_bad = F.exists(entries, lambda e: bad(e["key"]) | F.coalesce(bad(e["value"]), F.lit(False)))
-    # the size first, of the map itself: thousands of labels that thousands of points share are not looked at for each
     return F.when(F.size(labels) > MAX_LABELS, f"more than {MAX_LABELS} labels").when(
         any_bad, f"label longer than {MAX_LABEL} or with a control character"
     )
 
 
+def named(labels: Column) -> Column:
+    """A map of labels -> struct<text, reason>: how the name of a series has them, or why they cannot be used.
+
+    Where points share labels this is made once for all of them. Of a text that is too long for any series no more is kept than shows
+    it: Spark copies it for each point.
+    """
+
+    def of(known_labels: Column, reason: Column) -> Column:
+        text = F.substring(quoted(labels_text(known_labels)), 1, MAX_SERIES + 1)
+        return F.struct(F.when(reason.isNull(), text).alias("text"), reason.alias("reason"))
+
+    return let(labels, lambda known_labels: let(labels_problem(known_labels), lambda reason: of(known_labels, reason)))
+
+
 def point(
     *, at: Column, host: Column, service: Column, metric: Column, labels: Column, value: Column, counter: Column
 ) -> Column:
-    """The parts of one point, as text."""
+    """The parts of one point, as text; the labels as `named` answers them."""
     return F.struct(
         at.alias("at"),
         host.alias("host"),
@@ -241,25 +248,35 @@ def checked_points(points: Column) -> Column:
             name_problem("host.name", p["host"]),
             name_problem("service.name", p["service"], required=False),
             name_problem("metric.name", p["metric"]),
-            labels_problem(p["labels"]),
+            p["labels"]["reason"],
             value_problem(p["value"], r["value"], p["counter"]),
         )
         return F.struct(p.alias("p"), r["time"].alias("time"), r["value"].alias("value"), reason.alias("reason"))
 
-    def row(r: Column) -> Column:
-        p, good = r["p"], r["reason"].isNull()
-        metric = F.concat(p["metric"], labels_text(p["labels"]))
+    def with_series(r: Column) -> Column:
+        p = r["p"]
         kind = F.when(p["counter"], "counter").otherwise("gauge")
-        parts = (quoted(part) for part in (p["host"], F.coalesce(p["service"], F.lit("")), metric))
+        parts = (quoted(part) for part in (p["host"], F.coalesce(p["service"], F.lit("")), p["metric"]))
+        series = F.concat(F.concat_ws("/", kind, *parts), p["labels"]["text"])
         return F.struct(
-            r["time"].alias("event_time"),
-            F.when(good, F.concat_ws("/", kind, *parts)).alias("series"),
+            r["time"].alias("time"),
+            F.when(r["reason"].isNull(), series).alias("series"),
             p["host"].alias("host"),
             r["value"].alias("value"),
             r["reason"].alias("reason"),
         )
 
-    return F.transform(F.transform(F.transform(points, read), check), row)
+    def row(r: Column) -> Column:
+        long = F.length(r["series"]) > MAX_SERIES
+        return F.struct(
+            r["time"].alias("event_time"),
+            F.when(~long, r["series"]).alias("series"),
+            r["host"].alias("host"),
+            r["value"].alias("value"),
+            F.when(long, f"name of a series longer than {MAX_SERIES}").otherwise(r["reason"]).alias("reason"),
+        )
+
+    return F.transform(F.transform(F.transform(F.transform(points, read), check), with_series), row)
 
 
 def checked_lines(lines: Column) -> Column:
@@ -288,10 +305,28 @@ def checked_lines(lines: Column) -> Column:
     return F.transform(F.transform(lines, read), check)
 
 
-def good_and_one_bad(rows: Column) -> Column:
-    """All rows without a reason, and the first with one: the record is reported once, its good rows are kept."""
-    bad = F.slice(F.filter(rows, lambda r: r["reason"].isNotNull()), 1, 1)
-    return F.concat(F.filter(rows, lambda r: r["reason"].isNull()), bad)
+def good_and_one_refused(rows: Column, refusal: Callable[[Column, Column], Column], value: Column) -> Column:
+    """All rows without a refusal, and of the others that with the least, which gets the bytes: the record is reported once.
+
+    Rows are struct<event_time, ..., reason>. Of those that cannot be read the first alone is looked at.
+    """
+
+    def judged(r: Column) -> Column:
+        return F.struct(refusal(r["event_time"], r["reason"]).alias("refusal"), r.alias("row"))
+
+    def with_bytes(j: Column, given: Column) -> Column:
+        return j["row"].withField("raw_value", given.cast("binary"))
+
+    def parted(all_rows: Column) -> Column:
+        unread = F.slice(F.filter(all_rows, lambda j: j["row"]["reason"].isNotNull()), 1, 1)
+        read = F.filter(all_rows, lambda j: j["row"]["reason"].isNull() & j["refusal"].isNotNull())
+        least = F.filter(F.array(F.array_min(F.concat(unread, read))), lambda j: j.isNotNull())
+        good = F.filter(all_rows, lambda j: j["refusal"].isNull())
+        return F.concat(
+            F.transform(good, lambda j: with_bytes(j, F.lit(None))), F.transform(least, lambda j: with_bytes(j, value))
+        )
+
+    return let(F.transform(rows, judged), parted)
 
 
 def level_name(level: Column) -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from models.detection.labels import FIRST
 from models.records.records import LABELS, Heartbeat
-from pipelines.inputs.fields import HEARTBEAT, known, record_text
+from pipelines.inputs.fields import HEARTBEAT, known, let, record_text
 
 MEMBERS = "record string, label string, series array<string>"
 MOST_SERIES = 1_000
@@ -20,7 +20,7 @@ MOST_BYTES = 262_144  # of a label: its row in `statistics` can have twice as ma
 PART = r"[^/\x00-\x1f\x7f-\x9f]"
 NAME = (
     rf"^((gauge|counter|logs)/{PART}+/{PART}*/{PART}+|template/{PART}+/{PART}*/{PART}+/{PART}+"
-    rf"|host/{PART}+|service/{PART}+/{PART}*)$"
+    rf"|host/{PART}+|service/{PART}+/{PART}*)\z"
 )
 OFFSET_DIGITS = 20  # as text, offsets keep their order
 
@@ -28,19 +28,26 @@ OFFSET_DIGITS = 20  # as text, offsets keep their order
 def label_lines(raw: DataFrame) -> DataFrame:
     """A row for each label and host: `series` is `label/HOST/OFFSET`, `message` what the models read of it.
 
-    Keeps Kafka's columns but the value, which is `raw_value`. A heartbeat is one row of series `heartbeat`; what cannot be
-    read is one with a `reason`.
+    Keeps Kafka's columns but the value, which is `raw_value` of a row with a `reason`: of what cannot be read there is one. A
+    heartbeat is one row of series `heartbeat`.
     """
     others = [F.col(f"`{name}`") for name in raw.columns if name != "value"]
-    shape, hosts, host = F.col("__shape"), F.col("__hosts"), F.col("__host")
+    shape, host, label = F.col("__shape"), F.col("__row")["host"], F.col("__label")
     beat = F.coalesce(shape["record"] == Heartbeat.KIND, F.lit(False))
     unreadable = F.concat(F.lit("not a label: "), F.col("__record")["reason"])
     read = raw.select(*others, F.col("value").alias("raw_value"), record_text(F.col("value")).alias("__record"))
     read = read.withColumn("__shape", F.from_json(F.col("__record")["json"], MEMBERS))
     read = read.withColumn("reason", F.coalesce(unreadable, F.when(~beat, problem(shape, F.col("raw_value")))))
-    named = F.when(F.col("reason").isNull() & ~beat, F.array_distinct(F.transform(shape["series"], host_in)))
-    read = read.withColumn("__hosts", named).withColumn("__host", F.explode_outer(hosts))
-    own = F.array_sort(F.array_distinct(F.filter(shape["series"], lambda name: host_in(name) == host)))
+    rows = let(shape["series"], by_host, F.col("reason").isNull() & ~beat)
+    # What is not read below is not carried along: it would be copied for each host.
+    read = read.select(
+        *others,
+        F.when(F.col("reason").isNotNull(), F.col("raw_value")).alias("raw_value"),
+        "reason",
+        shape["label"].alias("__label"),
+        beat.alias("__beat"),
+        F.explode_outer(rows).alias("__row"),
+    )
     offset = F.lpad(F.col("offset").cast("string"), OFFSET_DIGITS, "0")
     series = F.when(host.isNotNull(), F.concat(F.lit(FIRST), host, F.lit("/"), offset))
     return read.select(
@@ -48,9 +55,30 @@ def label_lines(raw: DataFrame) -> DataFrame:
         "raw_value",
         "reason",
         F.col("timestamp").alias("event_time"),
-        F.when(beat, F.lit(HEARTBEAT)).otherwise(series).alias("series"),
+        F.when(F.col("__beat"), F.lit(HEARTBEAT)).otherwise(series).alias("series"),
         F.lit(None).cast("string").alias("template"),
-        F.to_json(F.struct(shape["label"].alias("label"), own.alias("series"))).alias("message"),
+        F.to_json(F.struct(label.alias("label"), F.col("__row")["series"].alias("series"))).alias("message"),
+    )
+
+
+def by_host(series: Column) -> Column:
+    """Names of series -> array<struct<host, series>>: the names of each host in order, each once."""
+
+    def of(names: Column, all_hosts: Column) -> Column:
+        # names in the order of their hosts: a host's begin where it is found first
+        hosts = F.array_distinct(all_hosts)
+        begins = F.transform(hosts, lambda host: F.array_position(all_hosts, host).cast("int"))
+        return let(begins, lambda begin: F.transform(hosts, lambda host, i: row(names, begin, host, i)))
+
+    def row(names: Column, begins: Column, host: Column, i: Column) -> Column:
+        begin, end = F.get(begins, i), F.coalesce(F.get(begins, i + 1), F.size(names) + 1)
+        own = F.transform(F.slice(names, begin, end - begin), lambda pair: pair["name"])
+        return F.struct(host.alias("host"), own.alias("series"))
+
+    pairs = F.transform(series, lambda name: F.struct(host_in(name).alias("host"), name.alias("name")))
+    return let(
+        F.array_sort(F.array_distinct(pairs)),
+        lambda names: let(F.transform(names, lambda pair: pair["host"]), lambda hosts: of(names, hosts)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, cut, distinct_map, few, known, let, line, point
+from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, point
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
@@ -99,7 +99,7 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
     number = F.array(part("", F.coalesce(data["asDouble"], data["asInt"])))
     count, total = part(".count", data["count"]), part(".sum", data["sum"])
     both = F.when(data["sum"].isNull(), F.array(count)).otherwise(F.array(count, total))  # a sum is optional
-    labels = let(_attributes(data["attributes"]), lambda own: let(_labels(own, resource["labels"]), few))
+    labels = let(_attributes(data["attributes"]), lambda own: named(_labels(own, resource["labels"])))
     cumulative = form["aggregationTemporality"].isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")
     counter = F.when(metric["gauge"].isNotNull(), False).when(metric["summary"].isNotNull(), True)
     counter = counter.otherwise(cumulative & F.coalesce(form["isMonotonic"], metric["sum"].isNull()))

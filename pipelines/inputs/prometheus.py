@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, point
+from pipelines.inputs.fields import cut, named, point
 
 
 def points(shape: Column) -> Column:
@@ -17,7 +17,7 @@ def points(shape: Column) -> Column:
             host=F.regexp_replace(cut(labels["instance"]), ":[0-9]{1,5}$", ""),
             service=labels["job"],
             metric=shape["name"],
-            labels=F.map_filter(labels, lambda k, _: ~k.isin("__name__", "instance", "job")),
+            labels=named(F.map_filter(labels, lambda k, _: ~k.isin("__name__", "instance", "job"))),
             value=shape["value"],
             counter=cut(shape["name"]).rlike("_(total|count|sum|bucket)$"),
         )

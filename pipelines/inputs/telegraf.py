@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, cut, few, known, let, point
+from pipelines.inputs.fields import LABELS, cut, known, let, named, point
 
 FIELDS = "map<string,variant>"
 METRICS = f"array<struct<name:string,tags:{LABELS},fields:{FIELDS},timestamp:string>>"
@@ -23,25 +23,29 @@ def points(metrics: Column) -> Column:
 
 
 def _of_metric(metric: Column) -> Column:
-    tags = let(metric["tags"], lambda all_tags: F.transform_values(all_tags, lambda _, value: cut(value)))
-    return let(tags, lambda known_tags: let(_labels(known_tags), lambda labels: _of_fields(metric, known_tags, labels)))
+    # of all fields: a map is searched from its beginning, and there may be thousands of tags and of fields
+    def of_tags(tags: Column) -> Column:
+        shared = F.struct(tags["host"].alias("host"), tags["service"].alias("service"), _labels(tags).alias("labels"))
+        return let(shared, lambda own: _of_fields(metric, own))
+
+    return let(let(metric["tags"], lambda all_tags: F.transform_values(all_tags, lambda _, value: cut(value))), of_tags)
 
 
 def _labels(tags: Column) -> Column:
-    return let(F.map_filter(tags, lambda k, _: ~k.isin("host", "service")), few)
+    return named(F.map_filter(tags, lambda k, _: ~k.isin("host", "service")))
 
 
-def _of_fields(metric: Column, tags: Column, labels: Column) -> Column:
+def _of_fields(metric: Column, shared: Column) -> Column:
     def of_field(field: Column) -> Column:
         return let(F.concat(cut(metric["name"]), F.lit("."), cut(field["key"])), lambda name: of_named(name, field))
 
     def of_named(name: Column, field: Column) -> Column:
         return point(
             at=metric["timestamp"],
-            host=tags["host"],
-            service=tags["service"],
+            host=shared["host"],
+            service=shared["service"],
             metric=name,
-            labels=labels,
+            labels=shared["labels"],
             value=field["value"].try_cast("string"),
             counter=name.rlike(_TOTALS),
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +22,7 @@ from models.core.limits import LimitParameters
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
 from pipelines import letters, overflow
-from pipelines.inputs import label_lines, log_lines, telemetry_points
+from pipelines.inputs import Refusal, label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
@@ -89,7 +89,7 @@ def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tup
 
     return (
         reading(lambda raw: points_and_sums(raw, windowing)),
-        reading(lambda raw: log_lines(raw).withColumn("series", template_series())),
+        reading(lambda raw: log_lines(raw, refusal_of(windowing)).withColumn("series", template_series())),
         reading(label_lines),
     )
 
@@ -109,7 +109,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFra
     )
     time = F.timestamp_millis(F.col("sums_window") - 1)
     return (
-        telemetry_points(summed, done=F.col("sums_n").isNotNull())
+        telemetry_points(summed, F.col("sums_n").isNotNull(), refusal_of(windowing))
         .withColumn("event_time", F.coalesce(time, "event_time"))
         .withColumn("series", F.coalesce("sums_series", "series"))
     )
@@ -123,6 +123,29 @@ def template_series() -> Column:
     return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
 
 
+@cache
+def refusal_of(windowing: WindowingConfig) -> Refusal:
+    """Where a row goes that is refused, and why: what cannot be read, what is late, and what is of the future."""
+
+    def refusal(event_time: Column, reason: Column) -> Column:
+        append, event = F.unix_millis("timestamp"), F.unix_millis(event_time)
+        ahead = F.concat(
+            F.lit("event time is "),
+            F.floor((event - append) / MILLIS).cast("string"),
+            F.lit(f" s ahead of the append time, more than {windowing.skew_seconds} s"),
+        )
+        is_late = append - event > windowing.lateness_seconds * MILLIS
+        is_early = event - append > windowing.skew_seconds * MILLIS
+        late = F.lit(f"more than {windowing.lateness_seconds} s late")
+        why = F.coalesce(reason, F.when(is_late, late).when(is_early, ahead))
+        destination = F.when(reason.isNull() & is_late, F.lit(LATE)).otherwise(F.lit(DEAD_LETTERS))
+        return F.when(
+            reason.isNotNull() | is_late | is_early, F.struct(destination.alias("destination"), why.alias("why"))
+        )
+
+    return refusal
+
+
 def admitted(
     records: DataFrame, keep: list[str], windowing: WindowingConfig, quarantine: Quarantine = NOTHING
 ) -> DataFrame:
@@ -130,18 +153,9 @@ def admitted(
 
     A refused record has no series, and its event time is its append time, so that it is never behind the watermark.
     """
-    append, event = F.unix_millis("timestamp"), F.unix_millis("event_time")
-    ahead = F.concat(
-        F.lit("event time is "),
-        F.floor((event - append) / MILLIS).cast("string"),
-        F.lit(f" s ahead of the append time, more than {windowing.skew_seconds} s"),
-    )
-    is_late = append - event > windowing.lateness_seconds * MILLIS
-    is_early = event - append > windowing.skew_seconds * MILLIS
-    late = F.lit(f"more than {windowing.lateness_seconds} s late")
-    why = F.coalesce(F.col("reason"), F.when(is_late, late).when(is_early, ahead))
+    append = F.unix_millis("timestamp")
+    refusal = refusal_of(windowing)(F.col("event_time"), F.col("reason"))
     is_refused = F.col("why").isNotNull()
-    destination = F.when(F.col("reason").isNull() & is_late, F.lit(LATE)).otherwise(F.lit(DEAD_LETTERS))
     value = F.coalesce("raw_value", F.lit("").cast("binary"))
     # Cut here, so that the state of a window holds no more of it than its letter does.
     record = F.struct(
@@ -162,7 +176,7 @@ def admitted(
         F.when(is_refused, F.col("timestamp")).otherwise(F.col("event_time")), F.timestamp_seconds(F.lit(0))
     )
     return (
-        records.withColumns({"why": why, "destination": destination})
+        records.withColumns({"why": refusal["why"], "destination": refusal["destination"]})
         .withColumn("event_time", time)  # of what is refused it changes here: the two above are made of what it was
         .select(
             "event_time",

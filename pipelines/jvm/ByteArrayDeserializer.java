@@ -3,22 +3,31 @@ package org.apache.kafka.common.serialization;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import kappa.Polls;
+import org.apache.kafka.common.errors.SerializationException;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
 /**
- * Takes the place of Kafka's class of this name in Spark's JVM: a key or value of more than `MOST` bytes becomes a stand-in, the
- * only one that is ever seen of it.
+ * Takes the place of Kafka's class of this name in Spark's JVM, and bounds what its consumers hold: Kafka bounds the bytes of
+ * compressed batches, of which one of a megabyte may hold 255 MB of records. Spark lets nobody choose another deserializer.
  *
- * <p>Kafka bounds the bytes of compressed batches, so a record of 250 MB is legal. Each further copy of it, in Kafka's list of what it
- * has fetched and in Spark's rows, would cost that much heap, before any expression could refuse it. Spark lets nobody choose
- * another deserializer.
+ * <p>A key or value of more than `MOST` bytes becomes a stand-in, the only one that is ever seen of it: each further copy, in Kafka's
+ * list of what it has fetched and in Spark's rows, would cost that much heap before any expression could refuse it. A stand-in has
+ * the first `MOST` bytes, the length (8 bytes, the most significant first), the SHA-256 and a mark. Nobody can send one: it is longer
+ * than `MOST`. pipelines/inputs/fields.py and RecordText read it. Headers of more than `MOST` bytes are left out.
  *
- * <p>A stand-in has the first `MOST` bytes, the length (8 bytes, the most significant first), the SHA-256 and a mark. Nobody can send
- * one: it is longer than `MOST`. pipelines/inputs/fields.py and RecordText read it.
+ * <p>A poll answers as many records as hold `MOST_OF_POLL` bytes, and one at least: an exception at the next one ends it, after
+ * which Kafka's consumer tries that record again in the next poll. Nothing is lost, and results do not depend on polls.
  */
 public class ByteArrayDeserializer implements Deserializer {
   static final int MOST = 1 << 20;
+  static final long MOST_OF_POLL = 32L << 20;
+  static final int OF_RECORD = 200; // bytes that Kafka's objects for a record take, at least
   static final byte[] MARK = {'s', 't', 'a', 'n', 'd', '-', 'i', 'n'};
+
+  private Object poll = null;
+  private long held = 0; // bytes of the poll
 
   @Override
   public Object deserialize(String topic, byte[] data) {
@@ -30,12 +39,41 @@ public class ByteArrayDeserializer implements Deserializer {
     if (data == null) {
       return null;
     }
+    count(Math.min(data.remaining(), MOST) + OF_RECORD + left(headers));
     if (data.remaining() > MOST) {
       return standIn((ByteBuffer) data.duplicate());
     }
     byte[] all = new byte[data.remaining()];
     ((ByteBuffer) data.duplicate()).get(all);
     return all;
+  }
+
+  /** Add a record's bytes to those of the poll. Raises SerializationException where that has others and they would be too many. */
+  private void count(int bytes) {
+    if (poll != Polls.current()) {
+      poll = Polls.current();
+      held = 0;
+    }
+    if (held > 0 && held + bytes > MOST_OF_POLL) {
+      throw new SerializationException("enough for one poll");
+    }
+    held += bytes;
+  }
+
+  /** The bytes of the headers, which are taken away where they are too many. */
+  private static int left(Headers headers) {
+    Header[] all = headers.toArray();
+    long bytes = 0;
+    for (int i = 0; i < all.length; i++) {
+      bytes += all[i].key().length() + (all[i].value() == null ? 0 : all[i].value().length);
+    }
+    if (bytes <= MOST) {
+      return (int) bytes;
+    }
+    for (int i = 0; i < all.length; i++) {
+      headers.remove(all[i].key());
+    }
+    return 0;
   }
 
   private static byte[] standIn(ByteBuffer data) {

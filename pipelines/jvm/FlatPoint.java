@@ -16,6 +16,7 @@ public class FlatPoint extends FlatRecord {
   static final double MAX_COUNTER = 1e18;
   static final int MAX_LABELS = 16;
   static final int MAX_LABEL = 128;
+  static final int MAX_SERIES = 2048; // characters of a series' whole name
 
   @Override
   public Object call(Object record) throws IOException {
@@ -101,7 +102,7 @@ public class FlatPoint extends FlatRecord {
     if (labels != null) {
       quote(series, labels);
     }
-    return RowFactory.create(new Object[] {time, series.toString(), value});
+    return series.length() > MAX_SERIES ? null : RowFactory.create(new Object[] {time, series.toString(), value});
   }
 
   /** "{k=v,...}" sorted by key, "" for no labels, null for what needs a second look. */

@@ -97,7 +97,7 @@ final class PlainPoint {
       return false;
     }
     named();
-    return true;
+    return length <= FlatPoint.MAX_SERIES;
   }
 
   /** The string that begins here is a part of the name, which must have none yet. */

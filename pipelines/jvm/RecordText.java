@@ -26,12 +26,14 @@ import org.apache.spark.sql.api.java.UDF1;
 public class RecordText implements UDF1 {
   static final int MOST_BYTES = 1 << 20;
   static final String MARK = "stand-in";
-  static final int MOST_FLAT = 16 << 10; // bytes; half as many elements are fewer than MOST_ELEMENTS
+  static final int MOST_FLAT = 12 << 10; // bytes; a number outside of arrays takes six of them, with its key
   static final int MOST_DEPTH = 32;
   static final int MOST_DIGITS = 400; // of a number, its exponent's included
   static final int MOST_KEY = 16 << 10; // characters
-  static final int MOST_ELEMENTS = 10000; // of an array, members of an object, points or lines of a record
-  static final int MOST_CONTAINERS = 1 << 16; // objects and arrays
+  static final int MOST_ELEMENTS = 10000; // of an array, members of an object
+  // What a record costs is in proportion to these: at most 50 ms of a core (tests/streaming/test_record_costs.py).
+  static final int MOST_POINTS = 2048; // points or lines
+  static final int MOST_CONTAINERS = 10000; // objects and arrays
   private static final int MOST_LINE = 1 << 15; // characters of a line of syslog that are looked at
   private static final int SHOWN = 64; // characters of a key in a reason
 
@@ -174,8 +176,8 @@ public class RecordText implements UDF1 {
         return "more than " + MOST_ELEMENTS + (array[depth] ? " elements in an array" : " members in an object");
       }
       boolean number = token.isNumeric() && !array[depth] && measured == 0;
-      if ((number || ofPoints[depth]) && ++points > MOST_ELEMENTS) {
-        return "more than " + MOST_ELEMENTS + " points or lines";
+      if ((number || ofPoints[depth]) && ++points > MOST_POINTS) {
+        return "more than " + MOST_POINTS + " points or lines";
       }
       if (token == JsonToken.START_OBJECT || token == JsonToken.START_ARRAY) {
         if (++containers > MOST_CONTAINERS) {

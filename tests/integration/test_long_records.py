@@ -23,6 +23,7 @@ from models.records.records import LETTER_BYTES, QuarantinedRecord
 from pipelines.errors import InputError
 from pipelines.quarantine import Quarantine
 from pipelines.runner import Runner
+from pipelines.spark_internals import jvm_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -116,3 +117,36 @@ def test_a_long_record_in_quarantine_is_described_and_not_appended_again(
     assert (known.length, known.sha256) == (len(value), hashlib.sha256(value).hexdigest())
     with pytest.raises(InputError, match=r"has 62,914,\d{3} bytes"):
         quarantine.planned_retry(settings, quarantine.QuarantineLog(1, Quarantine((known,))), known.place)
+
+
+def test_a_poll_ends_when_it_holds_enough_and_no_record_is_lost(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    settings = load(settings_file(folder, stack, unique, "live", 100_000))
+    prepare(settings, ("extract",))
+    topic, count, size = settings.topic("telemetry"), 200, 1_000_000
+    producer = KafkaProducer(
+        **client_options(settings), compression_type="lz4", batch_size=MOST, linger_ms=10_000, max_request_size=MOST
+    )
+    for i in range(count):
+        value, header = (b"", [("h", bytes(size))]) if i % 4 == 0 else (i.to_bytes(4, "big") + bytes(size - 4), [])
+        producer.send(topic, value, partition=0, timestamp_ms=START, headers=header)
+    producer.close()
+    jvm = jvm_of(kafka_spark)
+    options = {"bootstrap.servers": str(stack.kafka), "max.poll.records": "100000"}
+    for part in ("key", "value"):
+        options[f"{part}.deserializer"] = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(options)
+    place = jvm.org.apache.kafka.common.TopicPartition(topic, 0)
+    polls: list[int] = []
+    try:
+        consumer.assign([place])
+        consumer.seekToBeginning([place])
+        while sum(polls) < count:
+            records = consumer.poll(jvm.java.time.Duration.ofSeconds(60)).records(place)
+            assert [r.offset() for r in records] == list(range(sum(polls), sum(polls) + len(records)))
+            polls.append(len(records))
+    finally:
+        consumer.close()
+    assert sum(polls) == count
+    assert all(polls) and max(polls) <= 32 * MEBIBYTE // size, polls

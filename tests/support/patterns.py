@@ -63,8 +63,8 @@ class FoundPattern:
 
     @property
     def python(self) -> re.Pattern[str]:
-        """The pattern for Python's matcher, which has no classes of Unicode."""
-        return re.compile(self.text.replace(r"\p{C}", r"[\x00-\x1f]"), self.flags)
+        """The pattern for Python's matcher, which has no classes of Unicode, and another word for the end of the text."""
+        return re.compile(self.text.replace(r"\p{C}", r"[\x00-\x1f]").replace(r"\z", r"\Z"), self.flags)
 
 
 def every() -> list[FoundPattern]:

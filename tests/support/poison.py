@@ -12,16 +12,21 @@ from typing import Any
 AT = "2026-11-21T12:00:01Z"
 NANOSECONDS = "1795262401000000000"  # the same moment
 MEGABYTE = 1 << 20
+ANY = ""  # read or refused, but one of both
 
 
 @dataclass(frozen=True)
 class Poison:
-    """A record of a kind of topic (`telemetry`, `logs`, `labels`), and how its reason begins; no reason where it is read."""
+    """A record of a kind of topic (`telemetry`, `logs`, `labels`), and how its reason begins: None where it is read, `ANY` where it may be.
+
+    `host` is one that no other record has, where it has one: what is read of it is found by that.
+    """
 
     name: str
     topic: str
     value: bytes | None
     reason: str | None
+    host: str = ""
 
 
 def flat(**changes: Any) -> dict[str, Any]:
@@ -95,35 +100,35 @@ def _of_both(topic: str, good: dict[str, Any]) -> list[Poison]:
 
 def _of_telemetry() -> list[Poison]:
     point = {"timeUnixNano": NANOSECONDS, "asDouble": 1.5}
-    many = {f"k{i}": i for i in range(9_000)}
+    few, many = ({f"k{i}": i for i in range(count)} for count in (2_000, 9_000))
     attributes = [{"key": k, "value": {"stringValue": "v"}} for k in many]
     instance = {"instance": ":1" * 400_000}
     return [
         *_of_both("telemetry", flat()),
-        _of("telemetry", "100,000 points", "more than 10000", otlp([{}] * 100_000)),
+        _of("telemetry", "100,000 points", "more than 2048 points", otlp([{}] * 100_000)),
         _of("telemetry", "points of a long host", "host.name longer than 256", otlp([point] * 2_000, "h" * 500_000)),
         _of("telemetry", "100,000 labels", "more than", flat(labels={f"k{i}": "" for i in range(60_000)})),
         _of("telemetry", "9,000 labels", "more than 16 labels", flat(labels=dict.fromkeys(many, "v"))),
-        _of("telemetry", "9,000 attributes", "more than 16 labels", otlp([point | {"attributes": attributes}])),
+        _of("telemetry", "9,000 attributes", "more than 10000 objects", otlp([point | {"attributes": attributes}])),
         _of(
             "telemetry",
             "thousands of dimensions",
             "more than 16 labels",
             metricbeat(labels=dict.fromkeys(many, "v"), system={"a": 1}),
         ),
-        _of("telemetry", "fields under a long name", "metric.name longer than 256", telegraf("n" * 500_000, many)),
-        _of("telemetry", "tags for each field", "more than 16 labels", telegraf("n", many, **dict.fromkeys(many, "v"))),
+        _of("telemetry", "fields under a long name", "metric.name longer than 256", telegraf("n" * 500_000, few)),
+        _of("telemetry", "tags for each field", "more than 16 labels", telegraf("n", few, **dict.fromkeys(many, "v"))),
         _of(
             "telemetry",
             "objects of many shapes",
             "nothing to read",
-            telegraf("n", {"a": [{f"k{i}": "x"} for i in range(9_999)]}),
+            telegraf("n", {"a": [{f"k{i}": "x"} for i in range(9_900)]}),
         ),
         _of(
             "telemetry",
             "long keys around leaves",
             "metric.name longer than 256",
-            metricbeat(system={"p" * 16_000: {"q" * 16_000: many}}),
+            metricbeat(system={"p" * 16_000: {"q" * 16_000: few}}),
         ),
         _of(
             "telemetry",
@@ -151,7 +156,7 @@ def _of_logs() -> list[Poison]:
         _of(
             "logs",
             "100,000 lines",
-            "more than 10000",
+            "more than 2048 points or lines",
             {"resourceLogs": [{"scopeLogs": [{"logRecords": [{}] * 100_000}]}]},
         ),
         _of("logs", "syslog without an end", "not JSON", b"<34>1 2026-11-21T12:00:01Z h a - - [" + b"\\]" * 500_000),

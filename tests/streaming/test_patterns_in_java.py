@@ -1,0 +1,78 @@
+"""Every pattern that Java applies takes time in proportion to the text in Java's own matcher, and every one up to a megabyte."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+from support import patterns
+from support.hostile_text import attacks, nonlinear
+
+from pipelines.spark_internals import jvm_of
+
+pytestmark = pytest.mark.spark
+
+OF_JAVA = [each for each in patterns.every() if each.java]
+OF_PYTHON = [each for each in patterns.every() if not each.java]
+SHORT = (4_000,)  # judged at four times that
+LONG = (4_000, 62_500, 250_000)  # what is not linear is found before it takes hours
+
+
+def in_java(spark: SparkSession, pattern: str) -> Callable[[str], float]:
+    """What it takes Java, in seconds of the processor, to find all matches in a text, as `Matcher.replaceAll` does."""
+    jvm = jvm_of(spark)
+    compiled = jvm.java.util.regex.Pattern.compile(pattern)
+    clock = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+
+    def took(text: str) -> float:
+        given = jvm.java.lang.StringBuilder()  # a string would come back to Python
+        given.append(text)
+        matcher = compiled.matcher(given)
+        # one connection is one thread of Java
+        before = clock.getCurrentThreadCpuTime()
+        matcher.results().count()
+        return float(clock.getCurrentThreadCpuTime() - before) / 1e9
+
+    return took
+
+
+def slow_texts(took: Callable[[str], float], pattern: str, lengths: tuple[int, ...]) -> list[object]:
+    for length in lengths:
+        found = nonlinear(took, attacks(pattern), length)
+        if found:
+            return [(length, *each) for each in found]
+    return []
+
+
+def test_no_text_takes_javas_matcher_more_than_linear_time(spark: SparkSession) -> None:
+    found = {each.place: slow_texts(in_java(spark, each.text), each.python.pattern, SHORT) for each in OF_JAVA}
+    assert len(found) > 30
+    assert {place: slow for place, slow in found.items() if slow} == {}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("found", OF_JAVA, ids=lambda found: found.place)
+def test_no_text_of_a_megabyte_takes_javas_matcher_more_than_linear_time(
+    spark: SparkSession, found: patterns.FoundPattern
+) -> None:
+    assert slow_texts(in_java(spark, found.text), found.python.pattern, LONG) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("found", OF_PYTHON, ids=lambda found: found.place)
+def test_no_text_of_a_megabyte_takes_a_pattern_of_python_more_than_linear_time(found: patterns.FoundPattern) -> None:
+    def took(text: str) -> float:
+        started = time.process_time()
+        found.applied(text)
+        return time.process_time() - started
+
+    assert slow_texts(took, found.python.pattern, LONG) == []
+
+
+@pytest.mark.parametrize("pattern", [r"[^/.]+[^/]*$", r"a.*b.*c", r"(\w+\s?)+$"])
+def test_a_pattern_that_is_not_linear_in_java_is_found(spark: SparkSession, pattern: str) -> None:
+    assert nonlinear(in_java(spark, pattern), attacks(pattern), 250, judged=0.001)

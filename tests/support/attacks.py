@@ -1,0 +1,333 @@
+"""What a stranger tries on each form of input: the hostile values in every place where they fit, and structures of the form's own.
+
+A row is (name, the text of a record, how the reason begins), as in `hostile_values`. `HOST` in it becomes a host that no other record
+has, so that what is read of it can be found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from support.hostile_values import HOSTS, NAMES, NOT_A_NUMBER, NOT_JSON, NUMBERS, STRUCTURES, TIMES
+from support.poison import ANY, AT, NANOSECONDS, Poison
+
+HOST = "HOST"
+Rows = Iterator[tuple[str, str, str | None]]
+
+
+def own(topic: str) -> str:
+    """The members of a good record, without braces."""
+    rest = '"metric.name":"m","metric.value":1.5' if topic == "telemetry" else '"message":"it works"'
+    return f'"@timestamp":"{AT}","host.name":"{HOST}",{rest}'
+
+
+def named(topic: str, what: str, rows: Rows) -> Iterator[Poison]:
+    """Attacks of a kind, each with a host of its own."""
+    for number, (name, text, reason) in enumerate(rows):
+        host = f"poison-{topic}-{what}-{number}"
+        yield Poison(f"{what}: {name}", topic, text.replace(HOST, host).encode("utf-8", "surrogatepass"), reason, host)
+
+
+def canonical(topic: str) -> Iterator[Poison]:
+    """Attacks on the canonical form."""
+    yield from named(topic, "time", (
+        (name, "{" + own(topic).replace(f'"{AT}"', text) + "}", why) for name, text, why in TIMES
+    ))  # fmt: skip
+    yield from named(topic, "structure", (
+        (name, text.replace("%s", own(topic)), why) for name, text, why in STRUCTURES
+    ))  # fmt: skip
+    if topic == "telemetry":
+        yield from named(topic, "number", (
+            (name, "{" + own(topic).replace("1.5", text) + "}", why) for name, text, why in NUMBERS
+        ))  # fmt: skip
+        yield from named(topic, "name", (
+            (name, "{" + own(topic).replace('"m"', json.dumps("poison" + text)) + "}", why)
+            for name, text, why in NAMES
+        ))  # fmt: skip
+    else:
+        yield from named(topic, "message", (
+            (name, "{" + own(topic).replace("it works", json.dumps(text * 9)[1:-1]) + "}", None)
+            for name, text, _ in NAMES
+        ))  # fmt: skip
+
+
+def hosts(topic: str) -> Iterator[Poison]:
+    """Hosts that are called like what jobs call things by, or nearly like other hosts."""
+    for name in HOSTS:
+        text = "{" + own(topic).replace(HOST, json.dumps(name)[1:-1]) + "}"
+        yield Poison(f"host: {name}", topic, text.encode(), None)
+
+
+def otlp(*points: str, form: str = "gauge", more: str = "", attributes: str = "") -> str:
+    """A record of the OpenTelemetry Collector."""
+    resource = f'{{"attributes":[{{"key":"host.name","value":{{"stringValue":"{HOST}"}}}}{attributes}]}}'
+    metric = f'{{"name":"m","{form}":{{{more}"dataPoints":[{",".join(points)}]}}}}'
+    return f'{{"resourceMetrics":[{{"resource":{resource},"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}'
+
+
+def at(rest: str) -> str:
+    """A data point."""
+    return f'{{"timeUnixNano":"{NANOSECONDS}",{rest}}}'
+
+
+def of_otlp() -> Rows:
+    """Attacks on metrics of the OpenTelemetry Collector."""
+    for name, text, _ in NUMBERS:
+        yield f"number {name}", otlp(at(f'"asDouble":{text}')), ANY
+    for name, text, _ in TIMES:
+        yield f"time {name}", otlp(f'{{"timeUnixNano":{text},"asInt":"1"}}'), ANY
+    count = '"count":%s,"sum":1.5'
+    for value, why in (
+        ('"-1"', None),
+        ('"abc"', NOT_A_NUMBER),
+        ("1.5", None),
+        ('"18446744073709551615"', "value beyond"),
+    ):
+        yield f"count {value}", otlp(at(count.replace("%s", value)), form="histogram"), why
+    yield "a sum that is infinite", otlp(at('"count":1,"sum":"Infinity"'), form="summary"), NOT_A_NUMBER
+    yield "neither number", otlp(at('"flags":1')), "no metric.value"
+    yield "both numbers", otlp(at('"asDouble":1,"asInt":"2"')), None
+    yield "an integer with a fraction", otlp(at('"asInt":"1.5"')), None
+    yield (
+        "unknown temporality",
+        otlp(at('"asInt":"1"'), form="sum", more='"aggregationTemporality":99,'),
+        None,
+    )
+    yield "monotonic by a word", otlp(at('"asInt":"1"'), form="sum", more='"isMonotonic":"yes",'), ANY
+    yield "points that are none", otlp("null", "1", '"x"', "[]", "{}"), ANY
+    yield "points that are an object", otlp().replace('"dataPoints":[]', '"dataPoints":{"a":1}'), ANY
+    yield "4,000 resource attributes", otlp(at('"asInt":"1"'), attributes="".join(
+        f',{{"key":"k{i}","value":{{"stringValue":"v"}}}}' for i in range(4_000))), None  # fmt: skip
+    yield "80,000 resource attributes", otlp(attributes=',{"key":"k"}' * 80_000), "more than 10000"
+    yield (
+        "the same attribute again and again",
+        otlp(at('"asInt":"1"'), attributes=',{"key":"k"}' * 9_000),
+        None,
+    )
+    yield (
+        "the host again",
+        otlp(at('"asInt":"1"'), attributes=',{"key":"host.name","value":{"stringValue":"x"}}'),
+        None,
+    )
+    yield "attributes of other kinds", otlp(at('"asInt":"1","attributes":[{"key":"a","value":{"arrayValue":{"values":[{}]}}},'
+        '{"key":null},{"key":"b","value":{"bytesValue":"AA=="}},null,7]')), ANY  # fmt: skip
+    yield "9,000 resources", '{"resourceMetrics":[' + ",".join(["{}"] * 9_000) + "]}", "nothing to read"
+    yield (
+        "9,000 metrics without a point",
+        otlp().replace('"metrics":[', '"metrics":[' + "{}," * 9_000),
+        "nothing to read",
+    )
+    yield (
+        "no arrays but nulls",
+        '{"resourceMetrics":[null,{"scopeMetrics":[null,{"metrics":[null]}]}]}',
+        "nothing to read",
+    )
+    yield (
+        "10,000 levels of a name",
+        otlp(at('"asInt":"1"')).replace('"m"', '"' + "a." * 5_000 + '"'),
+        "metric.name longer",
+    )
+
+
+def telegraf(fields: str, tags: str = "", timestamp: str = "1795262401") -> str:
+    """A record of Telegraf."""
+    return f'{{"name":"n","fields":{{{fields}}},"tags":{{"host":"{HOST}"{tags}}},"timestamp":{timestamp}}}'
+
+
+def of_telegraf() -> Rows:
+    """Attacks on Telegraf."""
+    for name, text, _ in NUMBERS:
+        yield f"number {name}", telegraf(f'"a":{text}'), ANY
+    for name, text, _ in TIMES:
+        yield f"time {name}", telegraf('"a":1', timestamp=text), ANY
+    for name, text, _ in NAMES:
+        yield f"field {name}", telegraf(json.dumps(text) + ":1"), ANY
+        yield f"tag {name}", telegraf('"a":1', "," + json.dumps(text) + ":" + json.dumps(text)), ANY
+    yield "no fields", telegraf(""), "nothing to read"
+    yield "an array of fields", telegraf("").replace('"fields":{}', '"fields":[1]'), ANY
+    yield "a batch of nulls", '{"metrics":[null,{},7,"x"]}', ANY
+    yield "a batch in a batch", '{"metrics":[{"metrics":[' + telegraf('"a":1') + "]}]}", "nothing to read"
+
+
+def metricbeat(members: str, time: str = f'"{AT}"') -> str:
+    """A record of Metricbeat."""
+    return f'{{"@timestamp":{time},"event":{{"module":"system"}},"host":{{"name":"{HOST}"}},{members}}}'
+
+
+def of_metricbeat() -> Rows:
+    """Attacks on Metricbeat."""
+    for name, text, _ in NUMBERS:
+        yield f"number {name}", metricbeat(f'"system":{{"a":{text}}}'), ANY
+    for name, text, _ in TIMES:
+        yield f"time {name}", metricbeat('"system":{"a":1}', text), ANY
+    for name, text, _ in NAMES:
+        yield f"key {name}", metricbeat(f'"system":{{{json.dumps(text)}:1}}'), ANY
+    yield "20 levels", metricbeat('"system":' + '{"a":' * 20 + "1" + "}" * 20), "nothing to read"
+    yield "a million dots", metricbeat('"system":{"' + "." * 16_000 + '":1}'), "metric.name longer"
+    yield "a module without a name", metricbeat('"system":1').replace("system", ""), ANY
+
+
+def of_prometheus() -> Rows:
+    """Attacks on prometheus-kafka-adapter."""
+    record = '{"name":"m","value":%s,"timestamp":%s,"labels":{"instance":"%s:9100","job":"j"%s}}'
+
+    def made(value: str = '"1"', time: str = f'"{AT}"', labels: str = "") -> str:
+        return (
+            record.replace("%s", "\x00")
+            .replace("\x00", value, 1)
+            .replace("\x00", time, 1)
+            .replace("\x00", HOST, 1)
+            .replace("\x00", labels, 1)
+        )
+
+    for name, text, _ in NUMBERS:
+        yield f"number {name}", made(value=text), ANY
+    for name, text, _ in TIMES:
+        yield f"time {name}", made(time=text), ANY
+    for name, text, _ in NAMES:
+        yield f"label {name}", made(labels="," + json.dumps(text) + ":" + json.dumps(text)), ANY
+    yield "a label that is an object", made(labels=',"a":{"b":[1,2]}'), None
+    yield "labels that are text", made().replace('"labels":{', '"labels":"x","other":{'), "no host.name"
+
+
+def syslog(priority: str, rest: str) -> str:
+    """A line of RFC 5424."""
+    return f"<{priority}>1 {AT} {HOST} app 1 - {rest}"
+
+
+def of_syslog() -> Rows:
+    """Attacks on syslog of both kinds."""
+    for priority, why in (
+        ("0", None),
+        ("191", None),
+        ("192", None),
+        ("999", None),
+        ("1000", NOT_JSON),
+        ("-1", NOT_JSON),
+        ("", NOT_JSON),
+        ("1e1", NOT_JSON),
+        ("00034", NOT_JSON),
+    ):
+        yield f"priority {priority}", syslog(priority, "- it works"), why
+    yield "version 999", f"<34>999 {AT} {HOST} app 1 - - it works", ANY
+    yield "version 0", f"<34>0 {AT} {HOST} app 1 - - it works", ANY
+    for name, data, why in (
+        ("data without an end", '[a b="c"', NOT_JSON),
+        ("a quote without an end", '[a b="c]', ANY),
+        ("an escaped bracket", '[a b="\\]"] it works', None),
+        ("33 elements", "[a]" * 33 + " it works", NOT_JSON),
+        ("32 elements", "[a]" * 32 + " it works", None),
+        ("an element of 30,000 characters", "[" + "a" * 30_000 + "] it works", None),
+        ("backslashes", "[" + "\\" * 30_001 + "] it works", ANY),
+        ("brackets", "[" * 30_000, NOT_JSON),
+        ("no message", "-", "no message"),
+        ("an empty message", "- ", "no message"),
+        ("a byte order mark for a message", "- \ufeff", "no message"),
+        ("a message of NUL", "- \x00", None),
+        ("a message of lines", "- a\nb\rc\u2028d", None),
+        ("a terminal's sequence", "- \x1b]0;owned\x07", None),
+    ):  # fmt: skip
+        yield name, syslog("34", data), why
+    for name, text, _ in TIMES:
+        yield f"time {name}", f"<34>1 {json_text(text)} {HOST} app 1 - - it works", ANY
+    for day in ("Nov 21", "Nov 31", "Feb 29", "Nov  1", "Foo 21", "nov 21", "Nov 99", "Nov 00"):
+        yield f"the day {day}", f"<34>{day} 12:00:01 {HOST} app: it works", ANY
+    for clock in ("24:00:00", "99:99:99", "12:00:60"):
+        yield f"the clock {clock}", f"<34>Nov 21 {clock} {HOST} app: it works", ANY
+    yield "a tag of 257 characters", f"<34>Nov 21 12:00:01 {HOST} {'a' * 257}: it works", None
+    yield "a tag without an end", f"<34>Nov 21 12:00:01 {HOST} app[" + "1" * 30_000, None
+
+
+def json_text(text: str) -> str:
+    """What a text of JSON says where it is one without spaces; else a time that is none."""
+    found = json.loads(text) if text.startswith('"') else text
+    return found if found and " " not in found and found.isprintable() else "x"
+
+
+def of_otlp_logs() -> Rows:
+    """Attacks on logs of the OpenTelemetry Collector."""
+
+    def made(record: str) -> str:
+        resource = f'{{"attributes":[{{"key":"host.name","value":{{"stringValue":"{HOST}"}}}}]}}'
+        return f'{{"resourceLogs":[{{"resource":{resource},"scopeLogs":[{{"logRecords":[{record}]}}]}}]}}'
+
+    for name, text, _ in TIMES:
+        yield (
+            f"time {name}",
+            made(f'{{"timeUnixNano":{text},"body":{{"stringValue":"it works"}}}}'),
+            ANY,
+        )
+    for number in ("0", "-1", "25", "2147483648", "1.5", '"9"', "null", "[]", "1e400"):
+        yield (
+            f"severity {number}",
+            made(at(f'"severityNumber":{number},"body":{{"stringValue":"it works"}}')),
+            ANY,
+        )
+    for body in (
+        '{"kvlistValue":{"values":[{"key":"a"}]}}',
+        '{"bytesValue":"AA=="}',
+        '"text"',
+        "7",
+        "[]",
+        "{}",
+        "null",
+        '{"stringValue":""}',
+        '{"stringValue":["x"]}',
+    ):
+        yield f"body {body}", made(at(f'"body":{body}')), ANY
+    yield "records that are none", made('null,7,"x",[],{}'), ANY
+
+
+def of_labels() -> Rows:
+    """Attacks on labels."""
+    good = '{"label":"expected-change","series":["gauge/%s//m"]%s}'
+    for name, text, _ in NAMES:
+        yield (
+            f"series {name}",
+            json.dumps({"label": "expected-change", "series": [f"gauge/{HOST}//m{text}"]}),
+            ANY,
+        )
+        yield f"label {name}", json.dumps({"label": text, "series": [f"gauge/{HOST}//m"]}), "label is"
+    for series in (
+        "null",
+        "[]",
+        "[null]",
+        "{}",
+        '"host/a"',
+        "[[]]",
+        '["host"]',
+        '["gauge/a"]',
+        '["label/a/1"]',
+        '["overflow/a/metrics/0"]',
+        '["host/a/b"]',
+        '["/"]',
+        "[7]",
+    ):
+        yield f"series that are {series}", f'{{"label":"expected-change","series":{series}}}', "a label"
+    yield "a time of its own", good.replace("%s", HOST, 1).replace("%s", ',"@timestamp":"9999-01-01"'), None
+    yield (
+        "series of ten thousand hosts",
+        json.dumps({"label": "expected-change", "series": [f"host/{HOST}{i}" for i in range(5_000)]}),
+        "a label with more",
+    )
+    yield (
+        "the same series again and again",
+        json.dumps({"label": "expected-change", "series": [f"host/{HOST}"] * 1_000}),
+        None,
+    )
+
+
+ATTACKS: tuple[Poison, ...] = (
+    *canonical("telemetry"),
+    *canonical("logs"),
+    *hosts("telemetry"),
+    *hosts("logs"),
+    *named("telemetry", "OpenTelemetry", of_otlp()),
+    *named("telemetry", "Telegraf", of_telegraf()),
+    *named("telemetry", "Metricbeat", of_metricbeat()),
+    *named("telemetry", "Prometheus", of_prometheus()),
+    *named("logs", "syslog", of_syslog()),
+    *named("logs", "OpenTelemetry", of_otlp_logs()),
+    *named("labels", "label", of_labels()),
+)
