@@ -33,7 +33,7 @@ from models.templates.extraction import template_id
 from models.templates.merging import Merge
 
 FIRST, AFTER = "template/", "template0"  # names of templates lie between
-MOST_COMPARED = 500  # new templates of a host and window that are compared with the others; more are taken in only
+MOST_COMPARED = 100  # new templates of a host and window that are compared with the others; more are taken in only
 MOST_ALIASES = 200_000  # names of merged templates that are remembered to be quick; it does not change an answer
 
 

@@ -1,8 +1,8 @@
-"""Templates of one service that differ in one word become one: the word is a parameter that has no sign of being one.
+"""Templates of one service that differ in few words become one: these are parameters that have no sign of being one.
 
 Masks know a parameter by its form (`models.templates.masks`); plain words, such as names of users, queues and topics, have none. They are
-known by what else was seen: templates with the same number of words and the same signs between them, that are equal but for the word in
-one place, are merged when that place has had enough different words,
+known by what else was seen: templates with the same number of words and the same signs between them, that are equal but for the words in
+the same places, are merged when each of these places has had enough different words,
 
     MANY words of any kind, or SOME with a sign of a name in them: a digit, a capital within, `_`, `-`, `.`, `@`
 
@@ -182,15 +182,17 @@ def _covers(general: Tokens, tokens: Tokens) -> bool:
 def _generalised(tokens: Tokens, alike: list[Tokens]) -> Tokens | None:
     """The template that `tokens` and others of its shape become, if there were enough of them."""
     for base in _without_known(tokens, alike):
-        words: dict[int, set[str]] = {}
+        others: dict[tuple[int, ...], list[Tokens]] = {}
         for one in alike:
-            at = _only_difference(base, one)
-            if at is not None:
-                words.setdefault(at, {base[at]}).add(one[at])
+            others.setdefault(_differences(base, one), []).append(one)
+        others.pop((), None)
         first = next((at for at, token in enumerate(base) if _is_word(token)), 0)
-        for at in sorted(words):
-            general = (*base[:at], PLACE, *base[at + 1 :])
-            if _are_many(words[at], FIRST if at == first else 1) and _equal_words(general) >= LEAST_EQUAL:
+        for places in sorted(others, key=lambda found: (len(found), found)):
+            words = [{one[at] for one in [base, *others[places], *others.get((at,), ())]} for at in places]
+            if not all(_are_many(found, FIRST if at == first else 1) for at, found in zip(places, words, strict=True)):
+                continue
+            general = tuple(PLACE if at in places else token for at, token in enumerate(base))
+            if _equal_words(general) >= LEAST_EQUAL:
                 return general
     return None
 
@@ -215,15 +217,9 @@ def _differs_once(general: Tokens, tokens: Tokens) -> bool:
     return True
 
 
-def _only_difference(base: Tokens, one: Tokens) -> int | None:
-    """The place where two templates of a shape differ, the parameters of the first aside; None if there is no or more than one."""
-    found = None
-    for at, (a, b) in enumerate(zip(base, one, strict=True)):
-        if b != a != PLACE:
-            if found is not None:
-                return None
-            found = at
-    return found
+def _differences(base: Tokens, one: Tokens) -> tuple[int, ...]:
+    """The places where two templates of a shape differ, the parameters of the first aside."""
+    return tuple(at for at, (a, b) in enumerate(zip(base, one, strict=True)) if b != a != PLACE)
 
 
 def _are_many(words: set[str], factor: int) -> bool:

@@ -82,6 +82,14 @@ def test_several_places_become_parameters_one_after_the_other() -> None:
     assert set(merged(lines)) == {"user <*> reads topic <*> again"}
 
 
+def test_several_places_may_become_parameters_at_once() -> None:
+    apart = [f"moved {a} on to {b} as asked" for a, b in zip(WORDS[:6], WORDS[6:], strict=True)]
+    assert set(merged(apart)) == {"moved <*> on to <*> as asked"}
+    assert len(set(merged(apart[:4]))) == 4
+    few = [f"moved {a} on to {b} as asked" for a, b in zip(WORDS[:6], 3 * WORDS[:2], strict=True)]
+    assert len(set(merged(few))) == 6
+
+
 def test_lists_of_known_lengths_are_one_template() -> None:
     names = [f"n-{i}" for i in range(4)]
     one, two = [f"nodes are up: {a}" for a in names], [f"nodes are up: {a}, {b}" for a in names for b in names]
