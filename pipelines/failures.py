@@ -17,6 +17,8 @@ TASK_RAISED = re.compile(r"\(executor [^)]{0,200}\)\s{0,9}: (.+)|\(\S{1,200} exe
 PYTHON_RAISED = re.compile(
     r"^(?!\s|Traceback)([\w.]{1,200}(?:Error|Exception|Violation|Interrupt|Exit|Unavailable)\b.*)$", re.M
 )
+# Spark's words; of a function that fails by itself it says STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE.
+NOT_PLANNED = ("Python worker failed to connect back", "STREAMING_PYTHON_RUNNER_INITIALIZATION_COMMUNICATION_FAILURE")
 OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
 MOST_CHARACTERS = 300
 # What Kafka's clients raise when they have tried for long enough.
@@ -38,9 +40,10 @@ def of_ours(error: BaseException) -> KappaError | None:
     return kind(found[2].strip())
 
 
-def is_of_a_late_worker(error: BaseException) -> bool:
-    """Whether a job ended before it began, as Spark waits ten seconds for the Python process that says what a state is like."""
-    return "Python worker failed to connect back" in str(error)
+def is_of_a_planning_worker(error: BaseException) -> bool:
+    """Whether a job ended before it began: the Python process that says what a state is like did not start in ten seconds, or was killed."""
+    text = str(error)
+    return any(word in text for word in NOT_PLANNED)
 
 
 def is_of_deleted_records(error: BaseException) -> bool:

@@ -352,12 +352,14 @@ class Runner:
             self.check_all()
 
     def check_all(self) -> None:
-        """Raise DeterminismViolation, or what ended a job. One that a busy machine has kept from beginning is started again."""
+        """Raise DeterminismViolation, or what ended a job. One that was kept from beginning is started again."""
         for name, query in self.queries.items():
             error = query.exception()
-            late = error is not None and failures.is_of_a_late_worker(error)
-            if late and self._starts[name] < MOST_STARTS:
-                log.warning("job starts again: its Python worker took more than 10 s to start", job=name)
+            unplanned = error is not None and failures.is_of_a_planning_worker(error)
+            if unplanned and self._starts[name] < MOST_STARTS:
+                log.warning(
+                    "job starts again: its first Python worker took more than 10 s to start, or was killed", job=name
+                )
                 self.start(self._jobs[name])
             else:
                 self.check(query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -28,6 +29,7 @@ from pipelines import spark_internals
 from pipelines.jvm import FUNCTIONS
 
 LEAST_TASKS = 6
+TASK_TRIES = 4  # as Spark has it on a cluster
 ROCKSDB_MIB = 512  # of native memory
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -256,13 +258,16 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
 
 
 def master_of(settings: Settings) -> str:
-    """Spark's master. `local[*]` is a task slot for each core, and at least `LEAST_TASKS`.
+    """Spark's master. `local[*]` is a task slot for each core, and at least `LEAST_TASKS`; a task is tried `TASK_TRIES` times.
 
     Tasks of four jobs run at the same time, and many of them wait: for Python, for Elasticsearch, for a commit. With two
-    slots on two cores, jobs waited for one another.
+    slots on two cores, jobs waited for one another. Without a number of tries a task in one process is tried once: a Python worker
+    that is killed would end all jobs, and cost a start of the JVM.
     """
     own = settings.spark.master
-    return f"local[{max(LEAST_TASKS, os.cpu_count() or 1)}]" if own == "local[*]" else own
+    slots = f"local[{max(LEAST_TASKS, os.cpu_count() or 1)}]" if own == "local[*]" else own
+    one_try = re.fullmatch(r"local(?:\[(\d+)\])?", slots)
+    return slots if one_try is None else f"local[{one_try[1] or 1},{TASK_TRIES}]"
 
 
 def parallelism(settings: Settings) -> dict[str, str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pyspark
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from pipelines.spark_internals import own_workers
@@ -54,3 +56,16 @@ def test_workers_import_what_is_installed_and_not_an_archive(spark: SparkSession
 
     found = spark.range(1).mapInPandas(instance, "file string").collect()
     assert [row["file"] for row in found] == [pyspark.__file__]
+
+
+def test_a_task_whose_worker_is_killed_is_run_again_in_the_same_jvm(spark: SparkSession) -> None:
+    def dies_at_first(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        context = TaskContext.get()
+        tries = -1 if context is None else context.attemptNumber()
+        if tries == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        for frame in frames:
+            yield frame.assign(tries=tries)
+
+    found = spark.range(0, 5, 1, 1).mapInPandas(dies_at_first, "id long, tries int").collect()
+    assert [(row.id, row.tries) for row in found] == [(i, 1) for i in range(5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from app.cli.main import app
 from app.core.errors import SettingsError
 from app.core.secrets import is_secret
 from app.core.settings import PROJECT, Settings
-from app.runtime.spark import configuration, properties
+from app.runtime.spark import configuration, master_of, properties
 
 JARS = PROJECT / ".kappa" / "jars"
 
@@ -38,6 +39,20 @@ def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_oth
     assert any(
         Path(jar).parent.name == "own" for jar in cluster["spark.jars"].split(",")
     )  # our classes go with the rest
+
+
+@pytest.mark.parametrize(
+    ("master", "wanted"),
+    [
+        ("local", r"local\[1,4\]"),
+        ("local[2]", r"local\[2,4\]"),
+        ("local[*]", r"local\[\d+,4\]"),
+        ("local[3,1]", r"local\[3,1\]"),
+        ("spark://127.0.0.1:7077", "spark://127.0.0.1:7077"),
+    ],
+)
+def test_a_task_of_one_process_is_tried_as_often_as_on_a_cluster(tmp_path: Path, master: str, wanted: str) -> None:
+    assert re.fullmatch(wanted, master_of(settings(tmp_path, master)))
 
 
 def test_what_is_set_by_hand_wins(tmp_path: Path) -> None:
