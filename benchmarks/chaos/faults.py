@@ -88,6 +88,8 @@ def _kill(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
         return _kill_savepoint(fault, target)
     if whom in ("promotion", "rollback"):
         return promote_and_roll_back(fault, target.file, target.direct, target.wait)
+    if whom == "one worker":
+        return _kill_one_worker(fault, target)
     hit: list[str] = []
     down: list[KillableServer] = []
     roles = {"everything": ["broker", "elasticsearch", "jvm", "run"]}.get(whom, whom.split(" and "))
@@ -102,6 +104,19 @@ def _kill(whom: str, fault: PlannedFault, target: FaultTarget) -> str:
     for server in down:
         server.recover()
     return ", ".join(hit)
+
+
+def _kill_one_worker(fault: PlannedFault, target: FaultTarget) -> str:
+    """Kill one of the processes below Spark's JVM: a worker, or the one that forks them, whichever the schedule's number falls on."""
+    found = sorted(_await("worker", target), key=lambda process: process.pid)
+    if not found:
+        return ""
+    chosen = found[int(fault.lasts * 10) % len(found)]
+    try:
+        chosen.send_signal(signal.SIGKILL)
+    except psutil.NoSuchProcess:
+        return ""
+    return f"worker {chosen.pid}"
 
 
 def _await(role: str, target: FaultTarget) -> list[psutil.Process]:

@@ -12,6 +12,7 @@ KILLS: Mapping[str, int] = {
     "kill child": 3,
     "kill jvm": 4,
     "kill worker": 3,
+    "kill one worker": 3,
     "kill broker": 4,
     "kill elasticsearch": 3,
     "kill broker and jvm": 2,
@@ -19,6 +20,19 @@ KILLS: Mapping[str, int] = {
     "kill savepoint": 1,
     "kill promotion": 1,
     "kill rollback": 1,
+}
+# Mostly those after which Spark's JVM lives on: many times as many fit into an hour.
+MANY_KILLS: Mapping[str, int] = {
+    "kill one worker": 200,
+    "kill worker": 40,
+    "kill broker": 8,
+    "kill elasticsearch": 6,
+    "kill run": 1,
+    "kill child": 1,
+    "kill jvm": 2,
+    "kill broker and jvm": 1,
+    "kill everything": 1,
+    "kill savepoint": 1,
 }
 TROUBLES: Mapping[str, int] = {
     "restart broker": 2,
@@ -44,6 +58,8 @@ REFUSALS: Mapping[str, int] = {"topic made again": 1, "log cut": 1, "records del
 LOSSES = ("input topic made again", "input log cut", "input records deleted unread", "clock back")
 EVERYTHING: Mapping[str, int] = {**KILLS, **TROUBLES, **FULL_DISKS, **REFUSALS}
 LONGEST_BLIND_WAIT = 25.0  # seconds: about twice a start, so that some faults fall into it
+BLIND_SHARE = 0.5
+LONGEST_AIMED_WAIT = 3.0
 MOST_BATCHES = 3
 LONG_SHARE = 0.1  # of the faults that last, so many last ten times as long
 
@@ -73,11 +89,17 @@ class PlannedFault:
     lasts: float
 
 
-def schedule(seed: int, kinds: Mapping[str, int] = EVERYTHING, longest: float = 12.0) -> Iterator[PlannedFault]:
+def schedule(
+    seed: int,
+    kinds: Mapping[str, int] = EVERYTHING,
+    longest: float = 12.0,
+    blind: float = BLIND_SHARE,
+    longest_wait: float = LONGEST_BLIND_WAIT,
+) -> Iterator[PlannedFault]:
     """Faults without end.
 
-    Half of them come without looking at the jobs, so that some fall into a start; the others come after some batches, so
-    that the jobs get on.
+    Some come without looking at the jobs, so that they may fall into a start; the others come after some batches, so that the
+    jobs get on.
 
     Parameters
     ----------
@@ -87,18 +109,22 @@ def schedule(seed: int, kinds: Mapping[str, int] = EVERYTHING, longest: float = 
         The kinds and their weights.
     longest
         The longest usual time that a fault lasts, seconds; one in ten lasts ten times as long.
+    blind
+        The share of faults that do not look at the jobs.
+    longest_wait
+        The longest wait before one of these, seconds.
     """
     chance = random.Random(seed)
     names, weights = list(kinds), list(kinds.values())
     number = 0
     while True:
         number += 1
-        aimed = chance.random() < 0.5
+        aimed = chance.random() < 1.0 - blind
         long = chance.random() < LONG_SHARE
         yield PlannedFault(
             number=number,
             kind=chance.choices(names, weights)[0],
             batches=chance.randint(1, MOST_BATCHES) if aimed else 0,
-            wait=round(chance.uniform(0.0, 3.0 if aimed else LONGEST_BLIND_WAIT), 2),
+            wait=round(chance.uniform(0.0, min(longest_wait, LONGEST_AIMED_WAIT) if aimed else longest_wait), 2),
             lasts=round(chance.uniform(1.0, longest) * (10 if long else 1), 1),
         )

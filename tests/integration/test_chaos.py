@@ -59,6 +59,17 @@ def test_a_killed_jvm_broker_and_parent_change_no_result(spark: SparkSession, tm
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_killed_python_workers_change_no_result_and_restart_no_job(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = ("kill one worker", "kill worker") * 10
+    faults = [PlannedFault(number, kind, number % 2, 0.5, 0.1 * number) for number, kind in enumerate(kinds, 1)]
+    outcome = experiment(spark, ChaosPlan(29, 900, hosts=2, drain_seconds=300), faults, tmp_path)
+    assert_passed(outcome, tmp_path, ("scores",))
+    assert outcome.kills == len(faults)
+    assert "jobs ended" not in (tmp_path / "run.log").read_text()
+
+
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_twenty_kills_change_no_result(spark: SparkSession, tmp_path: Path) -> None:
     outcome = experiment(spark, ChaosPlan(20, 2400, 20), list(islice(schedule(20, KILLS), 20)), tmp_path)

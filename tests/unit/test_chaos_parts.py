@@ -24,7 +24,7 @@ from benchmarks.chaos.http_faults import CUT, ERRORS, MOST_BYTES, TOO_LARGE, Fau
 from benchmarks.chaos.outcome import ChaosFailed, ChaosOutcome, FaultRecord
 from benchmarks.chaos.page import BEGIN, END, PAGE, publish
 from benchmarks.chaos.refusals import MADE, RECOVER, TAKEN, refused_and_mended
-from benchmarks.chaos.schedule import EVERYTHING, FULL_DISKS, KILLS, LOSSES, REFUSALS, schedule
+from benchmarks.chaos.schedule import EVERYTHING, FULL_DISKS, KILLS, LOSSES, MANY_KILLS, REFUSALS, schedule
 
 
 def test_a_seed_gives_one_schedule() -> None:
@@ -38,6 +38,8 @@ def test_a_schedule_has_every_kind_and_waits_for_batches_half_of_the_time() -> N
     assert {fault.kind for fault in planned} == set(EVERYTHING)
     assert 400 < sum(fault.batches > 0 for fault in planned) < 600
     assert {fault.kind for fault in islice(schedule(7, KILLS), 500)} == set(KILLS)
+    assert {fault.kind for fault in islice(schedule(7, MANY_KILLS), 5000)} == set(MANY_KILLS) < set(KILLS)
+    assert max(fault.wait for fault in islice(schedule(7, MANY_KILLS, longest_wait=2.0), 500)) <= 2.0
 
 
 def asked(url: str, body: bytes = b"x" * (MOST_BYTES + 1)) -> tuple[int, bytes]:
