@@ -1,10 +1,11 @@
 """What a chain takes, beside its plan; and what it takes while one host sends millions of series.
 
-    python -m benchmarks.flood --series 20000 --hosts 200                       memory and disk beside `kappa plan`
-    python -m benchmarks.flood --series 2000 --hosts 20 --flood 10000000 --services 200000 --gib 3
+    python -m benchmarks.flood --series 20000 --hosts 200 --live                memory, cores and disk beside `kappa plan`
+    python -m benchmarks.flood --flood 10000000 --services 200000 --gib 3       a backlog with ten million series of one host
+    python -m benchmarks.flood --flood 600000 --flood-windows 12 --live         the latency of the other hosts' scores meanwhile
 
-Runs extract, detect and correlate as `kappa run` does, over a log that is written first, and adds up the memory of all their
-processes every half second. A flood is compared with the same run without it: the scores of the other hosts must be equal.
+Runs `kappa run all` over a log that is written first, or with `--live` at the pace of the clock, and adds up the memory of all its
+processes twice a second. A flood is compared with the same run without it: the scores of the other hosts must be equal.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 from kafka import KafkaConsumer, TopicPartition
 
@@ -30,9 +36,14 @@ from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat
 from app.kafka.producer import BoundedProducer
 from app.runtime.plan import GIB, Load, plan
-from benchmarks.deployment import say
+from benchmarks.deployment import machine, say
+from benchmarks.process_usage import ProcessUsage
+from benchmarks.reached import announced
 
 START, WINDOW_MS = 1_767_600_000_000, 10_000
+WARM_WINDOWS = 12  # until then the JVM compiles
+HONEST_SECOND = 2  # of a window: when the points of other hosts come
+WINDOWS_MORE = 10  # windows with heartbeats alone, so that the last one closes
 SETTINGS = """
 home = "{home}"
 jar_folder = "{jars}"
@@ -53,139 +64,169 @@ warm_up_minutes = 2
 """
 
 
-@dataclass
-class Peak:
-    """The most memory that the processes of a run had at once, bytes, in all and by kind; and the number of restarts."""
+@dataclass(frozen=True)
+class Sender:
+    """Writes the log: a point of each series in each window, in order of time; in some windows the flood as well."""
 
-    total: int = 0
-    by_kind: dict[str, int] = field(default_factory=dict)
-    javas: set[int] = field(default_factory=set)
+    settings: Settings
+    arguments: argparse.Namespace
+    flood: int  # series that one host sends
+    began: float = 0.0  # with `live`: when the first window begins, epoch seconds
 
-    def look(self, process: psutil.Process) -> None:
-        """Add up a process and all that it has started."""
-        found: dict[str, int] = {}
-        for one in [process, *process.children(recursive=True)]:
-            try:
-                kind = "jvm" if "java" in one.name() else "python" if "pyspark" in " ".join(one.cmdline()) else "driver"
-                found[kind] = found.get(kind, 0) + one.memory_full_info().pss
-                self.javas |= {one.pid} if kind == "jvm" else set()
-            except psutil.Error:
-                continue
-        self.total = max(self.total, sum(found.values()))
-        for kind, size in found.items():
-            self.by_kind[kind] = max(self.by_kind.get(kind, 0), size)
+    @property
+    def flooded(self) -> range:
+        """The windows with the flood."""
+        first = self.arguments.windows - 4 - self.arguments.flood_windows
+        return range(first, first + self.arguments.flood_windows)
+
+    def send(self) -> None:
+        """All of it, second by second, with `began` when the clock is there."""
+        with BoundedProducer(
+            client_options(self.settings), compression_type="lz4", linger_ms=50, batch_size=262_144
+        ) as outbox:
+            flood = 0
+            for second in range((self.arguments.windows + WINDOWS_MORE) * WINDOW_MS // 1000):
+                window, of_window = divmod(second, WINDOW_MS // 1000)
+                moment = START + 1000 * second
+                if self.began:
+                    threading.Event().wait(max(0.0, self.began + second - time.time()))
+                self._beats(outbox, moment)
+                if window >= self.arguments.windows:
+                    continue
+                if of_window == HONEST_SECOND:
+                    self._honest(outbox, window, moment)
+                elif window in self.flooded and of_window > HONEST_SECOND:
+                    share = self.flood // (len(self.flooded) * (WINDOW_MS // 1000 - HONEST_SECOND - 1))
+                    self._flood(outbox, range(flood, flood + share), moment)
+                    flood += share
+
+    def _honest(self, outbox: BoundedProducer, window: int, moment: int) -> None:
+        topic, partitions = self.settings.topic("telemetry"), self.settings.topics.telemetry_partitions
+        for host in range(self.arguments.hosts):
+            for metric in range(self.arguments.series // self.arguments.hosts):
+                value = (window * 7919 + host * 104_729 + metric * 1_299_709) % 1000 / 10
+                text = record(moment, f"host-{host:05d}", "app", f"metric.{metric:04d}.with.a.name", value)
+                outbox.send(topic, text, key=b"", partition=host % partitions, timestamp_ms=moment)
+
+    def _flood(self, outbox: BoundedProducer, series: range, moment: int) -> None:
+        topic, partitions = self.settings.topic("telemetry"), self.settings.topics.telemetry_partitions
+        for i in series:
+            text = record(moment, "greedy", f"s{i % self.arguments.services}", f"x{i}", 1.5)
+            outbox.send(topic, text, key=b"", partition=i % partitions, timestamp_ms=moment)
+
+    def _beats(self, outbox: BoundedProducer, moment: int) -> None:
+        """A heartbeat to each input partition."""
+        for kind, count in self.settings.input_partitions.items():
+            for partition in range(count):
+                outbox.send(
+                    self.settings.topic(kind),
+                    heartbeat(moment),
+                    key=b"heartbeat",
+                    partition=partition,
+                    timestamp_ms=moment,
+                )
 
 
-def send(settings: Settings, arguments: argparse.Namespace, flood: int) -> int:
-    """The log: a point of each series in each window, in order of time; in two windows the flood. Answers bytes of a record."""
-    each, partitions = arguments.series // arguments.hosts, settings.topics.telemetry_partitions
-    with BoundedProducer(client_options(settings), compression_type="lz4", linger_ms=50, batch_size=262_144) as outbox:
-        topic = settings.topic("telemetry")
-        for window in range(arguments.windows):
-            begin = START + window * WINDOW_MS
-            head = f'{{"@timestamp":"{stamp(begin + 2_000)}","host.name":"'
-            for host in range(arguments.hosts):
-                for metric in range(each):
-                    value = (window * 7919 + host * 104_729 + metric * 1_299_709) % 1000 / 10
-                    text = f'{head}host-{host:05d}","service.name":"app","metric.name":"metric.{metric:04d}.with.a.name","metric.value":{value}}}'
-                    outbox.send(topic, text.encode(), key=b"", partition=host % partitions, timestamp_ms=begin + 2_000)
-            if window in (arguments.windows - 6, arguments.windows - 5):
-                for i in range(flood):
-                    text = f'{head}greedy","service.name":"s{i % arguments.services}","metric.name":"x{i}","metric.value":1.5}}'
-                    outbox.send(topic, text.encode(), key=b"", partition=i % partitions, timestamp_ms=begin + 2_000)
-            beats(outbox, settings, begin + 5_000)
-        beats(outbox, settings, START + (arguments.windows + 10) * WINDOW_MS)
-    return len(text)
+def record(moment: int, host: str, service: str, metric: str, value: float) -> bytes:
+    """A point in the canonical form."""
+    head = f'{{"@timestamp":"{stamp(moment)}","host.name":"{host}","service.name":"{service}"'
+    return f'{head},"metric.name":"{metric}","metric.value":{value}}}'.encode()
 
 
-def beats(outbox: BoundedProducer, settings: Settings, moment: int) -> None:
-    """A heartbeat to each input partition."""
-    for kind, count in settings.input_partitions.items():
-        for partition in range(count):
-            outbox.send(
-                settings.topic(kind), heartbeat(moment), key=b"heartbeat", partition=partition, timestamp_ms=moment
-            )
-
-
+@lru_cache(maxsize=1)
 def stamp(moment: int) -> str:
-    """ISO 8601 of epoch milliseconds."""
+    """ISO 8601 of epoch milliseconds, whole seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(moment / 1000))
 
 
-def values(settings: Settings, kind: str) -> list[bytes]:
-    """All values of a topic."""
+def values(settings: Settings, kind: str) -> Iterator[tuple[int, bytes]]:
+    """All records of a topic: append time, epoch ms, and value."""
     consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
     parts = [TopicPartition(settings.topic(kind), p) for p in range(settings.topics.partitions)]
     consumer.assign(parts)
-    ends, found = consumer.end_offsets(parts), []
+    ends = consumer.end_offsets(parts)
     while any(consumer.position(part) < ends[part] for part in parts):
-        found += [record.value for batch in consumer.poll(timeout_ms=500).values() for record in batch]
+        for batch in consumer.poll(timeout_ms=500).values():
+            yield from ((one.timestamp, one.value) for one in batch)
     consumer.close()
-    return found
 
 
-def finished(settings: Settings, last: int) -> bool:
-    """Whether every shard has written its watermark message for the last window."""
-    found = [json.loads(value) for value in values(settings, "novelties") if b'"watermark"' in value]
-    shards = {one["shard"] for one in found if one.get("watermark") == last}
-    return len(shards) >= settings.windowing.shards
+def latencies(found: list[tuple[int, bytes]], began: float, windows: range) -> dict[str, float]:
+    """How long after the end of a window its scores were in the log: median and 99th percentile of all scores, s."""
+    each = [
+        at / 1000 - began - (end - START) / 1000
+        for at, value in found
+        if (end := json.loads(value)["window_end"]) and (end - START) // WINDOW_MS - 1 in windows
+    ]
+    return {f"p{q}": round(float(np.percentile(each, q)), 2) for q in (50, 99)} if each else {}
 
 
-def size(folder: Path) -> int:
-    """Bytes of the files in a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+def size(folder: Path, pattern: str = "*") -> int:
+    """Bytes that the files in a folder take on the disk."""
+    return sum(512 * file.stat().st_blocks for file in folder.rglob(pattern) if file.is_file())
 
 
 def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: int) -> dict[str, Any]:
     """One run over a log of its own."""
     topics.create(settings)
-    record = send(settings, arguments, flood)
-    say(f"{file.stem}: the log is written")
-    command = [sys.executable, "-m", "app.cli", "run", "extract", "detect", "correlate"]
-    began, peak = time.monotonic(), Peak()
-    with (file.with_suffix(".log")).open("wb") as log:
-        process = psutil.Popen(
-            [*command, "--config", str(file), "--no-heartbeats"], stdout=log, stderr=subprocess.STDOUT, cwd=PROJECT
-        )
+    sender = Sender(settings, arguments, flood)
+    if not arguments.live:
+        sender.send()
+        say(f"{file.stem}: the log is written")
+    command = [sys.executable, "-m", "app.cli", "run", "all", "--config", str(file), "--no-heartbeats"]
+    last = START + arguments.windows * WINDOW_MS
+    with file.with_suffix(".log").open("wb") as log:
+        process = psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=PROJECT)
         try:
-            asked, last = time.monotonic(), START + arguments.windows * WINDOW_MS
-            while True:
-                peak.look(process)
-                time.sleep(0.5)
-                if process.poll() is not None:
-                    msg = f"the jobs have ended: see {log.name}"
-                    raise RuntimeError(msg)
-                if time.monotonic() - asked > 10:
-                    asked = time.monotonic()
-                    if finished(settings, last):
-                        break
+            with ProcessUsage(process) as usage:
+                began = time.monotonic()
+                if arguments.live:
+                    sender = Sender(settings, arguments, flood, time.time() + 5)
+                    threading.Thread(target=sender.send, daemon=True).start()
+                while announced(settings) < last:
+                    time.sleep(5)
+                    if process.poll() is not None:
+                        msg = f"the jobs have ended: see {log.name}"
+                        raise RuntimeError(msg)
+                    if usage.warm is None and time.monotonic() - began > 5 + WARM_WINDOWS * WINDOW_MS / 1000:
+                        usage.set_warm()
+                seconds, cores = round(time.monotonic() - began), usage.cores
         finally:
             process.terminate()
-            process.wait(60)
-    honest = sorted(value for value in values(settings, "scores") if b"/host-" in value)
-    return {
-        "seconds": round(time.monotonic() - began),
-        "memory": peak.total,
-        **peak.by_kind,
-        "jvms": len(peak.javas),
+            process.wait(120)
+    scores = list(values(settings, "scores"))
+    honest = [one for one in scores if b"/host-" in one[1]]
+    found = {
+        "seconds": seconds,
+        **usage.shown(),
+        "restarts": file.with_suffix(".log").read_text(errors="replace").count("jobs ended"),
         "checkpoints": size(settings.home / "checkpoints"),
-        "scores": len(honest),
-        "digest": hashlib.sha256(b"\n".join(honest)).hexdigest()[:16],
-        "letters": len(values(settings, "dead-letters")),
-        "record": record,
+        "scores": len(scores),
+        "scores of others": len(honest),
+        "digest": hashlib.sha256(b"\n".join(sorted(value for _, value in honest))).hexdigest()[:16],
+        "letters": sum(1 for _ in values(settings, "dead-letters")),
     }
+    if arguments.live and cores is not None:
+        found["cores"] = round(cores, 2)
+        before = range(WARM_WINDOWS, sender.flooded.start - 2)
+        found["latency before"] = latencies(honest, sender.began, before)
+        found["latency from then on"] = latencies(honest, sender.began, range(sender.flooded.start, arguments.windows))
+    return found
 
 
 def main() -> None:
     """Measure, and print what was measured beside the plan."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("series", 2_000), ("hosts", 20), ("windows", 30), ("flood", 0), ("services", 200_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--flood-windows", type=int, default=2, help="windows over which the flood is spread")
+    parser.add_argument("--live", action="store_true", help="send at the pace of the clock")
     parser.add_argument("--memory", default="1g")
     parser.add_argument("--batch", type=int, default=1_000_000)
     parser.add_argument("--gib", type=float, default=0.0, help="fails above so much memory")
     arguments = parser.parse_args()
     base = load()
+    os.environ.pop("KAPPA_HOME", None)  # each run has a home of its own
     home = base.home / "flood"
     shutil.rmtree(home, ignore_errors=True)
     found: dict[str, Any] = {}
@@ -200,12 +241,20 @@ def main() -> None:
             settings = load(file)
             found[name] = run(settings, file, arguments, flood)
             say(f"{name}: {json.dumps(found[name])}")
-        data = {file.name: size(file) for file in home.rglob("alone-*") if file.is_dir()}
-        found["topics"] = {name: data[name] for name in sorted(data)}
+        data = {kind: sum(size(one, "*.log") for one in home.rglob(f"alone-*{kind}-[0-9]*") if one.is_dir())
+                for kind in ("telemetry", "statistics", "scores")}  # fmt: skip
+    rows = arguments.series * arguments.windows
+    found["bytes a record"] = {kind: round(taken / rows, 1) for kind, taken in data.items()}
     planned = plan(Load(arguments.series, arguments.hosts), settings)
-    print(json.dumps({"plan": planned.shown(), **found}, indent=1))
-    if arguments.gib and max(found[name]["memory"] for name in ("alone", "flood")) > arguments.gib * GIB:
-        sys.exit(1)
+    print(json.dumps({"machine": machine(), "plan": planned.shown(), **found}, indent=1))
+    sys.exit(failed(found, arguments.gib))
+
+
+def failed(found: dict[str, Any], gib: float) -> int:
+    """1 where a run took more memory than it may, or was restarted, or where the flood changed others' scores."""
+    runs = [found[name] for name in ("alone", "flood") if name in found]
+    over = gib and max(one["memory"] for one in runs) > gib * GIB
+    return int(bool(over) or any(one["restarts"] for one in runs) or len({one["digest"] for one in runs}) > 1)
 
 
 if __name__ == "__main__":

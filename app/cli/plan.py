@@ -16,6 +16,7 @@ WORDS = {
     "heap": "heap of the JVM: spark.driver_memory",
     "jvm": "memory of the JVM, its heap included",
     "python": "memory of the Python workers",
+    "driver": "memory of kappa run itself",
     "state": "state of the models",
     "checkpoints": "disk below home",
     "broker": "disk of Kafka, after its retention",

@@ -19,6 +19,8 @@ MIB, GIB = 1 << 20, 1 << 30
 
 # Memory of a Python worker: what it imports, and of each series its model and a row of each window in hand.
 WORKER_BYTES = 150 * MIB
+OTHER_WORKERS = 2  # of correlate and of index
+DRIVER_BYTES = 160 * MIB  # `kappa run` and its parent
 METRIC_BYTES, TEMPLATE_BYTES = 3_500, 950
 BATCH_BYTES = (
     1_400  # of a row, while its window is read, scored and written: the worker's and its models' temporary arrays
@@ -63,12 +65,13 @@ class Load:
 
 @dataclass(frozen=True)
 class Plan:
-    """What it takes, in bytes and cores. `memory` is the sum of the JVM's and of Python's; disk is after the retention of topics."""
+    """What it takes, in bytes and cores. `memory` is the sum of `jvm`, `python` and `driver`; disk is after the retention of topics."""
 
     state: int
     heap: int
     jvm: int
     python: int
+    driver: int
     memory: int
     checkpoints: int
     broker: int
@@ -87,7 +90,7 @@ def plan(load: Load, settings: Settings) -> Plan:
     counts = load.templates + (load.hosts if load.templates else 0)  # templates, and a level for each host
     rows = load.series + counts
     state = load.series * METRIC_STATE + counts * TEMPLATE_STATE
-    workers = settings.spark.shuffle_partitions + 1  # of detect, and of correlate
+    workers = settings.spark.shuffle_partitions + OTHER_WORKERS
     python = workers * WORKER_BYTES + load.series * METRIC_BYTES + counts * TEMPLATE_BYTES + rows * BATCH_BYTES
     heap = LEAST_HEAP + rows * HEAP_BYTES
     jvm = heap + NATIVE_BYTES + min(ROCKSDB_MIB * MIB, int(COPIES * state))
@@ -102,7 +105,8 @@ def plan(load: Load, settings: Settings) -> Plan:
         heap=heap,
         jvm=jvm,
         python=python,
-        memory=jvm + python,
+        driver=DRIVER_BYTES,
+        memory=jvm + python + DRIVER_BYTES,
         checkpoints=int(COPIES * state + open_windows * rows * WINDOW_ROW),
         broker=int(topics.replication * broker),
         cores=cores,

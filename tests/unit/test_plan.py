@@ -51,7 +51,7 @@ def test_more_series_lines_and_shorter_windows_need_more() -> None:
     little, much = (plan(Load(n, 100, 10, 5.0), settings) for n in (10_000, 20_000))
     for name in ("state", "heap", "jvm", "python", "memory", "checkpoints", "broker", "cores"):
         assert getattr(much, name) > getattr(little, name)
-    assert little.memory == little.jvm + little.python
+    assert little.memory == little.jvm + little.python + little.driver
     assert plan(Load(10_000, 100, 10, 500.0), settings).broker > little.broker
 
 
@@ -73,6 +73,6 @@ def test_the_command_prints_a_table_or_json() -> None:
     run = CliRunner().invoke(app, ["plan", "--series", "20000", "--hosts", "200", "--window", "30", "--json"])
     assert run.exit_code == 0
     shown = json.loads(run.stdout)
-    assert shown["memory"] == shown["jvm"] + shown["python"]
+    assert shown["memory"] == shown["jvm"] + shown["python"] + shown["driver"]
     table = CliRunner().invoke(app, ["plan", "--series", "20000", "--hosts", "200"])
     assert "memory of the Python workers" in table.stdout
