@@ -93,10 +93,10 @@ def _without(off: tuple[int, ...]) -> Any:
 
     def masked(self: Univariate, predicted: PredictedFeatures, rarities: FeatureRarities) -> JoinedScores:
         surprise, robust = predicted.ever.surprise.copy(), rarities.robust.copy()
-        ever, undirected = rarities.ever.copy(), rarities.undirected.copy()
+        ever = rarities.ever.copy()
         robust_surprise = predicted.robust.surprise.copy()
         for feature in off:
-            surprise[feature] = ever[feature] = undirected[feature] = 0.0
+            surprise[feature] = ever[feature] = 0.0
             if feature < N_ROBUST:
                 robust[feature] = robust_surprise[feature] = 0.0
         changed = replace(
@@ -104,6 +104,6 @@ def _without(off: tuple[int, ...]) -> Any:
             ever=replace(predicted.ever, surprise=surprise),
             robust=replace(predicted.robust, surprise=robust_surprise),
         )
-        return joint(self, changed, FeatureRarities(ever, undirected, robust))
+        return joint(self, changed, FeatureRarities(ever, robust))
 
     return masked

@@ -44,7 +44,7 @@ TUNABLE: tuple[tuple[Configuration, tuple[str, ...]], ...] = (  # alternative, a
     ({"detector.alarm_chance": 0.003}, CURVES),
     ({"detector.alarm_chance": 0.03}, CURVES),
     ({"change.level_rows": 0.1}, CURVES),
-    ({"host.hold_minutes": 15.0}, HOSTS),
+    ({"host.hold_minutes": 60.0}, HOSTS),
     ({"host.norm": 2.0}, HOSTS),
 )
 Tried = Mapping[str, Mapping[str, float]]  # alternative as JSON, {} as shipped -> collection -> figure

@@ -70,8 +70,8 @@ class Scores:
     template
         The text of `template/` series; None elsewhere.
     health
-        What a host's score is made of, nats: of metrics the greater of the surprise against all that the series has been and
-        against its healthy state, of log lines their score; NaN while it is not known.
+        What a host's score is made of, nats: of metrics the rarity against their healthy state, of log lines their score; NaN while it is
+        not known.
     """
 
     series: Texts

@@ -1,4 +1,4 @@
-"""The score of a host: its series' scores, each held for about an hour, joined by a norm, and the share of each.
+"""The score of a host: its series' scores, each held for some minutes, joined by a norm, and the share of each.
 
     held:  h_i = max(r_i, h_i 2^(-time / half-life))            H = (sum_i h_i^p)^(1/p)            share_i = h_i^p / sum_j h_j^p
 
@@ -12,12 +12,13 @@ As a probability: powers r^p of normal series have tails so heavy that a sum of 
 
 with S the tail of the reference distribution (`models.stats.reference_distribution`). As one series is enough, dependence
 between series matters little; where all move together, H is less rare than this says. The probability is that of a single
-window: held scores are the largest of about an hour, and so more frequent.
+window: held scores are the largest of some minutes, and so more frequent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class HostParameters:
     """
 
     norm: float = 3.0
-    hold_minutes: float = 60.0
+    hold_minutes: float = 20.0
     alarm_nats: float = 13.8
 
     def __post_init__(self) -> None:
@@ -97,6 +98,7 @@ def surprisal(score: Floats, series: Ints, p: HostParameters) -> Floats:
     return np.clip(out, 0.0, LARGEST)
 
 
+@cache
 def usual_power(norm: float) -> float:
     """Mean of r^p of a normal series: the integral of p r^(p-1) S(r)."""
     tail = norm * GRID ** (norm - 1) * np.exp(-reference_distribution.surprisal(GRID))

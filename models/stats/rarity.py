@@ -30,7 +30,10 @@ BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last on
 HOURS, DAYS = 24, 4
 EMPTY = 255
 DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
-OUTAGE = 11  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 2 million, 14.6 nats
+EVENT = 9  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 5,000, 8.5 nats
+LASTING = (
+    1 / 24
+)  # of a block: what an event counts with each block that it lasts, so that a level which stays for good becomes usual
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,25 @@ def add_block(
     kept
         Share of a count that is left after such a block, shape `(chosen,)`.
     before
-        Bins of the blocks before, like `most`. If given, an `OUTAGE` counts when it begins and not in each block that it lasts: else it
-        would lower its own rarity, and be usual after some hours.
+        `greatest` bins before these blocks, like `most`. If given, an `EVENT` counts as one when it is over, with the greatest surprise
+        that it had, and as `LASTING` with each block that it goes on. If it counted as one with each, it would lower its own rarity.
     """
     part = counts[:, :, chosen].astype(np.float32)
     part *= np.where(number % DECAY_EVERY == 0, kept**DECAY_EVERY, 1.0).astype(np.float32)
     level = np.arange(BINS)[None, :, None]
-    counted = most[:, None, :] >= level
+    share = (most[:, None, :] >= level).astype(np.float32)
     if before is not None:
-        counted &= (level < OUTAGE) | (before[:, None, :] < level)
-    part += counted
+        goes_on, over = ((before >= EVENT) & (most >= EVENT))[:, None, :], (most < EVENT)[:, None, :]
+        event = LASTING * share * goes_on + (over & (before[:, None, :] >= level))
+        share = np.where(level < EVENT, share, event)
+    part += share
     counts[:, :, chosen] = part.astype(np.float16)
+
+
+def greatest(before: Bytes, most: Bytes) -> Bytes:
+    """Bins of the greatest surprises of the events that go on, or else of the last blocks, from those before and the `most` of the last blocks."""
+    out: Bytes = np.where(most >= EVENT, np.maximum(before, most), most)
+    return out
 
 
 def add_visit(ring: Bytes, most: Bytes, chosen: Ints, hour: Ints) -> None:
@@ -114,9 +125,7 @@ def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float
     return out, np.float32(prior[0]) * ever + np.float32(prior[1]) * hour
 
 
-def rarity(
-    table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], other: tuple[list[int], Ints], p: Weighing
-) -> tuple[Floats, Floats]:
+def rarity(table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], p: Weighing) -> Floats:
     """Rarities of surprises: -ln of the averaged tails.
 
     Parameters
@@ -127,14 +136,12 @@ def rarity(
         Surprises of some series, nats, shape `(features, n)`.
     at
         The features' tables, `(features, 1)` or `(features, n)`, and the rows of the series, `(n,)`.
-    other
-        The features that have a direction, and the tables of their opposite direction, `(directed, 1)` or `(directed, n)`.
     p
         How surprises are compared.
 
     Returns
     -------
-    Nats in the direction of each surprise, and in either direction, both `(features, n)`.
+    Nats, `(features, n)`.
     """
     which, rows = at
     wide = np.log1p(surprise)
@@ -143,18 +150,10 @@ def rarity(
     part = np.where(y > BINS - 1, 0.0, y - low)
     width = table.shape[-1]
     flat, low = table.ravel(), low * width + rows
-    step = (BINS + 1) * width
-    place = low + which * step
+    place = low + which * (BINS + 1) * width
     tail = (1 - part) * flat[place] + part * flat[place + width] + prior[rows] * np.exp(-p.power * wide)
     rare: Floats = -np.log(np.minimum(tail, 1.0))
-    chosen, tables = other
-    if not chosen:
-        return rare, rare
-    either = rare.copy()
-    place, part = low[chosen] + tables * step, part[chosen]
-    both = tail[chosen] + (1 - part) * flat[place] + part * flat[place + width]
-    either[chosen] = -np.log(np.minimum(both, 1.0))
-    return rare, either
+    return rare
 
 
 def halve(bins_: Bytes) -> Bytes:

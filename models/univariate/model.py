@@ -63,14 +63,14 @@ class UnivariateScores:
         Surprise of each feature under the memory that learns everything, nats, `(features, n)`.
     rarity
         -ln of how often the series has been as surprising in this feature and direction, nats, `(features, n)`.
-    joined, robust_joined
-        Norms of the rarities by the memory that learns everything, and by the robust one, `(n,)`.
+    joined
+        Norm of the rarities by the memory that learns everything, `(n,)`.
     base
         Surprisal of `joined` under the reference distribution, nats, `(n,)`. NaN while warming up, as are the following.
     score
         Surprisal of `base` in this series, nats, `(n,)`.
     health
-        The greater of both joined scores, whatever the direction, `(n,)`: what the score of a host is made of.
+        Norm of the rarities by the robust memory, `(n,)`: what the score of a host is made of.
     dominant_feature
         The first feature that is nearly as rare as the rarest, as an index of `FEATURES`, `(n,)`.
     typical, lower, upper
@@ -82,7 +82,6 @@ class UnivariateScores:
     joined: Floats
     base: Floats
     score: Floats
-    robust_joined: Floats
     health: Floats
     dominant_feature: NDArray[np.int8]
     typical: Floats
@@ -135,14 +134,11 @@ class FeatureRarities:
     ----------
     ever
         Of the features under all that the series has been, in their direction.
-    undirected
-        Of the same in either direction.
     robust
         Of the robust features under the healthy state.
     """
 
     ever: Floats
-    undirected: Floats
     robust: Floats
 
 
@@ -154,14 +150,11 @@ class JoinedScores:
     ----------
     ever
         Of the rarities in their direction.
-    undirected
-        Of those in either direction.
     robust
         Of those by the robust memory.
     """
 
     ever: Floats
-    undirected: Floats
     robust: Floats
 
 
@@ -270,16 +263,16 @@ class Univariate:
         """Rarity stage: -ln of how often each series has been as surprising, nats, `(features, n)`; notes the surprises of the block."""
         s, p, surprise = series.hot, self._p, predicted.ever.surprise
         down = predicted.ever.deviation < 0
-        ever, undirected = self._tables.rarity_ever(surprise, down, series.index)
+        ever = self._tables.rarity_ever(surprise, down, series.index)
         robust = self._tables.rarity_robust(predicted.robust.surprise, series.index)
         unseen = predictive.first_day(s)
-        for rare in (ever, undirected, robust):
+        for rare in (ever, robust):
             rare[RHYTHM, unseen] = 0.0
         # A block of first rows alone would count as one without surprises.
         first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
         self._tables.note(s, np.where(first, 0.0, surprise), down)
         self._tables.note_robust(s, predicted.robust.surprise)
-        return FeatureRarities(ever, undirected, robust)
+        return FeatureRarities(ever, robust)
 
     def _joint(self, predicted: PredictedFeatures, rarities: FeatureRarities) -> JoinedScores:
         """Joint stage: one score of all features, `(n,)`, by each memory."""
@@ -287,7 +280,6 @@ class Univariate:
         body = body_of(predicted.ever.surprise, norm)
         return JoinedScores(
             ever=norm_of(rarities.ever, norm) + body,
-            undirected=norm_of(rarities.undirected, norm) + body,
             robust=join(rarities.robust, predicted.robust.surprise, norm),
         )
 
@@ -297,7 +289,7 @@ class Univariate:
         blocks = self.state.cold["blocks"][0, series.index].astype(np.float64)
         base = reference_distribution.surprisal(joined.ever, blocks, s["interval"].astype(np.float64))
         above = (base[turned] >= p.block_alert_nats) & (predictive.youth(s, p)[turned] > 0)
-        health = np.maximum(joined.undirected, joined.robust)
+        health = joined.robust
         base[series.warming] = health[series.warming] = np.nan
         score = self._calibrate_per_series(series, base, seen.seconds)
         s["rows"] = s["rows"] + np.uint32(1)
@@ -484,7 +476,6 @@ def _scores(
         joined=joined.ever,
         base=calibrated.base,
         score=calibrated.score,
-        robust_joined=joined.robust,
         health=calibrated.health,
         dominant_feature=(known >= NEARLY * known.max(axis=0)).argmax(axis=0).astype(np.int8),
         typical=expected.typical,

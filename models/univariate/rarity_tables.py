@@ -78,8 +78,9 @@ class RarityTables:
         number = cold["blocks"][0, rows].astype(np.int64)
         rarity.add_block(cold["counts"], s["block_most"][:, ended], rows, number, keep)
         robust = s["robust_most"][:, ended]
-        rarity.add_block(cold["robust_counts"], robust, rows, number, keep, cold["robust_before"][:, rows])
-        cold["robust_before"][:, rows] = robust
+        before = cold["robust_before"][:, rows]
+        rarity.add_block(cold["robust_counts"], robust, rows, number, keep, before)
+        cold["robust_before"][:, rows] = rarity.greatest(before, robust)
         s["block_most"][:, ended] = 0
         s["robust_most"][:, ended] = 0
         s["block_rows"][ended] = 0
@@ -131,17 +132,15 @@ class RarityTables:
         none = np.full((N_ROBUST, rarity.DAYS, len(rows)), rarity.EMPTY, np.uint8)
         return rarity.lookup(self._state.cold["robust_counts"][:, :, rows], none, (p.prior_blocks, p.prior_hours), 0.0)
 
-    def rarity_ever(self, surprise: Floats, down: Bools, index: Ints) -> tuple[Floats, Floats]:
-        """Rarities of surprises `(features, n)` in their direction, and in either, nats, alike; `down` says which are downward."""
+    def rarity_ever(self, surprise: Floats, down: Bools, index: Ints) -> Floats:
+        """Rarities of surprises in their direction, `(features, n)`, nats; `down` says which are downward."""
         which = np.where(down, self._flip, np.arange(N_FEATURES)[:, None])
-        chosen = list(DIRECTED)
-        opposite = np.where(down[chosen], np.array(chosen)[:, None], self._flip[chosen])
-        return rarity.rarity(self._table, self._prior, surprise, (which, index), (chosen, opposite), self._weighing)
+        return rarity.rarity(self._table, self._prior, surprise, (which, index), self._weighing)
 
     def rarity_robust(self, surprise: Floats, index: Ints) -> Floats:
         """Rarities of surprises of the robust memory, `(robust features, n)`, in either direction, nats."""
         at = np.arange(N_ROBUST)[:, None], index
-        return rarity.rarity(self._robust, self._robust_prior, surprise, at, ([], index), self._weighing)[0]
+        return rarity.rarity(self._robust, self._robust_prior, surprise, at, self._weighing)
 
     def note_robust(self, s: Hot, surprise: Floats) -> None:
         """Keep the greatest surprises of the block under the robust memory, `(robust features, n)`, in place in `s`."""

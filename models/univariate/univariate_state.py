@@ -70,7 +70,7 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "first_value": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("f2", (N_TABLES, rarity.BINS)),
     "robust_counts": ("f2", (N_ROBUST, rarity.BINS)),
-    "robust_before": ("u1", (N_ROBUST,)),  # bins of the last block
+    "robust_before": ("u1", (N_ROBUST,)),  # bins of the last block, of an event that goes on the greatest: see `rarity`
     "ring": ("u1", (rarity.HOURS, N_TABLES, rarity.DAYS)),
     "rhythm": ("f4", (rarity.HOURS,)),
     "rhythm_weight": ("f2", (rarity.HOURS,)),

@@ -25,7 +25,7 @@ def table_of(blocks: list[float], visits: list[float], share: float) -> tuple[np
 def rare(blocks: list[float], visits: list[float], s: float, share: float = 0.3, p: Weighing = SAME) -> float:
     table, prior = table_of(blocks, visits, share)
     at = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
-    return float(rarity.rarity(table, prior, np.array([[s]]), at, ([], at[1]), p)[0][0, 0])
+    return float(rarity.rarity(table, prior, np.array([[s]]), at, p)[0, 0])
 
 
 def edge(k: int) -> float:
@@ -67,35 +67,37 @@ def test_rarity_grows_with_surprise(blocks: list[float], s: float, more: float) 
     assert rare(blocks, [], s + more) >= rare(blocks, [], s) - 1e-6
 
 
-def test_an_outage_of_many_blocks_counts_once() -> None:
-    def counted(blocks: list[float], *, lasting: bool) -> list[float]:
-        counts, before = np.zeros((1, BINS, 1), np.float16), np.zeros((1, 1), np.uint8)
-        for most in blocks:
-            now = rarity.bins(np.array([[most]]))
-            chosen = before if lasting else None
-            rarity.add_block(counts, now, np.array([0]), np.array([1]), np.ones(1), chosen)
-            before = now
-        return [float(number) for number in counts[0, :, 0]]
-
-    worse = edge(rarity.OUTAGE + 2)
-    outage, again = [edge(rarity.OUTAGE), worse, worse, edge(rarity.OUTAGE)], [2.0, worse]
-    plain, once = (counted([2.0, *outage, *again], lasting=lasting) for lasting in (False, True))
-    assert once[: rarity.OUTAGE] == plain[: rarity.OUTAGE]
-    assert plain[rarity.OUTAGE :] == [5, 3, 3, 0, 0]
-    assert once[rarity.OUTAGE :] == [2, 2, 2, 0, 0]
+def counted(blocks: list[float], *, lasting: bool = True) -> list[float]:
+    """Counts of all bins after these blocks."""
+    counts, before = np.zeros((1, BINS, 1), np.float16), np.zeros((1, 1), np.uint8)
+    for most in blocks:
+        now = rarity.bins(np.array([[most]]))
+        rarity.add_block(counts, now, np.array([0]), np.array([1]), np.ones(1), before if lasting else None)
+        before = rarity.greatest(before, now)
+    return [float(number) for number in counts[0, :, 0]]
 
 
-def test_either_direction_counts_both() -> None:
-    counts = np.zeros((2, BINS, 1), np.float16)
-    for number in range(1, 9):
-        most = rarity.bins(np.array([[30.0], [0.0]]))
-        rarity.add_block(counts, most, np.array([0]), np.array([number]), np.ones(1))
-    ring = np.full((2, DAYS, 1), EMPTY, np.uint8)
-    table, prior = rarity.lookup(counts, ring, (1.0, 0.3), 0.3)
-    down = np.ones((1, 1), np.int64), np.zeros(1, np.int64)
-    own, either = rarity.rarity(table, prior, np.array([[20.0]]), down, ([0], np.zeros((1, 1), np.int64)), SAME)
-    assert own[0, 0] > 2
-    assert either[0, 0] == pytest.approx(0.0, abs=0.15)
+def test_an_event_of_many_blocks_counts_once_when_it_is_over_and_hardly_before() -> None:
+    at, worse = edge(rarity.EVENT), edge(rarity.EVENT + 2)
+    event = [2.0, at, worse, worse, at]
+    plain, goes_on, once, twice = (
+        counted(blocks, lasting=lasting)[rarity.EVENT :][:4]
+        for blocks, lasting in ((event, False), (event, True), ([*event, 2.0], True), ([*event, 2.0, worse, 2.0], True))
+    )
+    assert plain == [4, 2, 2, 0]
+    assert goes_on == pytest.approx([3 / 24, 2 / 24, 2 / 24, 0], abs=0.001)
+    assert np.subtract(once, goes_on) == pytest.approx([1, 1, 1, 0], abs=0.001)
+    assert np.subtract(twice, once) == pytest.approx([1, 1, 1, 0], abs=0.001)
+    assert counted(event)[: rarity.EVENT] == counted(event, lasting=False)[: rarity.EVENT]
+
+
+@given(st.lists(st.floats(0, 100), max_size=40))
+def test_a_greater_surprise_is_never_counted_more_often_than_a_smaller_one(blocks: list[float]) -> None:
+    assert np.all(np.diff(counted(blocks)) <= 0)
+
+
+def test_a_level_that_stays_is_counted_once_a_day() -> None:
+    assert counted([100.0] * 240)[-1] == pytest.approx(10, abs=0.5)
 
 
 def test_old_blocks_fade() -> None:
