@@ -133,11 +133,11 @@ def kept(frame: DataFrame, folder: Path) -> DataFrame:
 
 def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
     """The output of `extract` for the slice's records, in the slice's windows."""
-    telemetry, logs, labels = (
+    telemetry, logs, labels, changes = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
     unread = context.quarantine.of("extract", [topics[kind] for kind in INPUTS])
-    return only(extract.closed_windows(telemetry, logs, context.settings.windowing, labels, unread), part)
+    return only(extract.closed_windows(telemetry, logs, context.settings.windowing, labels, unread, changes), part)
 
 
 def only(closed: DataFrame, part: Slice) -> DataFrame:

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from app.core.settings import Settings
+from app.core.settings import FEW, Settings
 from app.core.timestamps import iso_or
 from app.kafka import topics
 from app.kafka.checkpoints import ConsumedOffsets
@@ -102,7 +102,7 @@ def check_partitions(settings: Settings, consumer: KafkaConsumer) -> None:
         found = len(consumer.partitions_for_topic(topic) or ())
         wanted = sum(1 for name, _ in input_partitions(settings) if name == topic)
         if found != wanted:
-            own = "" if kind == "labels" else f"set topics.{kind}_partitions to match, or "
+            own = "" if kind in FEW else f"set topics.{kind}_partitions to match, or "
             msg = f"topic {topic} has {found} partitions, wanted {wanted}; {own}set topics.prefix, or `kappa topics create`"
             raise InputError(msg)
 

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.change import change, topology
 from app.cli.collect import collect
 from app.cli.config import config_app
 from app.cli.dashboard import dashboard
@@ -50,9 +51,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(up, down, status, run, label, state, collect, templates, score, simulate),
+    *(up, down, status, run, label, change, topology, state, collect, templates, score, simulate),
     *(demo, dashboard, watch, plan),
-    *(up, down, status, run, recover, doctor, label, state, collect, templates, score, simulate),
+    *(up, down, status, run, recover, doctor, label, change, topology, state, collect, templates, score, simulate),
     *(demo, dashboard, watch),
 ):
     app.command()(command)

@@ -42,7 +42,8 @@ from pipelines.windowing import WindowingConfig
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
-INPUTS = ("telemetry", "logs", "labels")
+INPUTS = ("telemetry", "logs", "labels", "changes")
+FEW = ("labels", "changes")  # inputs of one partition, as what people and tools write is little
 SHARED = (*INPUTS, "quarantine")  # topics that all versions share
 
 
@@ -239,7 +240,7 @@ class TopicSettings(SettingsGroup):
         default=24 * 14,
         ge=1,
         description=(
-            "How long `telemetry`, `logs` and `labels` are kept, and so how far back a replay reaches. Not used with "
+            "How long `telemetry`, `logs`, `labels` and `changes` are kept, and so how far back a replay reaches. Not used with "
             "`create` timestamps: those topics are kept for ever."
         ),
     )
@@ -487,8 +488,9 @@ class Settings(BaseSettings):
 
     @property
     def input_partitions(self) -> dict[str, int]:
-        """How many partitions each input topic has. Labels are few."""
-        return {"telemetry": self.topics.telemetry_partitions, "logs": self.topics.logs_partitions, "labels": 1}
+        """How many partitions each input topic has."""
+        own = {"telemetry": self.topics.telemetry_partitions, "logs": self.topics.logs_partitions}
+        return own | dict.fromkeys(FEW, 1)
 
     @property
     def jars(self) -> Path:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.settings import INPUTS, Settings
+from app.core.settings import FEW, INPUTS, Settings
 from app.kafka.topics import OUTPUTS, QUARANTINE
 
 CREDENTIALS = "--command-config admin.properties"
@@ -30,8 +30,8 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
     prefix = settings.topics.prefix
     inputs, outputs = [f"{prefix}{kind}" for kind in INPUTS], [f"{prefix}{kind}" for kind in (*OUTPUTS, QUARANTINE)]
     return {
-        "agents": [Right(("Write",), name) for name in inputs if not name.endswith("labels")],
-        "people": [Right(("Write",), f"{prefix}labels")],
+        "agents": [Right(("Write",), f"{prefix}{kind}") for kind in INPUTS if kind not in FEW],
+        "people": [Right(("Write",), f"{prefix}{kind}") for kind in FEW],
         # Heartbeats are written to the inputs; how a topic stamps its records is checked before a job starts.
         "jobs": [
             *(Right(("Read", "Write", "DescribeConfigs"), name) for name in inputs),

@@ -24,7 +24,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.report import Report, silent
-from app.core.settings import Settings
+from app.core.settings import FEW, Settings
 from app.core.timestamps import iso, iso_or
 from app.kafka import log_marks, topics
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
@@ -213,7 +213,7 @@ def check_partitions(settings: Settings, count: Callable[[str], int]) -> None:
     for kind, wanted in settings.input_partitions.items():
         topic = settings.topic(kind)
         found = count(topic)
-        if found > wanted and kind == "labels":
+        if found > wanted and kind in FEW:
             raise DeterminismViolation(describe_added_label_partitions(topic, found))
         if found > wanted:
             raise DeterminismViolation(describe_added_partitions(topic, found, wanted, f"topics.{kind}_partitions"))

@@ -188,8 +188,8 @@ def describe_added_partitions(topic: str, found: int, wanted: int, setting: str)
 
 
 def describe_added_label_partitions(topic: str, found: int) -> str:
-    """One sentence about partitions that were added to the topic of labels, which has one."""
+    """One sentence about partitions that were added to the topic of labels or of changes, which has one."""
     return (
-        f"topic {topic} has {found} partitions, wanted 1: labels in the others would never be read; use another "
+        f"topic {topic} has {found} partitions, wanted 1: records in the others would never be read; use another "
         "topics.prefix, or delete the topic and `kappa topics create`"
     )

@@ -18,6 +18,7 @@ from models.core.arrays import Bools, Ints, Texts
 from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.core.windows import Scores, Windows
+from models.detection.announcements import Announcements
 from models.detection.appearance import Appearance
 from models.detection.calls_seen import CallsSeen
 from models.detection.control import MUTED, Control, ControlledParameters, with_planned
@@ -73,6 +74,7 @@ class ShardDetector:
         self._services_omitted = 0
         self._contexts_counted = -1
         self._calls = CallsSeen(state.gauges)
+        self._announced = Announcements(shard)
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[EpisodeEvent]]:
         """Score one window, then learn it.
@@ -82,12 +84,13 @@ class ShardDetector:
         window_end
             End of the window, epoch ms.
         rows
-            The series that reported in the window, and labels that were appended in it.
+            The series that reported in the window, and labels and changes that were appended in it.
 
         Returns
         -------
         Scores
-            A row for each of `rows` but labels, templates that are merged as one, then one for each count series whose missing lines are informative.
+            A row for each of `rows` but labels and changes, templates that are merged as one, then one for each count series whose missing lines
+            are informative.
         list of episode events
             What is published of episodes, sorted by series.
 
@@ -98,8 +101,8 @@ class ShardDetector:
         """
         # what is due before the window is looked at
         events = self._advance(window_end)
-        rows = self._limits.take(self._control.labels.take(window_end, rows))
-        rows, ended = self._templates.step(rows)
+        rows = self._announced.take(window_end, self._control.labels.take(window_end, rows))
+        rows, ended = self._templates.step(self._limits.take(rows))
         if self._templates.moved:
             self._named = UNNAMED
         planned = self._control.planned_rows(rows)
@@ -270,7 +273,7 @@ class ShardDetector:
     @property
     def overflow(self) -> list[Overflow]:
         """What was left out of the last window, by host and limit."""
-        return self._limits.overflow
+        return [*self._limits.overflow, *self._announced.overflow]
 
     @property
     def watched(self) -> Watched:
@@ -282,7 +285,9 @@ class ShardDetector:
             self._contexts_counted = len(state.contexts)
         series = len(state.gauges) + len(state.counts)
         counted = self._services, self._services_omitted
-        return Watched(series, len(state.hosts), self._p.window_seconds, *counted, self._calls.listed)
+        return Watched(
+            series, len(state.hosts), self._p.window_seconds, *counted, self._calls.listed, *self._announced.window
+        )
 
     def dump(self, only_changed: bool = False) -> dict[str, bytes]:
         """The state as Arrow IPC parts by name; with `only_changed`, without parts equal to those of the last dump."""

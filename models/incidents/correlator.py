@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
+from models.incidents.announced import Announced
 from models.incidents.fleet import Begun, Cluster, Onsets, clusters, coincidences
 from models.incidents.open_incident import MILLIS, OpenIncident
 from models.incidents.parameters import CorrelationParameters
@@ -36,6 +37,7 @@ class Correlator:
         self._last = -1
         self._open: list[OpenIncident] = []
         self._onsets = Onsets()
+        self._announced = Announced()
 
     def step(self, window_end: int, events: Iterable[EpisodeEvent], watched: Watched = NOTHING) -> list[IncidentEvent]:
         """Take in the next window and what was watched in it. Raises ValueError if it is not after the last one."""
@@ -44,13 +46,18 @@ class Correlator:
             raise ValueError(msg)
         self._last = window_end
         found, limits = self._close(window_end - 1), self._parameters
-        for incident in self._take_in(sorted(events, key=lambda event: event.order), window_end):
-            incident.weigh(watched, limits)
+        ordered = sorted(events, key=lambda event: event.order)
+        if ordered or watched.changes or watched.topology:  # other windows may be stepped through, or not
+            self._announced.learn(window_end, watched)
+        for incident in self._take_in(ordered, window_end):
+            incident.weigh(watched, limits, self._announced)
             incident.forget(limits.max_members)
             if not incident.published:
-                found += [incident.publish("open", window_end, limits)] if incident.within_budget else []
-            elif incident.due(limits) > window_end and incident.worth_publishing(limits.growth):
-                found.append(incident.publish("update", window_end, limits))
+                found += (
+                    [incident.publish("open", window_end, limits, self._announced)] if incident.within_budget else []
+                )
+            elif incident.due(limits) > window_end and incident.worth_publishing(limits.growth, self._announced):
+                found.append(incident.publish("update", window_end, limits, self._announced))
         return found + self._close(window_end)
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int) -> list[OpenIncident]:
@@ -156,12 +163,15 @@ class Correlator:
         by_name = {i.id: i for i in self._open}
         self._open = [i for i in self._open if i.id not in {name for _, name in over}]
         return [
-            by_name[name].publish("close", when, self._parameters) for when, name in over if by_name[name].published
+            by_name[name].publish("close", when, self._parameters, self._announced)
+            for when, name in over
+            if by_name[name].published
         ]
 
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
         state = {"format": FORMAT, "last": self._last, "onsets": vars(self._onsets)}
+        state["announced"] = self._announced.dump()
         state["open"] = [i.dump() for i in sorted(self._open, key=age)]
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
@@ -175,6 +185,7 @@ class Correlator:
         correlator = cls(parameters)
         correlator._last = state["last"]
         correlator._onsets = Onsets(**state["onsets"])
+        correlator._announced = Announced.load(state["announced"])
         correlator._open = [OpenIncident.load(i) for i in state["open"]]
         return correlator
 

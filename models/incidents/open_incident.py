@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.core.calls import Call
+from models.incidents.announced import LEADS, Announced
 from models.incidents.budget import expected, joint, threshold
 from models.incidents.cause import MOST_CAUSES, Suspect, rank
 from models.incidents.fleet import Cluster
@@ -127,12 +128,13 @@ class OpenIncident:
         self.end = max(self.end, member.end)
         self.start = self.start if self.published else min(self.start, member.start)
 
-    def weigh(self, watched: Watched, limits: CorrelationParameters) -> None:
-        """Learn what was watched in the window of its latest events, and how surprising it is now."""
-        numbers = replace(watched, services={}, services_omitted=0, calls=[])
+    def weigh(self, watched: Watched, limits: CorrelationParameters, announced: Announced) -> None:
+        """Learn what was watched and who calls whom in the window of its latest events, and how surprising it is now."""
+        numbers = replace(watched, services={}, services_omitted=0, calls=[], changes=[], topology=[])
         self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
         names = {one.name for one in self._suspects()}
-        self.calls = [(one.client, one.server) for one in watched.calls if one.client in names][: limits.max_members]
+        calls = sorted({*((one.client, one.server) for one in watched.calls), *announced.calls})
+        self.calls = [call for call in calls if call[0] in names][: limits.max_members]
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
@@ -172,7 +174,9 @@ class OpenIncident:
         """Whether it may be published: chance hardly makes it, or it is no matter of chance, as that something is there."""
         return self.score >= self.threshold or any(m.fact for m in self.members.values())
 
-    def publish(self, status: str, window_end: int, limits: CorrelationParameters) -> IncidentEvent:
+    def publish(
+        self, status: str, window_end: int, limits: CorrelationParameters, announced: Announced
+    ) -> IncidentEvent:
         """Make an event of what is known of it, and remember that."""
         members = list(self.members.values())
         ranked, kind = contributions(members), kind_of(members)
@@ -180,7 +184,7 @@ class OpenIncident:
         population = max(self.population, affected) if self.role and self.population else None
         listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
         self.published_score, self.published_kind, self.news = self.score, kind, False
-        causes = fitting(self.causes()[:MOST_CAUSES])
+        causes = fitting(self.causes(announced))
         self.published_cause = named(causes)
         return IncidentEvent(
             id=self.id,
@@ -208,9 +212,14 @@ class OpenIncident:
             + self._peers(kind),
         )
 
-    def causes(self) -> list[Cause]:
-        """Who of its members is likely the cause, the likeliest first."""
-        return rank(self._suspects(), self.calls)
+    def causes(self, announced: Announced) -> list[Cause]:
+        """Who of its members, or which change, is likely the cause, the likeliest first."""
+        found = rank(self._suspects(), self.calls)
+        window_ms = round(MILLIS * self.watched.window_seconds)
+        changes = announced.candidates(found[:MOST_CAUSES], self.calls, window_ms)
+        first = [one.cause for one in changes if one.chance <= LEADS]
+        later = [one.cause for one in changes if one.chance > LEADS]
+        return [*first, *found[: MOST_CAUSES - len(changes)], *later]
 
     def _suspects(self) -> list[Suspect]:
         return [one for one in map(suspect_of, self.members.values()) if one.name]
@@ -242,11 +251,11 @@ class OpenIncident:
         service = f" with {lead.role[1]}" if lead.role[1] else ""
         return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
 
-    def worth_publishing(self, growth: float) -> bool:
+    def worth_publishing(self, growth: float, announced: Announced) -> bool:
         """Whether something has come that its reader does not know."""
         grown = self.score > 0 and self.score >= growth * self.published_score
         other = kind_of(self.members.values()) != self.published_kind
-        return self.news or grown or other or named(self.causes()) != self.published_cause
+        return self.news or grown or other or named(self.causes(announced)) != self.published_cause
 
     def dump(self) -> dict[str, Any]:
         """As JSON types."""

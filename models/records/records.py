@@ -35,6 +35,10 @@ MOST_SERVICES = 500  # that a watermark message lists
 LIST_BYTES = 131_072  # of JSON of each list in an incident
 MOST_CALLS = 500  # that a watermark message lists
 CALL_BYTES = 65_536  # of JSON of them
+CHANGE_KINDS = ("deployment", "configuration", "scaling", "other")
+CHANGE_BYTES = 65_536  # of JSON of the changes that a watermark message lists
+TOPOLOGY_BYTES = 131_072  # of JSON of the calls that it lists
+MOST_TEXT = 200  # characters of a text for people that comes with a change
 
 Key = tuple[str, ...]
 
@@ -74,9 +78,36 @@ class CallSeen:
     server: Annotated[str, Doc("The service that is called.")]
 
 
+@dataclass(frozen=True, order=True)
+class AnnouncedChange:
+    """A change of a service or host that somebody has announced."""
+
+    at: Annotated[int, Doc("When it was made.", MILLISECONDS)]
+    change: Annotated[str, Doc("What kind of change it is.", values=CHANGE_KINDS)]
+    service: Annotated[str, Doc("The service that was changed.")] = ""
+    host: Annotated[str, Doc("The host that was changed.")] = ""
+    version: Annotated[str, Doc("The new version, for people.")] = ""
+    comment: Annotated[str, Doc("What was changed, for people; 200 characters at most.")] = ""
+    author: Annotated[str, Doc("Who made it.")] = ""
+
+    @property
+    def name(self) -> str:
+        """What was changed: the service, or else the host."""
+        return self.service or self.host
+
+
+@dataclass(frozen=True, order=True)
+class AnnouncedCall:
+    """A call between services that somebody has announced, or that it is no more."""
+
+    client: Annotated[str, Doc("The service that calls.")]
+    server: Annotated[str, Doc("The service that is called.")]
+    removed: Annotated[bool, Doc("Whether it does so no more.")] = False
+
+
 @dataclass(frozen=True)
 class Watched:
-    """How much is watched, so that the false alarms which chance makes can be counted. All 0 where it is not known."""
+    """How much is watched, so that the false alarms which chance makes can be counted, and what is known of it. All 0 where it is not known."""
 
     series: Annotated[int, Doc("Number of series.")] = 0
     hosts: Annotated[int, Doc("Number of hosts.")] = 0
@@ -92,6 +123,12 @@ class Watched:
     calls: Annotated[
         list[CallSeen], Doc("Calls between services that labels of metrics tell, in order of names, 500 at most.")
     ] = field(default_factory=list)
+    changes: Annotated[
+        list[AnnouncedChange], Doc("Changes that were announced in the window, 65,536 bytes at most.")
+    ] = field(default_factory=list)
+    topology: Annotated[list[AnnouncedCall], Doc("Calls that were announced in the window, 131,072 bytes at most.")] = (
+        field(default_factory=list)
+    )
 
     @property
     def is_sound(self) -> bool:
@@ -125,6 +162,8 @@ def total(parts: Iterable[Watched]) -> Watched:
         services,
         sum(part.services_omitted for part in parts),
         sorted({call for part in parts for call in part.calls}),
+        sorted({change for part in parts for change in part.changes}),
+        sorted({call for part in parts for call in part.topology}),
     )
 
 
@@ -502,7 +541,9 @@ class Overflow:
 
     record: RecordKind = KIND
     host: Annotated[str, Doc("The host; empty where hosts are left out.")]
-    limit: Annotated[str, Doc("What is limited.", values=("metrics", "templates", "services", "new", "hosts"))]
+    limit: Annotated[
+        str, Doc("What is limited.", values=("metrics", "templates", "services", "new", "hosts", "changes"))
+    ]
     window_end: WindowEnd
     wanted: Annotated[int, Doc("How many there would be without the limit; of hosts, in the shard.")]
     most: Annotated[int, Doc("How many there may be.")]
@@ -573,8 +614,36 @@ class Label:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChangeMade:
+    """A change of a service or host, as people and tools announce it. Topic `changes`."""
+
+    KIND: ClassVar = "change"
+
+    record: RecordKind = KIND
+    change: Annotated[str, Doc("What kind of change it is.", values=CHANGE_KINDS)]
+    service: Annotated[str, Doc("The service that was changed; it or `host` must be given.")] = ""
+    host: Annotated[str, Doc("The host that was changed.")] = ""
+    at: Annotated[str | None, Doc("When it was made; null is when it is appended.", "ISO 8601 or epoch number")] = None
+    version: Annotated[str, Doc("The new version, for people; cut at 200 characters, as the next two.")] = ""
+    comment: Annotated[str, Doc("What was changed, for people.")] = ""
+    author: Annotated[str, Doc("Who made it.")] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """A service calls another, as people and tools announce it. Topic `changes`."""
+
+    KIND: ClassVar = "topology"
+
+    record: RecordKind = KIND
+    client: Annotated[str, Doc("The service that calls.")]
+    server: Annotated[str, Doc("The service that is called.")]
+    removed: Annotated[bool, Doc("Whether it does so no more.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    """A record that moves the watermark of an input partition to which nobody writes. Topics `telemetry`, `logs`, `labels`."""
+    """A record that moves the watermark of an input partition to which nobody writes. Topics `telemetry`, `logs`, `labels`, `changes`."""
 
     KIND: ClassVar = "heartbeat"
 
@@ -590,5 +659,6 @@ PUBLIC: dict[str, tuple[type, ...]] = {
     "late": (RefusedRecord,),
     "dead-letters": (RefusedRecord,),
     "labels": (Label, Heartbeat),
+    "changes": (ChangeMade, Topology, Heartbeat),
     "quarantine": (QuarantinedRecord,),
 }

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from models.records.records import Heartbeat
 from pipelines.inputs import canonical, ecs, otlp, prometheus, syslog, telegraf
+from pipelines.inputs.changes import change_lines
 from pipelines.inputs.fields import (
     HEARTBEAT,
     LABELS,
@@ -30,7 +31,7 @@ from pipelines.inputs.fields import (
 from pipelines.inputs.labels import label_lines
 from pipelines.inputs.masking import template_of
 
-__all__ = ["label_lines", "log_lines", "telemetry_points"]
+__all__ = ["change_lines", "label_lines", "log_lines", "telemetry_points"]
 
 # the members of a record that tell the forms apart, and most of what is read of them
 _COMMON = (

@@ -323,14 +323,14 @@ class EpisodeEventBuffer:
         return min(self.latest.values()) if len(self.latest) >= self.shards else BEGINNING
 
     def take(self) -> Iterator[tuple[int, list[EpisodeEvent], Watched]]:
-        """Hand on every complete window that has events, oldest first, and the last one, so that time goes on.
+        """Hand on every complete window that has events or announcements, oldest first, and the last one, so that time goes on.
 
         With each comes how much was watched in it.
         """
         limit = self.limit
         if limit <= self.done:
             return
-        complete: dict[int, list[EpisodeEvent]] = {limit: []}
+        complete: dict[int, list[EpisodeEvent]] = {end: [] for end in (*self._announced(limit), limit)}
         for key in sorted(k for k in self.waiting if k[0] <= limit):
             complete.setdefault(key[0], []).append(event_of(self.waiting.pop(key)))
         for window_end in sorted(complete):
@@ -339,6 +339,11 @@ class EpisodeEventBuffer:
         for shard, known in self.watched.items():
             counts = max((i for i, (watermark, _) in enumerate(known) if watermark <= limit), default=0)
             self.watched[shard] = known[counts:]
+
+    def _announced(self, limit: int) -> list[int]:
+        """The complete windows in which changes or calls were announced."""
+        known = [one for own in self.watched.values() for one in own]
+        return [end for end, what in known if self.done < end <= limit and (what.changes or what.topology)]
 
     def dump(self) -> bytes:
         """Canonical bytes, with the format's version."""

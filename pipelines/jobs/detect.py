@@ -239,10 +239,10 @@ def event_rows(
 
 
 def message(watermark: WatermarkMessage) -> dict[str, Any]:
-    """A watermark message as JSON types, without what does not concern `novelties`, and without calls and services omitted where none are."""
+    """A watermark message as JSON types, without what does not concern `novelties`, and without lists and numbers of what is not there."""
     found = {name: value for name, value in plain(watermark).items() if value is not None}
     if watermark.watched is not None:
-        for name in ("services_omitted", "calls"):
+        for name in ("services_omitted", "calls", "changes", "topology"):
             if not found["watched"][name]:
                 del found["watched"][name]
     return found

@@ -1,4 +1,4 @@
-"""extract: telemetry, logs and labels -> statistics, late, dead-letters.
+"""extract: telemetry, logs, labels and changes -> statistics, late, dead-letters.
 
 Reads all input topics in one query, so that one watermark message covers them. Every record is admitted or refused from the record
 alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
@@ -22,7 +22,7 @@ from models.core.limits import LimitParameters
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
 from pipelines import letters, overflow
-from pipelines.inputs import Refusal, label_lines, log_lines, telemetry_points
+from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
@@ -64,6 +64,7 @@ def closed_windows(
     windowing: WindowingConfig,
     labels: DataFrame | None = None,
     quarantine: Quarantine = NOTHING,
+    changes: DataFrame | None = None,
 ) -> DataFrame:
     """Statistics of the windows that are closed, and what was refused in them. What is in quarantine is refused unread.
 
@@ -71,18 +72,19 @@ def closed_windows(
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
     record: then `series` is null, and `refused` has the fields of `REFUSED`.
     """
-    read_points, read_lines, read_labels = readers(windowing, quarantine)
+    read_points, read_lines, read_labels, read_changes = readers(windowing, quarantine)
     points = admitted(read_points(telemetry), ["series", "value", *SUMS], windowing, quarantine)
     lines = read_lines(logs)
-    if labels is not None:
-        found = read_labels(labels)
-        lines = lines.select(*found.columns).unionByName(found)
+    for read, few in ((read_labels, labels), (read_changes, changes)):
+        if few is not None:
+            found = read(few)
+            lines = lines.select(*found.columns).unionByName(found)
     lines = admitted(lines, ["series", "template", "message"], windowing, quarantine)
     return point_statistics(points, windowing).unionByName(line_statistics(lines))
 
 
-def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tuple[Reader, Reader, Reader]:
-    """What reads telemetry, logs and labels, a record at a time: Kafka's columns -> the columns that `admitted` takes."""
+def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tuple[Reader, Reader, Reader, Reader]:
+    """What reads telemetry, logs, labels and changes, a record at a time: Kafka's columns -> the columns that `admitted` takes."""
 
     def reading(read: Reader) -> Reader:
         return lambda raw: quarantine.refused(read(quarantine.unread(raw)))
@@ -91,6 +93,7 @@ def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tup
         reading(lambda raw: points_and_sums(raw, windowing)),
         reading(lambda raw: log_lines(raw, refusal_of(windowing)).withColumn("series", template_series())),
         reading(label_lines),
+        reading(change_lines),
     )
 
 

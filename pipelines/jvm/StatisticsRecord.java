@@ -19,7 +19,7 @@ final class StatisticsRecord {
       TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":"),
       INSTANCE = bytes(",\"instance\":"), INSTANCES = bytes(",\"instances\":");
   private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
-      LABEL = bytes("label"), OVERFLOW = bytes("overflow");
+      LABEL = bytes("label"), CHANGE = bytes("change"), OVERFLOW = bytes("overflow");
   private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
   private static final int MOST_TEXT = 65536; // bytes of JSON of a template or a line: 8,192 characters of six at most
   private static final long MOST_N = 10000000000L;
@@ -125,7 +125,7 @@ final class StatisticsRecord {
     }
     shard = (int) in;
     boolean sound = (!lines || !starts(TEMPLATE) || string(MOST_TEXT))
-        && (!(lines || over || isKind(LABEL)) || !starts(SAMPLE) || string(lines ? MOST_TEXT : most));
+        && (!(lines || over || isKind(LABEL) || isKind(CHANGE)) || !starts(SAMPLE) || string(lines ? MOST_TEXT : most));
     if (!sound || !ends()) {
       return FORM + ": something else at byte " + at;
     }
@@ -183,7 +183,7 @@ final class StatisticsRecord {
     at++;
     kind = seriesBegin - 1;
     boolean over = isKind(OVERFLOW);
-    int wanted = over || isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : isKind(LABEL) ? 2 : -1;
+    int wanted = over || isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : isKind(LABEL) || isKind(CHANGE) ? 2 : -1;
     return slashes == wanted && (over || seriesEnd > seriesBegin);
   }
 

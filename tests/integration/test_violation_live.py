@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.sql import SparkSession
 
-from app.core.settings import PROJECT, Settings
+from app.core.settings import INPUTS, PROJECT, Settings
 from app.core.timestamps import iso_or
 from app.embedded.stack_state import Addresses
 from app.kafka.checkpoints import PlannedBatch, last_committed
@@ -50,7 +50,7 @@ def send(settings: Settings, *windows: int) -> None:
         now = START + window * WINDOW + 5000
         point = {"@timestamp": iso_or(now, ""), "host.name": "web-1", "metric.name": "load", "metric.value": window}
         producer.send(settings.topic("telemetry"), json.dumps(point).encode(), partition=0, timestamp_ms=now)
-        for kind in ("telemetry", "logs", "labels"):
+        for kind in INPUTS:
             producer.send(settings.topic(kind), heartbeat(now), partition=0, timestamp_ms=now)
         producer.flush()
     producer.close()

@@ -54,7 +54,7 @@ def quoted(part: str) -> str:
 def rows(draw: st.DrawFn) -> dict[str, Any]:
     """A row as extract writes it, without its shard."""
     host, service, name = (quoted(draw(NAME)) for _ in range(3))
-    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "label"]))
+    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "label", "change"]))
     about: dict[str, Any] = {"window_end": W - 10_000 * draw(st.integers(0, 5)), "n": draw(st.integers(1, 10**8))}
     if kind in ("gauge", "counter"):
         least, last, most = sorted(draw(st.lists(VALUE, min_size=3, max_size=3)))
@@ -68,8 +68,8 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
         return {"series": f"{kind}/{host}/{service}/{name}", **about}
     if kind == "logs":
         return {"series": f"logs/{host}/{service}/error", **about}
-    if kind == "label":
-        return {"series": f"label/{host}/{7:020d}", **about, "sample": draw(TEXT)}
+    if kind in ("label", "change"):
+        return {"series": f"{kind}/{host}/{7:020d}", **about, "sample": draw(TEXT)}
     return {"series": f"template/{host}//info/{'0a' * 8}", **about, "template": draw(TEXT), "sample": draw(TEXT)}
 
 

@@ -17,7 +17,8 @@ ANY = ""  # read or refused, but one of both
 
 @dataclass(frozen=True)
 class Poison:
-    """A record of a kind of topic (`telemetry`, `logs`, `labels`), and how its reason begins: None where it is read, `ANY` where it may be.
+    """A record of a kind of topic (`telemetry`, `logs`, `labels`, `changes`), and how its reason begins: None where
+    it is read, `ANY` where it may be.
 
     `host` is one that no other record has, where it has one: what is read of it is found by that.
     """
@@ -183,4 +184,20 @@ def _of_labels() -> list[Poison]:
     ]
 
 
-POISON: tuple[Poison, ...] = (*_of_telemetry(), *_of_logs(), *_of_labels())
+def _of_changes() -> list[Poison]:
+    def change(**more: Any) -> dict[str, Any]:
+        return {"change": "deployment", "service": "poison", **more}
+
+    return [
+        _of("changes", "not JSON", "not a change", b"junk"),
+        _of("changes", "5 MB", "not a change: a record of", b"a" * 5 * MEGABYTE),
+        _of("changes", "deep", "not a change: nested", b'{"change":' * 100_000),
+        _of("changes", "a long name", "service longer than", change(service="s" * 900_000)),
+        _of("changes", "a long time", "the time of a change is not", change(at="1" * 900_000)),
+        _of("changes", "long texts", None, change(comment="\x00" * 100_000, version="\U0001f600" * 10_000)),
+        _of("changes", "a caller of 900,000 letters", "client longer than", {"client": "c" * 900_000, "server": "s"}),
+        _of("changes", "no value", "not a change: empty", None),
+    ]
+
+
+POISON: tuple[Poison, ...] = (*_of_telemetry(), *_of_logs(), *_of_labels(), *_of_changes())

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import main
-from app.core.settings import load
+from app.core.settings import INPUTS, load
 from app.kafka.acls import commands, rights
 from app.kafka.topics import OUTPUTS, QUARANTINE, wanted
 
@@ -19,12 +19,13 @@ def test_only_jobs_write_what_jobs_write() -> None:
         written = {right.topic for right in own if "Write" in right.operations}
         assert not written & {f"a.{name}" for name in OUTPUTS} or kind == "jobs"
     assert {right.topic for right in table["agents"]} == {"a.telemetry", "a.logs"}
+    assert {right.topic for right in table["people"]} == {"a.labels", "a.changes"}
 
 
 def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_else() -> None:
     own = rights(load(topics={"prefix": "a."}))["operators"]
     written = {right for right in own if "Write" in right.operations}
-    assert {right.topic for right in written} == {"a.telemetry", "a.logs", "a.labels", f"a.{QUARANTINE}"}
+    assert {right.topic for right in written} == {*(f"a.{kind}" for kind in INPUTS), f"a.{QUARANTINE}"}
     assert all("Read" in right.operations and not right.prefixed for right in written)
 
 

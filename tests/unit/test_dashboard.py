@@ -255,3 +255,48 @@ def test_pages_ask_for_nothing_that_the_key_for_pages_may_not() -> None:
     asked = {name for source in sources for name in calls.findall(source.read_text()) if name != "close"}
     # docs/security.md: `read` allows the one, `view_index_metadata` the other
     assert asked == {"search", "indices.get_alias"}
+
+
+def causes_part(causes: list[dict[str, object]]) -> AppTest:
+    """The part of the page of an incident that says who is likely its cause, run."""
+
+    def script(causes: list[dict[str, object]]) -> None:
+        from zoneinfo import ZoneInfo
+
+        from dashboards.chrome import View
+        from dashboards.evidence import show_causes
+        from dashboards.queries.incident import of_document
+
+        document = {"@timestamp": "2026-11-21T12:00:00Z", "novelty": {"causes": causes}}
+        show_causes(of_document("0123", "live", document), View("live", ["live"], "6h", ZoneInfo("UTC"), None))
+
+    return AppTest.from_function(script, default_timeout=60, kwargs={"causes": causes}).run()
+
+
+def test_the_likely_causes_of_an_incident_are_in_order_and_a_change_is_marked() -> None:
+    change: dict[str, object] = {
+        "kind": "change",
+        "service": "cart",
+        "metric": "deployment",
+        "onset": "2026-11-21T11:59:20Z",
+        "score": 7.0,
+    }
+    change |= {"why": "began 40 s after deployment [1.8.2](http://x) of cart"}
+    strange: dict[str, object] = {
+        "kind": "episode",
+        "host": "vm-1",
+        "metric": "cpu",
+        "onset": "2026-11-21T12:00:00Z",
+        "score": 9.0,
+        "why": "cpu of vm-1 went 9.0 times",
+    }
+    test = causes_part([change, strange])
+    assert not test.exception
+    assert [one.value for one in test.subheader] == ["Probably why"]
+    first, second = (as_read(one.value) for one in test.markdown)
+    assert (
+        first
+        == "1. :violet-badge[change] **cart**: began 40 s after deployment [1.8.2](http://x) of cart · since Sat 21 Nov, 11:59"
+    )
+    assert second == "2. **vm-1**: cpu of vm-1 went 9.0 times · since Sat 21 Nov, 12:00"
+    assert not causes_part([]).subheader

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from app.cli import schema_files
 from models.records.records import (
     PUBLIC,
+    ChangeMade,
     Contribution,
     EpisodeEvent,
     Heartbeat,
@@ -23,6 +24,7 @@ from models.records.records import (
     RefusedRecord,
     Score,
     StatisticsRow,
+    Topology,
     Watched,
     WatermarkMessage,
 )
@@ -49,6 +51,7 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     "incidents": [INCIDENT],
     "labels": [Label(label="true", series=[EPISODE.series]), Heartbeat()],
+    "changes": [ChangeMade(change="deployment", service="cart"), Topology(client="web", server="cart"), Heartbeat()],
 }
 
 

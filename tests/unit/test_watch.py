@@ -185,3 +185,20 @@ def test_page_shows_health_what_is_open_and_what_has_closed() -> None:
     assert "closed lately" in seen
     assert "[red]gone?" in seen
     assert "detect: healthy, 12 records behind" in seen
+
+
+def test_line_says_the_likely_cause_where_that_is_a_choice_or_a_change() -> None:
+    strange = {"kind": "episode", "service": "cart", "why": "latency of cart went 8.0 times as far as its interval"}
+    change = {"kind": "change", "service": "cart", "why": "began 40 s after deployment 1.8.2 of cart\x1b[2J"}
+    wanted = {
+        (): "vm-1: cpu 99",
+        (0,): "vm-1: cpu 99",
+        (0, 0): "vm-1: cpu 99; probably: latency of cart went 8.0 times as far as its interval",
+        (1,): "vm-1: cpu 99; probably: began 40 s after deployment 1.8.2 of cart?[2J",
+        (1, 0): "vm-1: cpu 99; probably: began 40 s after deployment 1.8.2 of cart?[2J",
+    }
+    for chosen, text in wanted.items():
+        lines: list[str] = []
+        causes = [(strange, change)[i] for i in chosen]
+        LineView(lines.append).show_incident("open", incident("a", "open", 0, causes=causes), IncidentTracker())
+        assert [line.split("nats  ", 1)[1] for line in lines] == [text]

@@ -1,0 +1,64 @@
+"""Changes and calls that people and tools announce: from the rows of a window to what its shard says of it.
+
+One comes into a shard as a row of series `change/NAME/OFFSET`, in the window in which it was appended, and is passed on with the watermark message
+of that window. Nothing is kept: `correlate` remembers them.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.core.windows import Windows
+from models.records.records import (
+    CHANGE_BYTES,
+    TOPOLOGY_BYTES,
+    AnnouncedCall,
+    AnnouncedChange,
+    Overflow,
+    fitting,
+)
+from models.records.schema import parsed
+
+FIRST, AFTER = "change/", "change0"  # names of announcements lie between
+CHANGES = "changes"
+
+
+class Announcements:
+    """Takes announcements out of the rows of a window, and has those of the last one."""
+
+    def __init__(self, shard: int = 0) -> None:
+        self._shard = shard
+        self.window: tuple[list[AnnouncedChange], list[AnnouncedCall]] = ([], [])
+        self.overflow: list[Overflow] = []
+
+    def take(self, now: int, rows: Windows) -> Windows:
+        """Note what is announced in a window. Answers the other rows."""
+        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
+        self.window, self.overflow = ([], []), []
+        if first == after:
+            return rows
+        found = [json.loads(text) for text in rows.sample[first:after].tolist()]
+        changes = sorted({parsed(AnnouncedChange, one) for one in found if "client" not in one})
+        calls = sorted({parsed(AnnouncedCall, one) for one in found if "client" in one})
+        self.window = fitting(changes, CHANGE_BYTES), fitting(calls, TOPOLOGY_BYTES)
+        self._count(now, changes, self.window[0])
+        self._count(now, calls, self.window[1])
+        taken = np.zeros(len(rows), dtype=bool)
+        taken[first:after] = True
+        return rows.without(taken)
+
+    def _count(self, now: int, wanted: Sequence[Any], kept: Sequence[Any]) -> None:
+        """A letter about what one watermark message has no room for."""
+        if len(kept) < len(wanted):
+            names = [str(one)[:200] for one in wanted[len(kept) :][:10]]
+            left, most = len(wanted) - len(kept), len(kept)
+            self.overflow.append(
+                Overflow(
+                    host="", limit=CHANGES, window_end=now, wanted=len(wanted), most=most, left_out=left, names=names
+                )
+            )

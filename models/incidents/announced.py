@@ -1,0 +1,159 @@
+"""Changes and calls that were announced: which change may be the cause of an incident.
+
+A change is a candidate if it was made before something strange began, on the same service or host or on a service that is called from
+there. How likely does chance bring one so close? With n other changes of these k names in the last T days, each name has changed
+
+    L_i = (n_i + 1) / (T + 1)  times a day        the mean of a Gamma law that began with one change in one day
+
+and of independent moments one lies within d days before the onset with
+
+    p = 1 - exp(-d * sum_i L_i)
+
+A change leads the causes from p = LEADS on: of incidents that have nothing to do with changes, one in twenty has a change at its head. From JOINS on
+it stands behind the strange services. d is counted to the end of the window in which the first strange value lies, as the moment
+within it is not known. Changes that lie as close to the candidate as that to the onset are of the same rollout and are not counted in n.
+
+It fails where changes follow incidents, as repairs and scaling by load do: what began later than the onset is no candidate, but the next
+onset of the same fault is after it. It fails where changes are announced by another name than their service has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.core.calls import Call
+from models.records.records import AnnouncedChange, Cause, Watched
+from models.records.schema import parsed, plain
+
+DAY_MS = 86_400_000
+MEMORY_MS = 7 * DAY_MS
+MOST_CHANGES = 1_000  # that are remembered, the latest to come
+MOST_CALLS = 10_000
+MOST_SHOWN = 3  # changes among the causes of an incident
+MOST_WHY = 500  # characters
+LEADS, JOINS = 0.05, 0.5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change as a cause: by how much chance brings one so close, and which of the strange services, by rank, it explains."""
+
+    chance: float
+    place: int
+    cause: Cause
+
+
+@dataclass
+class Announced:
+    """What has been announced up to a window: `changes` with the window in which they came, and calls.
+
+    `since` is the first window in which anything happened at all: from there on changes would have been seen.
+    """
+
+    since: int = -1
+    changes: list[tuple[int, AnnouncedChange]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    def learn(self, window_end: int, watched: Watched) -> None:
+        """Take in what was announced in a window. The same change again is none."""
+        if self.since < 0:
+            self.since = window_end
+        known = {change for _, change in self.changes}
+        fresh = [(window_end, change) for change in watched.changes if change not in known]
+        if fresh:
+            kept = [one for one in self.changes if one[0] >= window_end - MEMORY_MS]
+            self.changes = [*kept, *fresh][-MOST_CHANGES:]
+        for call in watched.topology:
+            pair = call.client, call.server
+            self.calls = [one for one in self.calls if one != pair] + ([] if call.removed else [pair])
+        self.calls = self.calls[-MOST_CALLS:]
+
+    def candidates(self, causes: Sequence[Cause], calls: Iterable[Call], window_ms: int) -> list[Candidate]:
+        """Changes that may be behind the strange services, those of the likeliest service first, at most `MOST_SHOWN`.
+
+        Parameters
+        ----------
+        causes
+            Strange services, the likeliest first.
+        calls
+            Calls by them.
+        window_ms
+            How much later than its onset each may have begun.
+        """
+        by_name: dict[str, list[AnnouncedChange]] = {}
+        for _, one in self.changes:
+            by_name.setdefault(one.name, []).append(one)
+        called: dict[str, list[str]] = {}
+        for caller, callee in calls:
+            called.setdefault(caller, []).append(callee)
+        own = [[name for name in (cause.service, cause.host) if name] for cause in causes]
+        near = [[*names, *called.get(names[0], [])] if names else [] for names in own]
+        relevant = {name for names in near for name in names}
+        latest: dict[str, Candidate] = {}
+        for place, (cause, names) in enumerate(zip(causes, near, strict=True)):
+            for name in names:
+                change = last(by_name.get(name, ()), cause.onset + window_ms)
+                if change is not None and name not in latest:
+                    chance = self._chance(relevant, change.at, cause.onset + window_ms)
+                    latest[name] = Candidate(chance, place, as_cause(change, cause, chance, name in own[place]))
+        likely = [one for one in latest.values() if one.chance <= JOINS]
+        return sorted(likely, key=lambda c: (c.place, c.chance, c.cause.service, c.cause.host))[:MOST_SHOWN]
+
+    def _chance(self, names: set[str], at: int, before: int) -> float:
+        """The probability that some change of these names lies as close before a moment as `at` does, by chance."""
+        first = self.changes[0][0] if len(self.changes) == MOST_CHANGES else self.since
+        days = min(max(before - first, 0), MEMORY_MS) / DAY_MS
+        oldest, newest = before - MEMORY_MS, 2 * at - before
+        others = sum(change.name in names and oldest <= change.at < newest for _, change in self.changes)
+        rate = (others + len(names)) / (days + 1.0)
+        return -math.expm1(-rate * (before - at) / DAY_MS)
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON types."""
+        changes = [[came, plain(change)] for came, change in self.changes]
+        return {"since": self.since, "changes": changes, "calls": self.calls}
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any]) -> Announced:
+        """The inverse of `dump`."""
+        changes = [(came, parsed(AnnouncedChange, change)) for came, change in data["changes"]]
+        return cls(data["since"], changes, [(caller, callee) for caller, callee in data["calls"]])
+
+
+def last(changes: Iterable[AnnouncedChange], before: int) -> AnnouncedChange | None:
+    """The last change before a moment that is not long ago."""
+    return max((change for change in changes if before - MEMORY_MS <= change.at < before), default=None)
+
+
+def as_cause(change: AnnouncedChange, strange: Cause, chance: float, own: bool) -> Cause:
+    """A change as the cause of what is strange; `own` is on the same service or host, else on one that is called from there."""
+    apart = strange.onset - change.at
+    when = f"{duration(apart)} after" if apart >= 1_000 else "together with"
+    version = f" {change.version}" if change.version else ""
+    why = f"began {when} {change.change}{version} of {change.name}"
+    if not own:
+        why = f"{strange.service or strange.host} {why}, which it calls"
+    if change.comment:
+        why += f" ({change.comment})"
+    why += f"; chance brings a change so close to 1 of {1 / max(chance, 1e-9):,.0f} incidents"
+    return Cause(
+        kind="change",
+        host=change.host,
+        service=change.service,
+        metric=change.change,
+        onset=change.at,
+        score=-math.log(max(chance, 1e-300)),
+        why=why[:MOST_WHY],
+    )
+
+
+def duration(milliseconds: float) -> str:
+    """A time in words, in the largest unit of which it has two."""
+    seconds = milliseconds / 1_000
+    for length, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
