@@ -22,17 +22,27 @@ from benchmarks.together import answers_of
 
 PROJECT = Path(__file__).parents[1]
 KEPT = PROJECT / "benchmarks" / "results" / "trials"
+# What the scores of metrics and hosts and the changes of metrics follow from, by package of `models`; not what is about log lines or words.
+SCORING = {
+    "core": ("parameters", "windows"),
+    "detection": (
+        "change_candidates", "change_point", "detector", "episodes", "gauge_changes", "gauge_columns", "gauge_detector",
+        "gauge_episodes", "host_score", "table_score",
+    ),
+    "stats": (
+        "calibration_drift", "normal_gamma", "per_series_calibration", "rarity", "reference_distribution", "regression", "run_length",
+    ),
+    "univariate": (
+        "effective_sample", "features", "model", "parameters", "predictive", "rarity_tables", "univariate_state", "weekly",
+    ),
+}  # fmt: skip
 MEASURING = ("cases", "collections", "configuration", "judgement", "together")
 CHARACTERS = 16
 
 
 def source_hash() -> str:
-    """Of the models, and of what measures them."""
-    files = [
-        path
-        for folder in ("core", "detection", "stats", "univariate")
-        for path in sorted((PROJECT / "models" / folder).glob("*.py"))
-    ]
+    """Of what scores metrics and hosts, and of what measures that."""
+    files = [PROJECT / "models" / folder / f"{name}.py" for folder, names in SCORING.items() for name in names]
     files += [PROJECT / "benchmarks" / f"{name}.py" for name in MEASURING]
     text = "\n".join(f"{path.relative_to(PROJECT)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
     return hashlib.sha256(text.encode()).hexdigest()[:CHARACTERS]

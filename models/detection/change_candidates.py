@@ -22,7 +22,6 @@ TREND = tuple(f"trend_{name}" for name in regression.COLUMNS)
 CANDIDATE_COLUMNS: dict[str, str] = {
     "anchor": "f8",
     "unit": "f8",
-    "worth": "f4",  # of a row as evidence: see `models.univariate.effective_sample`
     "level_start": "f8",  # the last row before the new level
     "level_rows": "f4",
     "level_mean": "f4",
@@ -35,12 +34,6 @@ CANDIDATE_COLUMNS: dict[str, str] = {
     "spread_nats": "f4",
     "spread_against": "f4",
     **dict.fromkeys(TREND, "f4"),
-    "back_until": "f8",  # until when the state before the last change is remembered, 0: there is none
-    "back_place": "f8",
-    "back_scale": "f8",
-    "back_start": "f8",
-    "back_rows": "f4",
-    "back_nats": "f4",
 }
 Table = dict[str, Floats]
 

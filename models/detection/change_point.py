@@ -5,12 +5,11 @@ rows since some start are explained by
 
     old       it goes on, with a row ten spreads wide now and then:  (1 - e) t(m, s) + e t(m, 10 s)
     spread    the old level with a spread of its own                 trend   a line through the latest rows
-    level     one new level with a spread of its own, since          back    the regime before, after a change
-              one moment
+    level     one new level with a spread of its own, since one moment
 
 Each predicts every row before it learns it, and evidence is gathered as in Page's test with learnt alternatives:
 
-    L_level += clip(ln p_level(x) - max(ln p_old(x), ln p_spread(x)), -c, c)        alike for spread and back against old
+    L_level += clip(ln p_level(x) - max(ln p_old(x), ln p_spread(x)), -c, c)        alike for spread against old
 
 An explanation begins with `HEAD` nats at a row that strays, so that a first row or two may miss, and ends where its evidence
 is used up, or where others have explained the latest rows better by `against_nats`: a ramp is not a level, however far away,
@@ -20,7 +19,6 @@ w <= 1 independent observations (`models.univariate.effective_sample`), so the e
     level, spread   win once they have lasted and still hold, where an episode has been open for long, or the evidence reaches
                     what opens an episode
     trend           leads while values are on their way; nothing is learnt from it
-    back            a return to the state before a change needs evidence, and no time
 
 While no explanation has won, nothing is reported. A series whose explanations have no evidence left is no candidate any more.
 It fails on changes so slow that the old state learns them.
@@ -39,8 +37,8 @@ from models.detection.change_candidates import TREND as TREND_COLUMNS
 from models.detection.change_candidates import Table
 from models.stats import regression as reg
 
-EXPLANATIONS = ("old", "spread", "level", "trend", "back")
-OLD, SPREAD, LEVEL, TREND, BACK = range(len(EXPLANATIONS))
+EXPLANATIONS = ("old", "spread", "level", "trend")
+OLD, SPREAD, LEVEL, TREND = range(len(EXPLANATIONS))
 WIDE, DEGREES = 10.0, 8.0
 HEAD = 2.0
 MOST_AGAINST = 3.0  # nats against an explanation that still holds
@@ -70,10 +68,8 @@ class ChangeParameters:
         The same of a trend's prior around 0.
     half_life_rows
         Memory of the trend.
-    least_rows, back_rows
-        Least number of rows of a new level or spread, and of a return.
-    back_hours
-        How long the state before a change is remembered.
+    least_rows
+        Least number of rows of a new level or spread.
     """
 
     open_scales: float = 2.5
@@ -84,8 +80,6 @@ class ChangeParameters:
     trend_rows: float = 1000.0
     half_life_rows: float = 18.0
     least_rows: float = 12.0
-    back_rows: float = 6.0
-    back_hours: float = 24.0
 
     def __post_init__(self) -> None:
         """Check the numbers. Raises ValueError for one that is not above 0."""
@@ -159,7 +153,6 @@ class Densities:
     spread: Floats
     level: Floats
     trend: Floats
-    back: Floats
 
 
 def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
@@ -168,7 +161,7 @@ def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
     y = _anchor(s, rows, (s["level_rows"] == 0) & ((s["spread_rows"] == 0) | ~rows.has_episode), p)
     trend = np.stack([s[name] for name in TREND_COLUMNS])
     reg.advance(trend)
-    densities = _densities(s, y, trend, rows, p)
+    densities = _densities(s, y, trend, p)
     old = np.maximum(densities.old, densities.spread)
     others = (
         np.logaddexp(np.logaddexp(densities.old, densities.spread) - LN2 * (s["spread_rows"] > 0), densities.trend)
@@ -182,7 +175,6 @@ def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
         np.logaddexp(densities.old, densities.trend) - LN2 - densities.spread,
         p,
     )
-    _return(s, densities.back - old, strays, rows, p)
     _begin(s, strays, rows)
     _learn(s, y, trend, p)
     return _decide(s, rows, reg.predict(trend)[0], p)
@@ -194,7 +186,6 @@ def _anchor(s: Table, rows: CandidateRows, fresh: Bools, p: ChangeParameters) ->
     They are fixed meanwhile, because the model of a young series would learn the change. `fresh` are candidates that begin.
     """
     s["anchor"], s["unit"] = np.where(fresh, rows.place, s["anchor"]), np.where(fresh, rows.scale, s["unit"])
-    s["worth"] = np.where(fresh, rows.worth, s["worth"])
     begun = reg.begin(np.ones(len(fresh)), p.level_rows, SHAPE, p.trend_rows)
     for name, column in zip(TREND_COLUMNS, begun, strict=True):
         s[name] = np.where(fresh, column, s[name])
@@ -213,7 +204,7 @@ def _begin(s: Table, strays: Bools, rows: CandidateRows) -> None:
         s[f"{name}_rows"] = np.where(begins | (s[f"{name}_rows"] > 0), s[f"{name}_rows"] + 1, 0.0)
 
 
-def _densities(s: Table, y: Floats, trend: Floats, rows: CandidateRows, p: ChangeParameters) -> Densities:
+def _densities(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> Densities:
     """Log densities of `y`, as `_anchor` scales it, before it is learnt."""
     nothing = np.full(len(y), -np.inf)
     old = np.logaddexp(
@@ -227,15 +218,11 @@ def _densities(s: Table, y: Floats, trend: Floats, rows: CandidateRows, p: Chang
     level = reg.log_density((y - where) / wide, wide, free)
     towards, across, degrees = reg.predict(trend)
     line = reg.log_density((y - towards) / across, across, degrees)
-    going = rows.now <= s["back_until"]
-    back_scale = np.where(going, s["back_scale"], 1.0)
-    back = reg.log_density((rows.x - s["back_place"]) / back_scale, back_scale / s["unit"], DEGREES)
     return Densities(
         old,
         np.where(s["spread_rows"] > 0, spread, nothing),
         np.where(s["level_rows"] > 0, level, nothing),
         line,
-        np.where(going, back, nothing),
     )
 
 
@@ -269,19 +256,6 @@ def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParamete
         s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
 
 
-def _return(s: Table, gain: Floats, strays: Bools, rows: CandidateRows, p: ChangeParameters) -> None:
-    """Add the evidence for a return to the state before the last change."""
-    known, going = rows.now <= s["back_until"], s["back_rows"] > 0
-    begins = known & ~going & strays
-    gain = np.clip(np.where(known & going, gain, 0.0), -p.clip_nats, p.clip_nats)
-    s["back_start"] = np.where(begins, rows.before, s["back_start"])
-    s["back_nats"] = np.where(begins, HEAD, s["back_nats"] + gain)
-    goes_on = begins | (known & going & (s["back_nats"] > 0))
-    s["back_rows"] = np.where(goes_on, s["back_rows"] + 1, 0.0)
-    s["back_nats"] = np.where(goes_on, s["back_nats"], 0.0)
-    s["back_until"] = np.where(known, s["back_until"], 0.0)
-
-
 def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
     """Learn the row, which has been counted, in all explanations."""
     rows = s["level_rows"]
@@ -296,32 +270,23 @@ def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
 
 def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) -> Verdict:
     """Which explanation leads, and whether it has won."""
-    lasted = {name: rows.now - s[f"{name}_start"] >= rows.lasting for name in ("level", "spread")}
-    lead = {name: s["worth"] * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread", "back")}
-    sure = {name: s[f"{name}_rows"] >= p.least_rows for name in lasted}
-    goes_on = {name: s[f"{name}_against"] <= MOST_AGAINST for name in lasted}
-    level = sure["level"] & lasted["level"] & goes_on["level"] & (rows.settled | (lead["level"] >= rows.needed_nats))
-    spread = sure["spread"] & lasted["spread"] & goes_on["spread"] & rows.settled & (lead["spread"] > 0)
+    lead = {name: rows.worth * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread")}
+    holds = {
+        name: (s[f"{name}_rows"] >= p.least_rows)
+        & (rows.now - s[f"{name}_start"] >= rows.lasting)
+        & (s[f"{name}_against"] <= MOST_AGAINST)
+        for name in lead
+    }
+    level = holds["level"] & (rows.settled | (lead["level"] >= rows.needed_nats))
+    spread = holds["spread"] & rows.settled & (lead["spread"] > 0)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
-    back = (s["back_rows"] >= p.back_rows) & (lead["back"] >= rows.needed_nats) & (lead["back"] >= lead["level"])
     best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
     best = np.where(s["level_against"] > MOST_AGAINST, TREND, best)
     best = np.where((s["level_rows"] == 0) & (s["spread_rows"] == 0), OLD, best)
-    what = np.where(back, BACK, np.where(level, LEVEL, np.where(spread, SPREAD, best)))
-    idle = (s["level_rows"] == 0) & (s["back_rows"] == 0)
-    after = s["anchor"] + s["unit"] * s["level_mean"]
-    going = s["anchor"] + s["unit"] * line
-    after = np.select([what == BACK, what == LEVEL, what == SPREAD], [s["back_place"], after, s["anchor"]], going)
-    start = np.where(what == BACK, s["back_start"], np.where(what == SPREAD, s["spread_start"], s["level_start"]))
-    nats = np.where(what == BACK, lead["back"], np.where(what == SPREAD, lead["spread"], lead["level"]))
-    over = idle & ~rows.has_episode & (s["back_until"] == 0)
-    return Verdict(what.astype(np.int8), level | spread | back, start, after, spread_of(s) * s["unit"], nats, over)
-
-
-def settle(s: Table, level: float, spread: float, now: int, p: ChangeParameters) -> None:
-    """Drop the evidence for all explanations, in place, and remember the state before the change for `back_hours`."""
-    for name in s:
-        if name.startswith(("level_", "spread_", "back_", "trend_")):
-            s[name][:] = 0.0
-    s["back_until"][:] = now + 3_600_000 * p.back_hours
-    s["back_place"][:], s["back_scale"][:] = level, spread
+    what = np.where(level, LEVEL, np.where(spread, SPREAD, best))
+    level_now, line_now = (s["anchor"] + s["unit"] * y for y in (s["level_mean"], line))
+    after = np.select([what == LEVEL, what == SPREAD], [level_now, s["anchor"]], line_now)
+    start = np.where(what == SPREAD, s["spread_start"], s["level_start"])
+    nats = np.where(what == SPREAD, lead["spread"], lead["level"])
+    over = (s["level_rows"] == 0) & ~rows.has_episode
+    return Verdict(what.astype(np.int8), level | spread, start, after, spread_of(s) * s["unit"], nats, over)

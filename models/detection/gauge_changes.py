@@ -17,10 +17,9 @@ from models.detection.shard_state import ShardState, ShardWindow
 from models.stats import normal_gamma
 from models.univariate.effective_sample import weight_of_a_row
 from models.univariate.model import Univariate
-from models.univariate.parameters import UnivariateParameters
 from models.univariate.predictive import DEGREES
 
-OLD, SPREAD, LEVEL, TREND, BACK = EXPLANATIONS
+OLD, SPREAD, LEVEL, TREND = EXPLANATIONS
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Change:
         """A sentence about the change; `lower` and `upper` are the interval before it."""
         if self.what == SPREAD:
             return reasons.new_spread(series, self.spread, self.start, self.old_spread, unit)
-        of = {LEVEL: "new level", TREND: "moved to", BACK: "back to"}[self.what]
+        of = "moved to" if self.what == TREND else "new level"
         return reasons.new_level(
             series, self.after, self.start, self.before, lower=lower, upper=upper, unit=unit, of=of
         )
@@ -70,10 +69,8 @@ class Change:
 class GaugeChanges:
     """The change candidates among the metrics of a shard: opened, weighed, and learnt once a change is adopted."""
 
-    def __init__(
-        self, state: ShardState, p: DetectorParameters, model: Univariate, settings: UnivariateParameters
-    ) -> None:
-        self._state, self._p, self._model, self._settings = state, p, model, settings
+    def __init__(self, state: ShardState, p: DetectorParameters, model: Univariate) -> None:
+        self._state, self._p, self._model = state, p, model
         self._change = ChangeParameters()
         self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
@@ -112,7 +109,7 @@ class GaugeChanges:
         before = np.where(scores.last_seen[at] > 0, scores.last_seen[at], now - 1000 * self._p.window_seconds)
         candidate_rows = CandidateRows(
             x[at], typical[at], scale[at], has_episode[at], settled, before, float(now),
-            weight_of_a_row(self._model.state.hot, rows, self._settings), lasting, self._p.alert_nats + scores.extra_nats[at],
+            weight_of_a_row(self._model.state.hot, rows), lasting, self._p.alert_nats + scores.extra_nats[at],
         )  # fmt: skip
         return self._weigh(rows, candidate_rows)
 
@@ -134,23 +131,17 @@ class GaugeChanges:
             for j in reported
         }  # fmt: skip
 
-    def learn(self, row: int, found: Change, now: int, *, healthy: bool) -> None:
+    def learn(self, row: int, found: Change, *, healthy: bool) -> None:
         """Teach the model a change of the series at `row`; `healthy` where a label says that the change is expected."""
         if found.what == SPREAD:
             self._model.widen(row, found.spread / found.old_spread)
         else:
             self._model.adopt(row, found.after, healthy=healthy)
-        self.settle(row, found.before, found.old_spread, now)
+        self.settle(row)
 
-    def settle(self, row: int, level: float, spread: float, now: int) -> None:
-        """Drop all explanations but a return to the old `level` and `spread`, which are remembered for a while."""
-        candidates = self._state.change_candidates
-        if candidates.place(row) is None:
-            candidates.open(np.array([row]))
-        place = np.array([candidates.place(row)])
-        table = candidates.take(place)
-        change_point.settle(table, level, spread, now, self._change)
-        candidates.put(place, table)
+    def settle(self, row: int) -> None:
+        """Drop all explanations of the series at `row`."""
+        self._state.change_candidates.forget(np.array([row]))
 
     def _marked(self, rows: Ints | list[int]) -> Bools:
         marked = np.zeros(len(self._state.gauges), dtype=bool)

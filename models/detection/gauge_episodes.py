@@ -211,7 +211,7 @@ class GaugeEpisodes:
         )  # fmt: skip
         episode.adopted, episode.over = True, row.now + 1
         self._describe_change(episode, row, found)
-        self._changes.settle(row.table_row, found.before, found.old_spread, row.now)
+        self._changes.settle(row.table_row)
         return self._state.episodes.begin(episode, row.now)
 
     def _best_change(self, row: _GaugeRow, start: int = 0) -> Change:
@@ -225,7 +225,7 @@ class GaugeEpisodes:
         """Teach the model the change, and describe it in the episode."""
         found = self._best_change(row, episode.start)
         self._describe_change(episode, row, found)
-        self._changes.learn(row.table_row, found, row.now, healthy=episode.expected)
+        self._changes.learn(row.table_row, found, healthy=episode.expected)
         self._state.gauges.matrix[col.ALERT_SECONDS, row.table_row] = 0.0
 
     def _describe_change(self, episode: Episode, row: _GaugeRow, found: Change) -> None:

@@ -285,17 +285,16 @@ class Univariate:
 
     def _calibration(self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores) -> CalibratedScores:
         """Calibration stage: nats of the joined scores, `(n,)`; learns what scores are usual, and ends blocks that are over."""
-        s, p, turned = series.hot, self._p, series.turned
+        s, turned = series.hot, series.turned
         blocks = self.state.cold["blocks"][0, series.index].astype(np.float64)
         base = reference_distribution.surprisal(joined.ever, blocks, s["interval"].astype(np.float64))
-        above = (base[turned] >= p.block_alert_nats) & (predictive.youth(s, p)[turned] > 0)
         health = joined.robust
         base[series.warming] = health[series.warming] = np.nan
         score = self._calibrate_per_series(series, base, seen.seconds)
         s["rows"] = s["rows"] + np.uint32(1)
         s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
         lengths = s["block_rows"].copy()
-        ended = self._tables.end_blocks(s, series.index, turned, above)
+        ended = self._tables.end_blocks(s, series.index, turned)
         self._check_drift(series, ended, lengths)
         return CalibratedScores(base, score, health)
 

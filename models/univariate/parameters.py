@@ -40,9 +40,6 @@ class UnivariateParameters:
         Rows that the prior spread counts as.
     first_minutes
         Surprises of the first rows, for so long at the most, are excluded from the rarity history.
-    mean_prior_observations
-        Independent observations that the prior width of a smoothed feature counts as: see `effective_sample`. Raising it trusts a young
-        series' means sooner, and takes an unseen wave for a fault.
     relative_floor
         Prior spread, as a share of the level.
     steady_share
@@ -50,16 +47,11 @@ class UnivariateParameters:
     outlier_share
         Prior probability of an outlier, ten times as wide (robust memory).
     trust_days
-        Age at which a series learns every row with its full weight. Until then an outlier has the less weight, the younger the series is,
-        and the prior width of smoothed features fades.
+        Age at which a series learns every row with its full weight. Until then an outlier has the less weight, the younger the series is.
     least_weight
         Weight with which the robust memory learns an outlier.
     block_rows
         Least number of rows of a block, which ends with an hour. Of a block only the greatest surprise counts.
-    block_alert_nats
-        A block of a young series does not end while its score is above this threshold, nats,
-    longest_block_hours
-        unless it has lasted for so long.
     history_half_life_days
         Memory of how surprising blocks have been.
     tolerance
@@ -93,15 +85,12 @@ class UnivariateParameters:
     rhythm_prior: float = 0.3
     prior_rows: float = 2.0
     first_minutes: float = 10.0
-    mean_prior_observations: float = 10.0
     relative_floor: float = 0.01
     steady_share: float = 0.003
     outlier_share: float = 0.01
     trust_days: float = 1.0
     least_weight: float = 0.02
     block_rows: int = 4
-    block_alert_nats: float = 7.0
-    longest_block_hours: float = 4.0
     history_half_life_days: float = 58.0
     tolerance: float = 1.87
     prior_blocks: float = 1.0

@@ -13,17 +13,15 @@ import numpy as np
 
 from models.core.arrays import Bools, Floats
 from models.stats import normal_gamma
-from models.univariate import effective_sample, features
+from models.univariate import features
 from models.univariate.features import DAY, Hot, MeasuredFeatures
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import (
-    FAST,
     LOG_LEVEL,
     N_FEATURES,
     N_ROBUST,
     RHYTHM,
     ROBUST_FEATURES,
-    ROUGH,
     STEP,
     VALUE,
     WITHIN,
@@ -81,14 +79,11 @@ class FeaturePrior:
         Least spread, below which differences are those of arithmetic.
     rows
         Number of prior rows.
-    per_observation
-        Rows of the series that make an independent observation; None for one each.
     """
 
     spread: Floats
     least: Floats
-    rows: Floats | float
-    per_observation: Floats | None = None
+    rows: float
 
 
 @dataclass(frozen=True)
@@ -132,10 +127,7 @@ def predict(
     """
     deviation = values - memory.mean
     deviation[np.isnan(deviation)] = 0.0
-    weight, sums, per = memory.weight, memory.sums, prior.per_observation
-    if per is not None:
-        weight, sums = weight / per, sums / per
-    tau, nu = normal_gamma.distances(deviation, weight, sums, (prior.spread, prior.least), prior.rows)
+    tau, nu = normal_gamma.distances(deviation, memory.weight, memory.sums, (prior.spread, prior.least), prior.rows)
     if wider is not None:
         tau[RHYTHM] /= wider
     scored = N_FEATURES if len(values) == N_FEATURES else N_ROBUST
@@ -147,7 +139,7 @@ def predict(
 def step_ever(s: Hot, seen: MeasuredFeatures, keep: Floats, p: UnivariateParameters) -> FeaturePrediction:
     """Surprises under the memory that learns everything, `(features, n)`; learns the window, in place in `s`."""
     memory = FeatureMemory.ever(s)
-    prior = prior_of_ever(s, memory.mean, seen.least, p)
+    prior = FeaturePrior(_floor(memory.mean, p), seen.least, p.prior_rows)
     few = memory.weight < normal_gamma.KNOWN - 0.5
     found = predict(memory, seen.values, prior, few, wider=second_day(s))
     weights = np.tile(seen.trust, (N_FEATURES, 1))
@@ -165,9 +157,7 @@ def step_robust(
     values = np.concatenate([seen.values[list(ROBUST_FEATURES)], x[None, :]])
     fresh = s["rows"] == 0
     memory.mean[:, fresh] = values[:, fresh]
-    spread = p.relative_floor * np.abs(memory.mean)
-    spread[LOG_LEVEL] = 0.0
-    prior = FeaturePrior(spread, seen.least[[*ROBUST_FEATURES, STEP]], p.prior_rows)
+    prior = FeaturePrior(_floor(memory.mean, p), seen.least[[*ROBUST_FEATURES, STEP]], p.prior_rows)
     found = predict(memory, values, prior, s["rows"] < normal_gamma.KNOWN)
     weights = p.least_weight + (1 - p.least_weight) * normal_gamma.regular(found.tau, found.nu, p.outlier_share)
     weights[:, s["rows"] < ROBUST_FROM] = 1.0
@@ -177,30 +167,11 @@ def step_robust(
     return found, expected
 
 
-def prior_of_ever(s: Hot, mean: Floats, least: Floats, p: UnivariateParameters) -> FeaturePrior:
-    """The prior of the memory that learns everything.
-
-    What is particular to smoothed features (`effective_sample`) fades as the first days are seen, in which a series shows its slow waves.
-    """
-    spread = p.relative_floor * np.abs(mean)
-    spread[LOG_LEVEL] = 0.0
-    all_youth = youth(s, p)
-    young = np.flatnonzero(all_youth > 0)
-    if not len(young):
-        return FeaturePrior(spread, least, p.prior_rows)
-    rows, per = np.full_like(mean, p.prior_rows), np.ones_like(mean)
-    interval_seconds, left = s["interval"][young].astype(np.float64), all_youth[young]
-    variance = s["robust_sums"][VALUE, young].astype(np.float64) / np.maximum(
-        s["robust_weight"][VALUE, young], normal_gamma.TINY
-    )
-    step = s["long_step"][young].astype(np.float64) / np.maximum(s["long_weight"][young], normal_gamma.TINY)
-    rough = effective_sample.gain(interval_seconds, 60 * p.rough_half_life_minutes, p.rough_rows)
-    fast = effective_sample.gain(interval_seconds, 60 * p.fast_half_life_minutes, p.fast_rows)
-    spread[FAST, young] = np.maximum(spread[FAST, young], left * effective_sample.width(variance, step, fast))
-    rows[FAST, young] += left * (p.mean_prior_observations - p.prior_rows)
-    for feature, gain in ((FAST, fast), (ROUGH, rough)):
-        per[feature, young] = effective_sample.rows_per_observation(gain) ** left
-    return FeaturePrior(spread, least, rows, per)
+def _floor(mean: Floats, p: UnivariateParameters) -> Floats:
+    """Prior spread of features with these means, `(features, n)`: a share of them, but none of a logarithm."""
+    out: Floats = p.relative_floor * np.abs(mean)
+    out[LOG_LEVEL] = 0.0
+    return out
 
 
 def trust(s: Hot, x: Floats, p: UnivariateParameters) -> Floats:
@@ -219,12 +190,6 @@ def trust(s: Hot, x: Floats, p: UnivariateParameters) -> Floats:
         tau, nu = normal_gamma.distances(x[young] - mean, weight, sums, (floor, least), p.prior_rows)
         share[young] += (1 - share[young]) * normal_gamma.regular(tau, nu, p.outlier_share)
     return share
-
-
-def youth(s: Hot, p: UnivariateParameters) -> Floats:
-    """1 for a new series, falling to 0 for one that is `trust_days` old, `(n,)`."""
-    out: Floats = 1 - s["rows"] * s["interval"].astype(np.float64) / (DAY * p.trust_days)
-    return np.maximum(out, 0.0)
 
 
 def first_day(s: Hot) -> Bools:

