@@ -1,6 +1,6 @@
 """The detector on a simulated fleet without Kafka or Spark: which faults and changes it finds, and how many false alarms it raises.
 
-    python -m benchmarks.offline --seeds 1 2 3 [--start-hours 0 6 12] [--schedule demo|seed] [--clean]
+    python -m benchmarks.offline --seeds 1 2 3 [--start-hours 0 6 12] [--schedule demo|seed|clean|drift] [--services N] [--alone]
 
 Events are admitted as the pipeline does (late ones are dropped), templates are made by masking, windows are aggregated
 with pandas, and each shard's windows go through a `ShardDetector` and all novelties through a `Correlator`. Faults and
@@ -29,6 +29,7 @@ import pandas as pd
 from app.cli.demonstration import HISTORY_HOURS, HOSTS, INTERVAL, LIVE_FAULTS, PAST_EPISODES
 from app.simulator import Planned, Simulation, SimulatorSettings, Table, match, simulate
 from app.simulator.settings import DEFAULT_START
+from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
 from models.core.windows import Windows
@@ -37,6 +38,8 @@ from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import total
 from pipelines.errors import InputError
+from pipelines.peers import COLUMNS as PEERS
+from pipelines.peers import LEAST_HOSTS, QUANTILES, is_compared
 
 WINDOW_MS = 10_000
 LATENESS_MS, SKEW_MS = 15_000, 60_000
@@ -77,16 +80,21 @@ def demo_schedule(history_hours: float) -> tuple[Planned, ...]:
     return tuple(schedule + [Planned(kind, past + 75 + after, seconds) for kind, after, seconds in LIVE_FAULTS])
 
 
-def settings_of(seed: int, start_hours: float, schedule: str, hours: float) -> SimulatorSettings:
-    """A fleet of the demonstration's size."""
+def settings_of(seed: int, start_hours: float, schedule: str, hours: float, services: int = 8) -> SimulatorSettings:
+    """A fleet of the demonstration's size; in the schedule `drift` one host drifts away from a third of the time on."""
     start = DEFAULT_START + int(start_hours * 3_600_000)
     if schedule == "demo":
         total = HISTORY_HOURS + 8 / 60
         return SimulatorSettings(
             hosts=HOSTS, hours=total, seed=seed, start=start, schedule=demo_schedule(HISTORY_HOURS)
         )
+    planned = None
+    if schedule == "drift":
+        planned = (Planned("slow_drift", 1200 * hours, 2000 * hours, "vm-005"),)
     scenario = "clean" if schedule == "clean" else "standard"
-    return SimulatorSettings(hosts=HOSTS, hours=hours, seed=seed, start=start, scenario=scenario)
+    return SimulatorSettings(
+        hosts=HOSTS, hours=hours, seed=seed, start=start, scenario=scenario, schedule=planned, services=services
+    )
 
 
 def admitted(simulation: Simulation) -> Iterator[tuple[str, dict[str, Any], int]]:
@@ -154,8 +162,36 @@ def cached(settings: SimulatorSettings, folder: Path | None) -> tuple[list[dict[
     return made
 
 
-def windows_of(rows: pd.DataFrame) -> Iterator[tuple[int, dict[int, Windows]]]:
-    """Every window from the first to the last, those without a row too: its rows by shard."""
+def with_peers(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what the other hosts of each role have at the same moment, as `pipelines.peers` adds it."""
+    compared = [end for end in rows["window_end"].unique().tolist() if is_compared(end, WINDOW_MS // 1000)]
+    gauges = rows[rows["series"].str.startswith("gauge/") & rows["window_end"].isin(compared)]
+    roles = {name: name.split("/", 2)[2] for name in gauges["series"].unique()}
+    found = np.full((4, len(rows)), np.nan)
+    gauges = gauges[~gauges["series"].map(roles).str.startswith("/")]
+    for _, places in gauges.groupby([gauges["window_end"], gauges["series"].map(roles)], sort=False).indices.items():
+        if len(places) >= LEAST_HOSTS:
+            own = gauges.index[places].to_numpy()
+            found[:, own] = quantiles_of_others(gauges["mean"].to_numpy()[places])
+    return rows.assign(**dict(zip(PEERS, found, strict=True)))
+
+
+def quantiles_of_others(values: Floats) -> Floats:
+    """Number of the others, and their quantiles, for each of the values, `(4, n)`."""
+    ordered, n = np.sort(values), len(values) - 1
+    found = [np.full(len(values), float(n))]
+    for share in QUANTILES.values():
+        place = share * (n - 1) if share == 0.5 else max(min(share * (n - 1), n - 2.0), 1.0)
+        at = int(place)
+        low, high, beyond = (ordered[min(at + step, n)] for step in range(3))
+        first, second = np.where(low < values, low, high), np.where(high < values, high, beyond)
+        found.append(np.minimum(first + (second - first) * (place - at), second))
+    return np.array(found)
+
+
+def windows_of(rows: pd.DataFrame, *, alone: bool = False) -> Iterator[tuple[int, dict[int, Windows]]]:
+    """Every window from the first to the last, those without a row too: its rows by shard; if `alone`, without peers."""
+    rows = rows.assign(**dict.fromkeys(PEERS, np.nan)) if alone else with_peers(rows.reset_index(drop=True))
     hosts = {name: zlib.crc32(parse(name).host.encode()) % SHARDS for name in rows["series"].unique()}
     rows = rows.assign(shard=rows["series"].map(hosts)).sort_values(["window_end", "shard", "series"])
     empty = rows.iloc[:0]
@@ -169,7 +205,8 @@ def windows_from(frame: pd.DataFrame) -> Windows:
     """A frame's rows as the detector reads them."""
     numbers = {name: frame[name].to_numpy(np.float64) for name in ("mean", "m2", "min", "max", "last")}
     texts = {name: frame[name].to_numpy(object) for name in ("series", "template", "sample")}
-    return Windows(n=frame["n"].to_numpy(np.int64), **numbers, **texts)
+    peers = frame[list(PEERS)].to_numpy(np.float64)
+    return Windows(n=frame["n"].to_numpy(np.int64), peers=peers, **numbers, **texts)
 
 
 @dataclasses.dataclass
@@ -183,14 +220,16 @@ class Run:
     series: int
 
 
-def replayed(rows: pd.DataFrame, parameters: DetectorParameters) -> tuple[list[Any], list[dict[str, Any]], float]:
+def replayed(
+    rows: pd.DataFrame, parameters: DetectorParameters, *, alone: bool = False
+) -> tuple[list[Any], list[dict[str, Any]], float]:
     """Episode events and incidents of all windows, and the seconds that the detector took."""
     detectors = {shard: ShardDetector(parameters) for shard in range(SHARDS)}
     correlator = Correlator(CorrelationParameters())
     novelties: list[Any] = []
     incidents: list[dict[str, Any]] = []
     spent = 0.0
-    for end, shards in windows_of(rows):
+    for end, shards in windows_of(rows, alone=alone):
         events: list[Any] = []
         for shard, windows in shards.items():
             began = time.perf_counter()
@@ -202,10 +241,12 @@ def replayed(rows: pd.DataFrame, parameters: DetectorParameters) -> tuple[list[A
     return novelties, incidents, spent
 
 
-def run(settings: SimulatorSettings, parameters: DetectorParameters, folder: Path | None) -> Run:
+def run(
+    settings: SimulatorSettings, parameters: DetectorParameters, folder: Path | None, *, alone: bool = False
+) -> Run:
     """Detect and judge one simulation."""
     truth, rows = cached(settings, folder)
-    novelties, incidents, spent = replayed(rows, parameters)
+    novelties, incidents, spent = replayed(rows, parameters, alone=alone)
     delay = LATENESS_MS + SKEW_MS
     heard = [
         {**dataclasses.asdict(n), "host": parse(n.series).host, "detected_at": n.window_end + delay}
@@ -251,7 +292,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--start-hours", type=float, nargs="+", default=[0.0])
-    parser.add_argument("--schedule", choices=("demo", "seed", "clean"), default="demo")
+    parser.add_argument("--schedule", choices=("demo", "seed", "clean", "drift"), default="demo")
+    parser.add_argument("--services", type=int, default=8, help="the fewer, the more hosts have the same role")
+    parser.add_argument("--alone", action="store_true", help="no host is compared with its peers")
     parser.add_argument("--hours", type=float, default=6.0)
     parser.add_argument("--strength", type=float, default=1.0, help="factor of every fault's size")
     parser.add_argument("--cache", type=Path)
@@ -261,10 +304,10 @@ def main() -> None:
     sums: Counter[str] = Counter()
     for start in arguments.start_hours:
         for seed in arguments.seeds:
-            settings = settings_of(seed, start, arguments.schedule, arguments.hours)
+            settings = settings_of(seed, start, arguments.schedule, arguments.hours, arguments.services)
             settings = dataclasses.replace(settings, fault_strength=arguments.strength)
             try:
-                result = run(settings, DetectorParameters(), arguments.cache)
+                result = run(settings, DetectorParameters(), arguments.cache, alone=arguments.alone)
             except InputError as error:
                 print(f"seed {seed}: {error}")
                 continue

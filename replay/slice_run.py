@@ -90,7 +90,7 @@ def run_slice(
         closed = kept(extracted(context, kafka, part, topics), folder / "closed")
         windows = extract.windows_of(closed, counts.__setitem__)
         limited = extract.limits_of(closed, windows, context.settings.windowing, context.settings.limits)
-        rows = limited(extract.statistics(closed, context.settings.windowing))
+        rows = extract.rows_of(closed, windows, context.settings.windowing, limited)
         shards, version = context.settings.windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
         answers = detect_bounded(

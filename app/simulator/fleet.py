@@ -98,12 +98,12 @@ class Fleet:
         return {vm.name: vm for vm in self.vms}[name]
 
 
-def build_fleet(hosts: int, seed: int, added: Sequence[float] = ()) -> Fleet:
-    """A fleet of `hosts` machines, and one more virtual machine for each birth time (seconds) in `added`."""
+def build_fleet(hosts: int, seed: int, added: Sequence[float] = (), services: int = len(SERVICES)) -> Fleet:
+    """A fleet of `hosts` machines with the first `services` of SERVICES, and one more virtual machine for each birth time in `added`."""
     physical = max(1, round(hosts / (VMS_PER_PHYSICAL + 1)))
     virtual = hosts - physical
-    first = [_vm(index, index * physical // virtual, seed) for index in range(virtual)]
-    later = [_vm(virtual + i, i % physical, seed, born) for i, born in enumerate(added)]
+    first = [_vm(index, index * physical // virtual, seed, services) for index in range(virtual)]
+    later = [_vm(virtual + i, i % physical, seed, services, born) for i, born in enumerate(added)]
     groups = [
         Group(index, f"ph-{index + 1:02d}", tuple(vm for vm in (*first, *later) if vm.group == index))
         for index in range(physical)
@@ -111,12 +111,12 @@ def build_fleet(hosts: int, seed: int, added: Sequence[float] = ()) -> Fleet:
     return Fleet(tuple(groups))
 
 
-def _vm(index: int, group: int, seed: int, born: float = 0.0) -> Vm:
+def _vm(index: int, group: int, seed: int, services: int, born: float = 0.0) -> Vm:
     rng = generator(seed, "services", index)
-    main = index % len(SERVICES)
+    main = index % services
     names = [SERVICES[main].name]
-    if rng.random() < 0.4:
-        names.append(SERVICES[(main + int(rng.integers(1, len(SERVICES)))) % len(SERVICES)].name)
+    if rng.random() < 0.4 and services > 1:
+        names.append(SERVICES[(main + int(rng.integers(1, services))) % services].name)
     return Vm(f"vm-{index + 1:03d}", index, group, tuple(names), born)
 
 

@@ -79,7 +79,7 @@ class _Booking:
 
 def plan(settings: SimulatorSettings) -> Placement:
     """Place the episodes. Raises InputError when one of an explicit schedule fits nowhere."""
-    fleet = build_fleet(settings.hosts, settings.seed)
+    fleet = build_fleet(settings.hosts, settings.seed, services=settings.services)
     span = settings.hours * 3600 - settings.clean_seconds
     gap = min(SETTLE, span / 4) if settings.schedule is None else SETTLE_ASKED
     if settings.schedule is not None:
@@ -267,7 +267,7 @@ def _with_added_machines(settings: SimulatorSettings, placed: list[Disturbance])
     """The fleet with the machines that `machines_added` brings, and those episodes with the machines' names."""
     each = max(1, settings.hosts // 10)
     births = [episode.begin for episode in placed if episode.kind == "machines_added" for _ in range(each)]
-    fleet = build_fleet(settings.hosts, settings.seed, births)
+    fleet = build_fleet(settings.hosts, settings.seed, births, settings.services)
     new = iter([vm for vm in fleet.vms if vm.born > 0 or vm.index >= len(fleet.vms) - len(births)])
     episodes = []
     for episode in placed:

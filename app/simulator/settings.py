@@ -57,7 +57,8 @@ class SimulatorSettings:
     `delay_seconds` is the mean of the exponential delay between event and arrival, `slow_share` the share of events
     that take up to 8 s instead, `late_share` the share that takes 20 to 300 s. `fault_strength` multiplies every
     episode's size. The first `clean_hours` (half of the time unless given) hold no episode. `kinds` narrows or replaces
-    the scenario's list; `schedule` replaces it by exact times. Raises SettingsError for a value out of range.
+    the scenario's list; `schedule` replaces it by exact times. With fewer `services` more machines have the same role.
+    Raises SettingsError for a value out of range.
     """
 
     hosts: int = 20
@@ -74,6 +75,7 @@ class SimulatorSettings:
     clean_hours: float | None = None
     kinds: tuple[str, ...] | None = None
     schedule: tuple[Planned, ...] | None = None
+    services: int = 8
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
@@ -87,6 +89,7 @@ class SimulatorSettings:
         _within("slow_share", self.slow_share, 0, 1)
         _within("late_share", self.late_share, 0, 1)
         _within("fault_strength", self.fault_strength, 0, 100)
+        _within("services", self.services, 1, 8)
         if self.clean_hours is not None:
             _within("clean_hours", self.clean_hours, 0, self.hours)
         if self.scenario not in SCENARIOS:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 14
+FORMAT = 15
 
 
 class SeriesTable:

@@ -8,7 +8,9 @@ series of a shard, in tables. `models.detection.shard_state.ShardWindow` is a `W
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+
+import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints, Texts
 
@@ -31,6 +33,9 @@ class Windows:
         Smallest, largest and last value; of a counter `last` is its total.
     template, sample
         Template and one line of `template/` series; a label as JSON in `sample` of `label/` series; None elsewhere.
+    peers
+        What the other hosts of the role of a gauge have: their number, and the 10 % quantile, median and 90 % quantile of their
+        means, `(n_rows, 4)`; NaN where it is not known.
     """
 
     series: Texts
@@ -42,13 +47,19 @@ class Windows:
     last: Floats
     template: Texts
     sample: Texts
+    peers: Floats = field(default_factory=lambda: np.full((0, 4), np.nan))
+
+    def __post_init__(self) -> None:
+        """Without peers, none are known."""
+        if len(self.peers) != len(self.series):
+            object.__setattr__(self, "peers", np.full((len(self.series), 4), np.nan))
 
     def __len__(self) -> int:
         return len(self.series)
 
     def without(self, gone: Bools) -> Windows:
         """The rows that are not in `gone`, `(n_rows,)`."""
-        return Windows(**{field.name: getattr(self, field.name)[~gone] for field in fields(self)})
+        return Windows(**{one.name: getattr(self, one.name)[~gone] for one in fields(self)})
 
 
 @dataclass(frozen=True)

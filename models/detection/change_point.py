@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from models.core.arrays import Bools, Floats
 from models.core.parameters import check_positive
+from models.core.sparse_table import Table
 from models.detection.change_candidates import TREND as TREND_COLUMNS
-from models.detection.change_candidates import Table
 from models.stats import regression as reg
 
 EXPLANATIONS = ("old", "spread", "level", "trend")

@@ -28,6 +28,7 @@ from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
 from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.limits import TEMPLATES, Limits
 from models.detection.mixture_detector import MixtureDetector
+from models.detection.peer_detector import PeerDetector
 from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
 from models.detection.template_merging import TemplateMerging
@@ -67,6 +68,7 @@ class ShardDetector:
         self._gauges = GaugeDetector(state, p, self._control, model, settings)
         self._changes = GaugeChanges(state, p, model)
         self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes, settings)
+        self._peers = PeerDetector(state, p, self._control)
         self._counts = CountDetector(state, p, self._control, self._limits)
         self._mixtures = MixtureDetector(state, p, self._control, self._limits)
         self._named = UNNAMED  # the last window's names, and their rows
@@ -126,6 +128,7 @@ class ShardDetector:
         gauges = self._gauges.score(window)
         changes = self._changes.step(window, gauges, self._gauge_episodes.began())
         events += self._gauge_episodes.step(window, gauges, changes)
+        events += self._peers.step(window, gauges)
         events += self._silence.metrics(window_end, present)
 
         # log lines: scores, episodes, mixes of templates, new templates

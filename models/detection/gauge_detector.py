@@ -341,11 +341,7 @@ class GaugeRules:
         applied = self._followed
         if applied is None:
             return extra_nats
-        seconds = min(self._p.window_seconds, LONGEST_SECONDS)
-        extra_nats = extra_nats + np.nan_to_num(
-            -np.log(applied.alarm_chance[rows] * seconds / 3600.0) - self._p.alert_nats
-        )
-        return np.where(deviates(deviation, typical, 1.0, applied, rows), extra_nats, np.inf)
+        return extra_nats + rule_nats(applied, self._p, deviation, typical, rows)
 
     def subtract(self, base: Floats, stuck: Floats, extra_nats: Floats, rows: Ints) -> None:
         """Take from `base` and `stuck`, in place, `extra_nats` and what labels demand; where the first is infinite, `base` becomes 0."""
@@ -354,6 +350,13 @@ class GaugeRules:
         counted = np.isfinite(extra_nats)
         base[~counted & ~np.isnan(base)] = 0.0
         base -= np.where(counted, extra_nats, 0.0)
+
+
+def rule_nats(applied: Applied, p: DetectorParameters, deviation: Floats, typical: Floats, rows: Ints) -> Floats:
+    """Nats beyond the alert threshold that rules demand of each deviation, `(n,)`; infinite where it does not count."""
+    seconds = min(p.window_seconds, LONGEST_SECONDS)
+    demanded = np.nan_to_num(-np.log(applied.alarm_chance[rows] * seconds / 3600.0) - p.alert_nats)
+    return np.where(deviates(deviation, typical, 1.0, applied, rows), demanded, np.inf)
 
 
 def overrides_of(applied: Applied, settings: UnivariateParameters) -> dict[str, Floats]:

@@ -33,10 +33,10 @@ LEAST_NATS = 0.1  # smaller demands are forgotten
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 UP, DOWN = "up", "down"
 # Causes of episodes whose patterns have a direction.
-DIRECTED = ("strange",)
-SIZED = ("strange", "high")  # causes whose deviations have a size
+DIRECTED = ("strange", "peers")
+SIZED = ("strange", "peers", "high")  # causes whose deviations have a size
 USUAL = {
-    "gauge": ("strange",),
+    "gauge": ("strange", "peers"),
     "counter": ("strange",),
     "logs": ("high", "zero"),
     "template": ("high", "zero"),

@@ -96,6 +96,12 @@ def value_off(series: Series, value: float, lower: float, upper: float, unit: st
     return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}: {BY_FEATURE[feature]}"
 
 
+def peers_off(series: Series, value: float, peers: int, median: float, *, lower: float, upper: float) -> str:
+    """A value that is too far from those of the other hosts of its role."""
+    theirs = f"the other {peers:,} hosts with {series.service} have {number(median)} ({interval(lower, upper)})"
+    return f"{subject(series)} {number(value)}, {theirs}"
+
+
 def rough(series: Series, moves: float, usual: float, unit: str) -> str:
     """Values that move too much, or too little, from window to window."""
     return f"{subject(series)} moves by {number(moves)}{unit} from window to window, usually by {number(usual)}{unit}"

@@ -22,6 +22,8 @@ from models.detection import service_templates
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
+from models.detection.peer_law import PART as PEERS
+from models.detection.peer_law import Peers
 from models.detection.service_templates import Services
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
@@ -50,7 +52,7 @@ CONTROL_COLUMNS = {
     "at": "int64",
     "size": "double",
 }
-PARTS = ("names", "texts", service_templates.PART, "episodes", CHANGE_CANDIDATES, *TABLES, *UNIVARIATE)
+PARTS = ("names", "texts", service_templates.PART, "episodes", CHANGE_CANDIDATES, PEERS, *TABLES, *UNIVARIATE)
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ class ShardState:
         The models of the metrics, with the rows of `gauges`; rows that were added in a window are missing until it is scored.
     change_candidates
         The metrics that may be changing.
+    peers
+        What is known of the metrics that have peers.
     episodes, trials, control
         Open episodes, templates on trial, and what is remembered of mutes and labels.
     texts
@@ -172,6 +176,7 @@ class ShardState:
     )
     univariate: UnivariateState = field(default_factory=UnivariateState)
     change_candidates: ChangeCandidates = field(default_factory=ChangeCandidates)
+    peers: Peers = field(default_factory=Peers)
     counts: SeriesTable = field(default_factory=lambda: SeriesTable(COUNT_COLUMNS, owners=3, kinds=COUNT_KINDS))
     hosts: SeriesTable = field(default_factory=lambda: SeriesTable(HOST_COLUMNS))
     contexts: SeriesTable = field(default_factory=lambda: SeriesTable(CONTEXT_COLUMNS, owners=1))
@@ -226,6 +231,7 @@ class ShardState:
         self.gauges.keep(~gone_gauges)
         self.univariate.keep(np.flatnonzero(~gone_gauges))
         self.change_candidates.keep(~gone_gauges)
+        self.peers.keep(~gone_gauges)
         if self.challengers is not None:
             self.challengers.grow(len(gone_gauges))
             self.challengers.keep(np.flatnonzero(~gone_gauges))
@@ -275,6 +281,7 @@ class ShardState:
         self.gauges.matrix[col.TOTAL, rows] = np.nan
         self.univariate.forget(rows)
         self.change_candidates.forget(rows)
+        self.peers.forget(rows)
         if self.challengers is not None:
             self.challengers.forget(rows)
         self.counts.matrix[:, chosen["counts"]] = 0.0
@@ -307,10 +314,13 @@ class ShardState:
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
     def dump(self, only_changed: bool) -> dict[str, bytes]:
-        """Parts by name; with `only_changed` without `names`, `texts`, `patterns` and `cold`, unless names or that have changed."""
+        """Parts by name; with `only_changed` without `names`, `texts`, `patterns`, `cold` and `peers`, unless names or these have changed."""
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
-        parts |= self.univariate.dump(only_changed=only_changed) | {CHANGE_CANDIDATES: self.change_candidates.dump()}
+        parts |= self.univariate.dump(only_changed=only_changed)
+        parts[CHANGE_CANDIDATES] = self.change_candidates.dump()
+        if self.peers.changed or not only_changed:
+            parts[PEERS] = self.peers.dump()
         if self.challengers is not None:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
@@ -353,6 +363,7 @@ class ShardState:
             msg = f"detector state has {state.univariate.series} series for {len(state.gauges)} names: not one dump"
             raise ValueError(msg)
         state.change_candidates = ChangeCandidates.load(*read_part(parts[CHANGE_CANDIDATES]))
+        state.peers = Peers.load(*read_part(parts[PEERS]))
         if CHALLENGERS in parts:
             state.challengers = ChallengerMemories.load(parts[CHALLENGERS])
         state._link()

@@ -65,6 +65,13 @@ class StatisticsRow:
     min: Annotated[float, Doc("Least value.", "unit of the metric")] = math.nan
     max: Annotated[float, Doc("Largest value.", "unit of the metric")] = math.nan
     last: Annotated[float, Doc("Value with the largest event time, then offset.", "unit of the metric")] = math.nan
+    peers: Annotated[
+        int | None,
+        Doc("Number of other hosts of the role (service, metric and labels) in the window; missing below 5."),
+    ] = None
+    peers_lower: Annotated[float, Doc("10 % quantile of their means.", "unit of the metric")] = math.nan
+    peers_median: Annotated[float, Doc("Median of their means.", "unit of the metric")] = math.nan
+    peers_upper: Annotated[float, Doc("90 % quantile of their means.", "unit of the metric")] = math.nan
     shard: Annotated[int, Doc("Shard of the host: all its series are scored together.")] = 0
     template: Annotated[str | None, Doc("Log template: the message with its variable parts masked.")] = None
     sample: Annotated[str | None, Doc("Least message of the window in byte order; of a label, its JSON.")] = None
@@ -300,7 +307,8 @@ class EpisodeEvent:
         str,
         Doc(
             "The part of the model that raised it: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step in an hour of little movement), "
-            "`spread`, `stuck`, `rate`, `mix`, `silence`, `new host`, `new service`, `new metric`, `new template` or `limit`."
+            "`spread`, `stuck`, `peers` (too far from the other hosts of its role), "
+            "`rate`, `mix`, `silence`, `new host`, `new service`, `new metric`, `new template` or `limit`."
         ),
     ] = ""
     certainty: Annotated[

@@ -20,7 +20,7 @@ from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
 from pipelines.jobs import detect
 from pipelines.jobs.detect import OUTPUT_DDL, Begin
-from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
+from pipelines.state.window_buffer import BEGINNING, NUMBERS, PEERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
 TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
@@ -40,7 +40,7 @@ def detect_bounded(
 ) -> DataFrame:
     """Scores, episode events and watermark messages of `windows` (ends, ascending, ms), then the state of each shard after them.
 
-    `rows` has the columns of `extract.statistics`, all of them within `windows`. Answers rows of `OUTPUT_DDL` and `STATE`: a row
+    `rows` has the columns of `extract.rows_of`, all of them within `windows`. Answers rows of `OUTPUT_DDL` and `STATE`: a row
     with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing.
     """
     spark = rows.sparkSession
@@ -180,7 +180,7 @@ def column_of(frame: pd.DataFrame, name: str) -> np.ndarray[Any, Any]:
     """A column with the type that the model wants; a marker has nulls where rows have numbers."""
     if name in TEXTS:
         return frame[name].to_numpy(dtype=object)
-    if name in NUMBERS:
+    if name in (*NUMBERS, *PEERS):
         return frame[name].to_numpy(dtype=np.float64)
     return frame[name].fillna(0).to_numpy(dtype=np.int64)
 

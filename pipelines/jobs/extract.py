@@ -26,6 +26,7 @@ from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, tele
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
+from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
 from pipelines.windowing import MICROS, MILLIS, WindowingConfig
@@ -332,7 +333,7 @@ def records(
     looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
     the number of those of `statistics`. `limited` takes away rows of hosts that have too many.
     """
-    rows = limited(statistics(closed, windowing)).select(
+    rows = rows_of(closed, windows, windowing, limited).select(
         "shard",
         "window_end",
         F.lit(False).alias("is_watermark"),
@@ -367,6 +368,16 @@ def limits_of(
     """What takes away the rows of hosts that have too many in these windows, by the answer of `windows_of`."""
     over = [] if limits is None else overflow.excesses(closed, windows, limits)
     return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards, instance)
+
+
+def rows_of(
+    closed: DataFrame,
+    windows: Iterable[int],
+    windowing: WindowingConfig,
+    limited: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> DataFrame:
+    """All rows of statistics of a batch, within the limits, gauges with their peers: the fields of `StatisticsRow`."""
+    return with_peers(limited(statistics(closed, windowing)), windows, windowing.window_seconds)
 
 
 def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:

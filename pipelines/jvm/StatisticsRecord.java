@@ -16,6 +16,8 @@ final class StatisticsRecord {
   private static final byte[] ROW = bytes("{\"record\":\"statistics\",\"series\":\""), WATERMARK = bytes("{\"record\":\"watermark\",");
   private static final byte[] WINDOW = bytes("\"window_end\":"), N = bytes(",\"n\":"), MEAN = bytes(",\"mean\":"), M2 = bytes(",\"m2\":"),
       MIN = bytes(",\"min\":"), MAX = bytes(",\"max\":"), LAST = bytes(",\"last\":"), SHARD = bytes(",\"shard\":"),
+      PEERS = bytes(",\"peers\":"), PEERS_LOWER = bytes(",\"peers_lower\":"), PEERS_MEDIAN = bytes(",\"peers_median\":"),
+      PEERS_UPPER = bytes(",\"peers_upper\":"),
       TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":"),
       INSTANCE = bytes(",\"instance\":"), INSTANCES = bytes(",\"instances\":");
   private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
@@ -142,7 +144,19 @@ final class StatisticsRecord {
     // comparisons with what is not a number are false
     boolean good = Math.abs(mean) <= bound * ROUNDED && m2 >= 0 && m2 <= MOST_M2 && min >= -bound && max <= bound && min <= last
         && last <= max;
-    return good ? null : FORM + ": mean, m2, min, max and last are not those of numbers, before byte " + at;
+    if (!good) {
+      return FORM + ": mean, m2, min, max and last are not those of numbers, before byte " + at;
+    }
+    return counter || !starts(PEERS) ? null : peers();
+  }
+
+  /** How many other hosts a gauge's role has, and three of their quantiles. */
+  private String peers() {
+    long others = integer();
+    double lower = starts(PEERS_LOWER) ? number() : Double.NaN, median = starts(PEERS_MEDIAN) ? number() : Double.NaN;
+    double upper = starts(PEERS_UPPER) ? number() : Double.NaN, bound = FlatPoint.MAX_GAUGE * ROUNDED;
+    boolean good = others >= 1 && others <= MOST_N && lower >= -bound && lower <= median && median <= upper && upper <= bound;
+    return good ? null : FORM + ": peers are not those of numbers, before byte " + at;
   }
 
   /** A name of the form of models/core/series.py, or of a label, into `name`, and the quote behind it. */

@@ -4,6 +4,7 @@
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
         hot.parquet cold.parquet                                        the univariate model of each metric
         change_candidates.parquet                                       what may be changing, of the metrics undecided
+        peers.parquet                                                   what is known of the metrics that have peers
         challengers.parquet                                             the challenger's memory of each metric, if there is one
         episodes.parquet trials.parquet texts.parquet                   open episodes, changes on trial, texts of templates
         patterns.parquet                                                the templates of each service, to merge others

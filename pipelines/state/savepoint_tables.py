@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,10 @@ from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories, ChallengerMemory
 from models.core import store
 from models.detection import service_templates, shard_state
-from models.detection.change_candidates import CANDIDATE_COLUMNS
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
+from models.detection.change_candidates import ChangeCandidates
+from models.detection.peer_law import PART as PEERS
+from models.detection.peer_law import Peers
 from models.detection.service_templates import PART as PATTERNS
 from models.univariate import univariate_state
 from pipelines.errors import InputError
@@ -34,8 +36,9 @@ TRIAL = {
     "windows": pa.int64(),
 }
 REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in shard_state.CONTROL_COLUMNS.items()}
+SPARSE = {CHANGE_CANDIDATES: ChangeCandidates.KINDS, PEERS: Peers.KINDS}
 LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
-TABLES = (*LABELS, *univariate_state.PARTS, CHANGE_CANDIDATES, "episodes", *LISTED, "texts", PATTERNS)
+TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", *LISTED, "texts", PATTERNS)
 
 Tables = dict[str, pa.Table]
 
@@ -68,7 +71,8 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         at += lengths[name]
     for name in univariate_state.PARTS:
         tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
-    tables[CHANGE_CANDIDATES] = doubts_table(column(tables["gauges"], "series"), *read[CHANGE_CANDIDATES])
+    for name in SPARSE:
+        tables[name] = sparse_table(column(tables["gauges"], "series"), *read[name])
     episodes, about = read["episodes"]
     if CHALLENGERS in shard.parts:
         memories, own = store.read_part(shard.parts[CHALLENGERS])
@@ -103,17 +107,17 @@ def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], a
     return pa.table({label: names, **columns})
 
 
-def doubts_table(names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
-    """The series with change candidates, by name, and their numbers as a column each."""
+def sparse_table(names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
+    """The series of a sparse table, by name, and their numbers as a column each."""
     columns = store.numbers_of(arrays, about)
     return pa.table({"series": names.take(pa.array(columns.pop("row"))), **columns})
 
 
-def doubts_part(table: pa.Table, names: pa.Array) -> bytes:
-    """The inverse of `doubts_table`."""
+def sparse_part(table: pa.Table, names: pa.Array, columns: Iterable[str]) -> bytes:
+    """The inverse of `sparse_table`."""
     rows = {name: row for row, name in enumerate(names.to_pylist())}
     found = np.array([rows[name] for name in column(table, "series").to_pylist()], dtype=np.int32)
-    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in CANDIDATE_COLUMNS}})
+    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in columns}})
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
@@ -139,7 +143,8 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     for name, columns_of in univariate_state.PARTS.items():
         arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
         parts[name] = univariate_state.part_of(name, arrays)
-    parts[CHANGE_CANDIDATES] = doubts_part(tables[CHANGE_CANDIDATES], column(tables["gauges"], "series"))
+    for name, kinds in SPARSE.items():
+        parts[name] = sparse_part(tables[name], column(tables["gauges"], "series"), kinds)
     if CHALLENGERS in tables:
         parts[CHALLENGERS] = challengers_of(tables[CHALLENGERS]).dump()
     lengths = {name: len(tables[name]) for name in LABELS}

@@ -16,7 +16,8 @@ from models.detection.service_templates import PART as PATTERNS
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 COLD = "cold"  # of metrics, what changes when an hour ends
-SELDOM = ("names", "texts", PATTERNS, COLD)  # names, texts and patterns change when series come and go
+PEERS = "peers"  # of metrics, what changes when hosts are compared
+SELDOM = ("names", "texts", PATTERNS, COLD, PEERS)  # names, texts and patterns change when series come and go
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -19,13 +19,14 @@ from models.core.windows import Windows
 from models.records.records import StatisticsRow
 from models.records.schema import arrow_schema
 
-FORMAT = b"2"
+FORMAT = b"3"
 BEGINNING = -1
 
 TEXTS = ("series", "template", "sample")
 COUNTS = ("window_end", "n")
 NUMBERS = ("mean", "m2", "min", "max", "last")
-SCHEMA = arrow_schema(StatisticsRow, ("series", *COUNTS, *NUMBERS, "template", "sample"))
+PEERS = ("peers", "peers_lower", "peers_median", "peers_upper")
+SCHEMA = arrow_schema(StatisticsRow, ("series", *COUNTS, *NUMBERS, *PEERS, "template", "sample"))
 
 Columns = dict[str, NDArray[Any]]
 
@@ -145,4 +146,6 @@ def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
         first = np.concatenate([[True], series[1:] != series[:-1]]).astype(bool)
         if not first.all():
             series, chosen = series[first], chosen[first]
-    return Windows(series=series, **{name: rows[name][chosen] for name in ("n", *NUMBERS, "template", "sample")})
+    peers = np.stack([rows[name][chosen] for name in PEERS], axis=1).astype(np.float64)
+    columns = {name: rows[name][chosen] for name in ("n", *NUMBERS, "template", "sample")}
+    return Windows(series=series, peers=peers, **columns)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from support.examples import examples
 
+from models.core.sparse_table import Table
 from models.core.store import read_part
 from models.detection import change_point
-from models.detection.change_candidates import CANDIDATE_COLUMNS, ChangeCandidates, Table
+from models.detection.change_candidates import CANDIDATE_COLUMNS, ChangeCandidates
 from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters, Verdict
 from models.stats import regression as reg
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pipelines.jobs import extract
 from pipelines.jobs.detect import add_records
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
+from pipelines.peers import QUANTILES
 from pipelines.state.window_buffer import WindowBuffer
 
 W = 1_700_000_000_000
@@ -65,6 +66,9 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
             "max": most,
             "last": last,
         }
+        if kind == "gauge" and draw(st.booleans()):
+            bounds = sorted(draw(st.lists(VALUE, min_size=3, max_size=3)))
+            about |= {"peers": draw(st.integers(5, 10**6)), **dict(zip(QUANTILES, bounds, strict=True))}
         return {"series": f"{kind}/{host}/{service}/{name}", **about}
     if kind == "logs":
         return {"series": f"logs/{host}/{service}/error", **about}
@@ -75,8 +79,8 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
 
 def written(spark: SparkSession, found: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
     """Shards and values of rows, as `extract.records` makes them."""
-    names = ["series", "window_end", "n", "mean", "m2", "min", "max", "last", "template", "sample"]
-    types = ["string", "long", "long", *["double"] * 5, "string", "string"]
+    names = ["series", "window_end", "n", "mean", "m2", "min", "max", "last", "peers", *QUANTILES, "template", "sample"]
+    types = ["string", "long", "long", *["double"] * 5, "long", *["double"] * 3, "string", "string"]
     ddl = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
     frame = spark.createDataFrame([[row.get(name) for name in names] for row in found], ddl)
     shard = extract.shard_of(F.element_at(F.split("series", "/", 3), 2), TOPIC.shards)

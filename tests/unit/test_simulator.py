@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import SettingsError
 from app.simulator import SIMULATED_KINDS, Planned, Simulation, SimulatorSettings, match, simulate, write
+from app.simulator.fleet import SERVICES
 from app.simulator.ground_truth import iso, milliseconds
 from app.simulator.publish import cut, paced, partition_of, routed
 from app.simulator.settings import DEFAULT_START, FAULTS
@@ -316,6 +317,11 @@ def test_added_machines_report_from_their_birth_on() -> None:
     assert record["hosts"] == ["vm-009"]
     born = [milliseconds(e["@timestamp"]) for _, e in events_of(simulation, "telemetry", "vm-009")]
     assert 0 <= min(born) - milliseconds(record["from"]) < 10_000
+
+
+def test_with_one_service_all_virtual_machines_have_the_same_role() -> None:
+    fleet = simulate(SimulatorSettings(hosts=10, hours=0.5, seed=3, services=1)).fleet
+    assert {vm.services for vm in fleet.vms} == {(SERVICES[0].name,)}
 
 
 def test_a_schedule_is_kept_to_the_interval_and_what_does_not_fit_is_an_error() -> None:

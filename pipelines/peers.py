@@ -1,0 +1,76 @@
+"""Peers: what the other hosts of a role have at the same moment, beside each gauge of a window.
+
+A role is a service with a metric and its labels. A gauge without a service has no role: hosts of all services would be its peers, and
+their days differ. Where a role has `LEAST_HOSTS` hosts in a window, each of its rows gets the number of the others, and their 10 %
+quantile, median and 90 % quantile.
+
+About once a minute is enough to see a host drift away, so only some windows are compared (`is_compared`): of windows of ten seconds every
+seventh. As seven windows are no whole minute, hosts that report every 15, 30 or 60 s have their turn as well.
+
+Sorted values decide, so neither the order of rows nor how they are cut into partitions matters. A role's values are sorted once; what
+they are without a row's own follows from nine of them, so a role of 100,000 hosts costs a sort and no more for each row. With several
+instances of `extract` the peers of a host are those whose records come to the same instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+LEAST_HOSTS = 6
+QUANTILES = {"peers_lower": 0.1, "peers_median": 0.5, "peers_upper": 0.9}
+COLUMNS = ("peers", *QUANTILES)
+
+
+def is_compared(window_end: int, window_seconds: int) -> bool:
+    """Whether the hosts of a role are compared in the window that ends at `window_end`, epoch ms."""
+    every = 60 // window_seconds + 1 if window_seconds < 60 else 1
+    return window_end // (1000 * window_seconds) % every == 0
+
+
+def with_peers(rows: DataFrame, windows: Iterable[int], window_seconds: int) -> DataFrame:
+    """Rows of `statistics` with the columns `COLUMNS`, null where a window is not compared, or a series has no role with enough hosts.
+
+    `windows` are the ends of the rows' windows, epoch ms.
+    """
+    compared = [end for end in windows if is_compared(end, window_seconds)]
+    kinds = {name: "double" for name in QUANTILES} | {"peers": "long"}
+    without_peers = {name: F.lit(None).cast(kinds[name]) for name in COLUMNS}
+    if not compared:
+        return rows.withColumns(without_peers)
+    series = F.col("series")
+    role = F.element_at(F.split(series, "/", 3), 3)  # without a service it begins with a slash
+    gauge = series.startswith("gauge/") & F.col("window_end").isin(compared) & ~role.startswith("/")
+    mine = rows.where(gauge).withColumn("role", role)
+    of_role = (
+        mine.groupBy("window_end", "role")
+        .agg(F.sort_array(F.collect_list("mean")).alias("sorted"))
+        .where(F.size("sorted") >= LEAST_HOSTS)
+        .select("window_end", "role", (F.size("sorted") - 1).cast("long").alias("peers"), *around_quantiles())
+    )
+    found = [without(F.col("mean"), F.col(f"{name}_around")).alias(name) for name in QUANTILES]
+    joined = mine.join(of_role, ["window_end", "role"], "left").select(*rows.columns, "peers", *found)
+    return rows.where(~gauge).withColumns(without_peers).unionByName(joined)
+
+
+def around_quantiles() -> list[Column]:
+    """For each quantile the three sorted values of a role around it, and how far it is from one to the next."""
+    others = F.size("sorted") - 1
+    found = []
+    for name, share in QUANTILES.items():
+        exact = F.lit(share) * (others - 1)
+        # The extremes decide nothing: one bad host would be the spread of all others.
+        place = exact if share == 0.5 else F.greatest(F.least(exact, others - 2.0), F.lit(1.0))
+        first = F.floor(place).cast("int")
+        values = [F.get("sorted", first + step).alias(f"at{step}") for step in range(3)]
+        found.append(F.struct(*values, (place - first).alias("between")).alias(f"{name}_around"))
+    return found
+
+
+def without(own: Column, around: Column) -> Column:
+    """The quantile of the values of a role without one of them, `own`: those from it on have moved up by one place."""
+    at = [around[f"at{step}"] for step in range(3)]
+    first, second = (F.when(at[step] < own, at[step]).otherwise(at[step + 1]) for step in range(2))
+    return F.least(first + (second - first) * around["between"], second)  # rounded, it might be beyond
