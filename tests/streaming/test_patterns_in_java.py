@@ -73,6 +73,6 @@ def test_no_text_of_a_megabyte_takes_a_pattern_of_python_more_than_linear_time(f
     assert slow_texts(took, found.python.pattern, LONG) == []
 
 
-@pytest.mark.parametrize("pattern", [r"[^/.]+[^/]*$", r"a.*b.*c", r"(\w+\s?)+$"])
+@pytest.mark.parametrize("pattern", [r"a.*b.*c", r"(\w+\s?)+$"])
 def test_a_pattern_that_is_not_linear_in_java_is_found(spark: SparkSession, pattern: str) -> None:
     assert nonlinear(in_java(spark, pattern), attacks(pattern), 250, judged=0.001)
