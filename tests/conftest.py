@@ -5,6 +5,7 @@ from __future__ import annotations
 import app  # noqa: F401 - before anything that imports numpy, whose functions depend on the processor
 
 # isort: split
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -17,6 +18,10 @@ from app.core.settings import PROJECT, Settings, load
 
 # Plain modules beside the tests: their assertions explain themselves as those of tests do.
 pytest.register_assert_rewrite("support", "golden")
+
+# A shell ignores Ctrl-C for what it starts in the background, and all that this starts would ignore it too.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Times belong in `make bench`: a busy machine must not fail a property.
 settings.register_profile("kappa", deadline=None)

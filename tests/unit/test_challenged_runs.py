@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.savepoint_stories import QUICK, START, WINDOW, story
@@ -17,6 +18,7 @@ from pipelines.jobs import detect
 from pipelines.jobs.detect import Begin
 from pipelines.jobs.detect_bounded import shard_by_shard
 from pipelines.state.state_packing import joined, parted
+from pipelines.state.window_buffer import PEERS
 
 RIVER = dataclasses.replace(
     QUICK, challenger="river.anomaly.HalfSpaceTrees", challenger_options={"n_trees": 3, "height": 4, "window_size": 20}
@@ -31,7 +33,8 @@ COLUMNS = ("series", "n", "mean", "m2", "min", "max", "last", "template", "sampl
 
 def frame(window_end: int, rows: Windows) -> pd.DataFrame:
     columns = {name: getattr(rows, name) for name in COLUMNS}
-    return pd.DataFrame({"shard": 0, "window_end": window_end, **columns})
+    peers = dict.fromkeys(PEERS, np.nan)
+    return pd.DataFrame({"shard": 0, "window_end": window_end, **columns, **peers})
 
 
 def live(p: DetectorParameters) -> tuple[list[Any], Mapping[str, bytes]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.state.window_buffer import NUMBERS, SCHEMA, WindowBuffer
+from pipelines.state.window_buffer import NUMBERS, PEERS, SCHEMA, WindowBuffer
 
 Item = tuple[str, int, int]  # ("row", window, series) or ("watermark", window, instance)
 
@@ -23,6 +23,7 @@ def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
         "sample": np.full(len(pairs), None, dtype=object),
     }
     columns |= {name: np.array([w * 100.0 + s for w, s in pairs]) for name in NUMBERS}
+    columns |= {name: np.full(len(pairs), np.nan) for name in PEERS}
     return {name: columns[name] for name in SCHEMA.names}
 
 
