@@ -15,7 +15,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from app.core.settings import PROJECT, Settings
+from app.core.settings import FEW, PROJECT, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import heartbeat
@@ -92,14 +92,15 @@ def feed(settings: Settings, minutes: int = 24) -> int:
 
 
 def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Sequence[str]) -> None:
-    """A heartbeat a second, and at a moment labels: that any host's silence is expected, and two that are none."""
+    """A heartbeat a second in each topic that people write, and at a moment labels: that any host's silence is expected, and two that are none."""
     labels = [{"label": "expected-change", "series": [names.build(names.Series("host", host)) for host in hosts]}]
     labels += [{"label": "false-alarm", "series": [f"gauge/{names.quote(host)}//cpu" for host in hosts]}]
     labels += [{"label": "nonsense", "series": ["host/a"]}, {"label": "true", "series": ["a"]}]
     with BoundedProducer(client_options(settings)) as outbox:
         topic = settings.topic("labels")
         for now in range(*span, 1000):
-            outbox.send(topic, heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)
+            for each in FEW:
+                outbox.send(settings.topic(each), heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)
             if now <= at < now + 1000:
                 for label in labels:
                     outbox.send(topic, json.dumps(label).encode(), key=b"", partition=0, timestamp_ms=now)
