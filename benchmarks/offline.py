@@ -36,9 +36,8 @@ from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import total
+from models.records.records import PEERS, total
 from pipelines.errors import InputError
-from pipelines.peers import COLUMNS as PEERS
 from pipelines.peers import LEAST_HOSTS, QUANTILES, is_compared
 
 WINDOW_MS = 10_000

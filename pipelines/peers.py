@@ -19,9 +19,10 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from models.records.records import PEERS
+
 LEAST_HOSTS = 6
-QUANTILES = {"peers_lower": 0.1, "peers_median": 0.5, "peers_upper": 0.9}
-COLUMNS = ("peers", *QUANTILES)
+QUANTILES = dict(zip(PEERS[1:], (0.1, 0.5, 0.9), strict=True))
 
 
 def is_compared(window_end: int, window_seconds: int) -> bool:
@@ -31,13 +32,13 @@ def is_compared(window_end: int, window_seconds: int) -> bool:
 
 
 def with_peers(rows: DataFrame, windows: Iterable[int], window_seconds: int) -> DataFrame:
-    """Rows of `statistics` with the columns `COLUMNS`, null where a window is not compared, or a series has no role with enough hosts.
+    """Rows of `statistics` with the columns `PEERS`, null where a window is not compared, or a series has no role with enough hosts.
 
     `windows` are the ends of the rows' windows, epoch ms.
     """
     compared = [end for end in windows if is_compared(end, window_seconds)]
     kinds = {name: "double" for name in QUANTILES} | {"peers": "long"}
-    without_peers = {name: F.lit(None).cast(kinds[name]) for name in COLUMNS}
+    without_peers = {name: F.lit(None).cast(kinds[name]) for name in PEERS}
     if not compared:
         return rows.withColumns(without_peers)
     series = F.col("series")

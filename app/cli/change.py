@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -144,13 +143,7 @@ def call_of(where: str, line: str) -> dict[str, Any]:
 
 def send(settings: Settings, records: Sequence[dict[str, Any]]) -> None:
     """Append records to the topic `changes`. Raises ServiceUnavailable if Kafka does not take them."""
-    from app.kafka.connection import client_options  # loads Kafka's client
-    from app.kafka.producer import BoundedProducer
+    from app.kafka.append import append  # loads Kafka's client
 
-    topic = settings.topic("changes")
-    with BoundedProducer(client_options(settings)) as outbox:
-        outbox.partitions(topic)
-        for record in records:
-            key = (record.get("service") or record.get("host") or record.get("client") or "").encode()
-            value = json.dumps(record, ensure_ascii=False).encode()
-            outbox.send(topic, value, key=key, partition=0, timestamp_ms=int(time.time() * 1000))
+    about = ("service", "host", "client")
+    append(settings, "changes", ((next(filter(None, map(one.get, about)), ""), one) for one in records))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -114,12 +112,6 @@ def record(
 
 def send(settings: Settings, label: dict[str, Any]) -> None:
     """Append a label to the log. Raises ServiceUnavailable if Kafka does not take it."""
-    from app.kafka.connection import client_options  # loads Kafka's client
-    from app.kafka.producer import BoundedProducer
+    from app.kafka.append import append  # loads Kafka's client
 
-    topic = settings.topic("labels")
-    with BoundedProducer(client_options(settings)) as outbox:
-        outbox.partitions(topic)
-        value = json.dumps(label, ensure_ascii=False).encode()
-        key = str(label["incident"]).encode()
-        outbox.send(topic, value, key=key, partition=0, timestamp_ms=int(time.time() * 1000))
+    append(settings, "labels", [(str(label["incident"]), label)])

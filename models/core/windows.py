@@ -8,6 +8,7 @@ series of a shard, in tables. `models.detection.shard_state.ShardWindow` is a `W
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -56,6 +57,19 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.series)
+
+    def span(self, beginning: str) -> slice:
+        """The rows of series whose names begin so; `beginning` ends with a slash, and names are sorted."""
+        after = beginning[:-1] + chr(ord("/") + 1)
+        return slice(bisect_left(self.series, beginning), bisect_left(self.series, after))
+
+    def without_span(self, gone: slice) -> Windows:
+        """The rows that are not in `gone`."""
+        if gone.start == gone.stop:
+            return self
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[gone] = True
+        return self.without(chosen)
 
     def without(self, gone: Bools) -> Windows:
         """The rows that are not in `gone`, `(n_rows,)`."""

@@ -7,11 +7,8 @@ of that window. Nothing is kept: `correlate` remembers them.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from models.core.windows import Windows
 from models.records.records import (
@@ -24,7 +21,7 @@ from models.records.records import (
 )
 from models.records.schema import parsed
 
-FIRST, AFTER = "change/", "change0"  # names of announcements lie between
+FIRST = "change/"  # names of announcements begin so
 CHANGES = "changes"
 
 
@@ -38,19 +35,17 @@ class Announcements:
 
     def take(self, now: int, rows: Windows) -> Windows:
         """Note what is announced in a window. Answers the other rows."""
-        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
+        announced = rows.span(FIRST)
         self.window, self.overflow = ([], []), []
-        if first == after:
+        if announced.start == announced.stop:
             return rows
-        found = [json.loads(text) for text in rows.sample[first:after].tolist()]
+        found = [json.loads(text) for text in rows.sample[announced].tolist()]
         changes = sorted({parsed(AnnouncedChange, one) for one in found if "client" not in one})
         calls = sorted({parsed(AnnouncedCall, one) for one in found if "client" in one})
         self.window = fitting(changes, CHANGE_BYTES), fitting(calls, TOPOLOGY_BYTES)
         self._count(now, changes, self.window[0])
         self._count(now, calls, self.window[1])
-        taken = np.zeros(len(rows), dtype=bool)
-        taken[first:after] = True
-        return rows.without(taken)
+        return rows.without_span(announced)
 
     def _count(self, now: int, wanted: Sequence[Any], kept: Sequence[Any]) -> None:
         """A letter about what one watermark message has no room for."""

@@ -13,7 +13,6 @@ before that window is scored. A *pattern* is the cause of an episode, with its d
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -26,7 +25,7 @@ from models.detection.shard_state import ShardState
 from models.records.records import EXPECTED, TRUE, EpisodeEvent
 
 MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
-FIRST, AFTER = "label/", "label0"  # names of labels lie between
+FIRST = "label/"  # names of labels begin so
 BEYOND = 3.0  # a deviation so many times as large as the labelled one is not affected
 MOST_LABELS = 3  # false alarms of one pattern that add up
 LEAST_NATS = 0.1  # smaller demands are forgotten
@@ -59,17 +58,15 @@ class Labels:
 
     def take(self, now: int, rows: Windows) -> Windows:
         """Apply the labels of a window in the order in which they were appended. Answers the other rows."""
-        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
-        if first == after:
+        labels = rows.span(FIRST)
+        if labels.start == labels.stop:
             return rows
-        for text in rows.sample[first:after].tolist():
+        for text in rows.sample[labels].tolist():
             label = json.loads(text)  # with those of its series that are of one host, see `extract`
             for name in label["series"]:
                 self._apply(label["label"], name, now)
         self._changes += 1
-        labels = np.zeros(len(rows), dtype=bool)
-        labels[first:after] = True
-        return rows.without(labels)
+        return rows.without_span(labels)
 
     def _apply(self, label: str, name: str, now: int) -> None:
         episode = self._state.episodes.get(name)

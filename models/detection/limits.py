@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -29,7 +28,7 @@ from models.records.records import LIMIT, EpisodeEvent, Overflow
 
 METRICS, TEMPLATES, SERVICES, NEW, HOSTS = "metrics", "templates", "services", "new", "hosts"
 KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS)
-FIRST, AFTER = "overflow/", "overflow0"  # names of overflow lie between
+FIRST = "overflow/"  # names of overflow begin so
 SHOWN_NAMES, SHOWN_CHARACTERS = 10, 200
 NATS = 30.0  # score of what is no matter of chance
 QUIET_MS = 600_000  # an episode closes so long after the last series that was left out
@@ -72,16 +71,12 @@ class Limits:
     def take(self, rows: Windows) -> Windows:
         """Take in what `extract` has left out in a window. Answers the other rows."""
         self._over, self._unsure, self.overflow = {}, {}, []
-        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
-        if first == after:
-            return rows
-        for at in range(first, after):
+        overflow = rows.span(FIRST)
+        for at in range(overflow.start, overflow.stop):
             _, host, limit, _ = rows.series[at].split("/")
             self._leave_out(host, limit, int(rows.last[at]), int(rows.n[at]), json.loads(rows.sample[at]))
             self._unsure.setdefault(limit, set()).add(host)
-        gone = np.zeros(len(rows), dtype=bool)
-        gone[first:after] = True
-        return rows.without(gone)
+        return rows.without_span(overflow)
 
     def _leave_out(self, host: str, limit: str, wanted: int, count: int, names: Iterable[str]) -> None:
         self._over.setdefault((host, limit), LeftOut()).add(wanted, count, names)

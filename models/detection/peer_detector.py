@@ -65,7 +65,11 @@ class PeerDetector:
         rows = self._compare(s, window, at, x[at].astype(np.float64), peers[:, at])
         confirmed = self._learn(s, rows, scores.not_learnt[at], known)
         self._state.peers.put(places, s)
-        events = [self._begin(rows, s, i) for i in np.flatnonzero(confirmed).tolist() if self._may_begin(rows.names[i])]
+        events = [
+            self._begin(rows, s, i)
+            for i in np.flatnonzero(confirmed).tolist()
+            if rows.names[i] not in self._state.episodes
+        ]
         if known:
             events += [e for i, name in enumerate(rows.names) if name in known for e in self._continue(rows, i)]
         return events + self._alone(known, window.end)
@@ -100,9 +104,6 @@ class PeerDetector:
         for name, numbers in before.items():
             s[name] = np.where(not_learnt, numbers, s[name])
         return confirmed
-
-    def _may_begin(self, name: str) -> bool:
-        return name not in self._state.episodes
 
     def _begin(self, rows: _Compared, s: Table, i: int) -> EpisodeEvent:
         score = float(rows.surprise[i])

@@ -11,7 +11,6 @@ their open episode and labels. Nothing is new, and no novelty begins, because te
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -32,7 +31,7 @@ from models.stats import template_mixture
 from models.templates.extraction import template_id
 from models.templates.merging import Merge
 
-FIRST, AFTER = "template/", "template0"  # names of templates lie between
+FIRST = "template/"  # names of templates begin so
 MOST_COMPARED = 100  # new templates of a host and window that are compared with the others; more are taken in only
 MOST_ALIASES = 200_000  # names of merged templates that are remembered to be quick; it does not change an answer
 
@@ -65,19 +64,19 @@ class TemplateMerging:
             What was closed because its series became part of one that has an open episode.
         """
         self._fresh, self._gone = {}, set()
-        first, after = bisect_left(rows.series, FIRST), bisect_left(rows.series, AFTER)
-        names, index = rows.series[first:after].tolist(), self._state.counts.index
+        templates = rows.span(FIRST)
+        names, index = rows.series[templates].tolist(), self._state.counts.index
         if index.keys() >= set(names):
             return rows, []
         if len(self._aliases) > MOST_ALIASES:
             self._aliases, self._aliased = {}, {}
-        texts = rows.template[first:after].tolist()
+        texts = rows.template[templates].tolist()
         unknown = [at for at, name in enumerate(names) if name not in index and name not in self._aliases and texts[at]]
         events = self._take_in([(names[at], texts[at]) for at in unknown])
         if self._gone:
             self._remove_gone()
         found = [self._found(name, text) for name, text in zip(names, texts, strict=True)]
-        return (rows if [name for name, _ in found] == names else _renamed(rows, first, found)), events
+        return (rows if [name for name, _ in found] == names else _renamed(rows, templates.start, found)), events
 
     @property
     def moved(self) -> bool:

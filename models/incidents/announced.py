@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.core.calls import Call
+from models.incidents.cause import MOST_WHY
 from models.records.records import AnnouncedChange, Cause, Watched
 from models.records.schema import parsed, plain
 
@@ -33,7 +34,6 @@ MEMORY_MS = 7 * DAY_MS
 MOST_CHANGES = 1_000  # that are remembered, the latest to come
 MOST_CALLS = 10_000
 MOST_SHOWN = 3  # changes among the causes of an incident
-MOST_WHY = 500  # characters
 LEADS, JOINS = 0.05, 0.5
 
 
@@ -61,15 +61,20 @@ class Announced:
         """Take in what was announced in a window. The same change again is none."""
         if self.since < 0:
             self.since = window_end
-        known = {change for _, change in self.changes}
-        fresh = [(window_end, change) for change in watched.changes if change not in known]
-        if fresh:
-            kept = [one for one in self.changes if one[0] >= window_end - MEMORY_MS]
-            self.changes = [*kept, *fresh][-MOST_CHANGES:]
-        for call in watched.topology:
-            pair = call.client, call.server
-            self.calls = [one for one in self.calls if one != pair] + ([] if call.removed else [pair])
-        self.calls = self.calls[-MOST_CALLS:]
+        if watched.changes:
+            known = {change for _, change in self.changes}
+            fresh = [(window_end, change) for change in watched.changes if change not in known]
+            if fresh:
+                kept = [one for one in self.changes if one[0] >= window_end - MEMORY_MS]
+                self.changes = [*kept, *fresh][-MOST_CHANGES:]
+        if watched.topology:
+            calls = dict.fromkeys(self.calls)  # in the order in which they were announced last
+            for call in watched.topology:
+                pair = call.client, call.server
+                calls.pop(pair, None)
+                if not call.removed:
+                    calls[pair] = None
+            self.calls = list(calls)[-MOST_CALLS:]
 
     def candidates(self, causes: Sequence[Cause], calls: Iterable[Call], window_ms: int) -> list[Candidate]:
         """Changes that may be behind the strange services, those of the likeliest service first, at most `MOST_SHOWN`.

@@ -133,8 +133,9 @@ class OpenIncident:
         numbers = replace(watched, services={}, services_omitted=0, calls=[], changes=[], topology=[])
         self.watched = max(self.watched, numbers, key=lambda w: (w.series, w.hosts))
         names = {one.name for one in self._suspects()}
-        calls = sorted({*((one.client, one.server) for one in watched.calls), *announced.calls})
-        self.calls = [call for call in calls if call[0] in names][: limits.max_members]
+        seen = {(one.client, one.server) for one in watched.calls if one.client in names}
+        others = {call for call in announced.calls if call[0] in names}
+        self.calls = sorted(seen | others)[: limits.max_members]
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:

@@ -40,6 +40,8 @@ CHANGE_BYTES = 65_536  # of JSON of the changes that a watermark message lists
 TOPOLOGY_BYTES = 131_072  # of JSON of the calls that it lists
 MOST_TEXT = 200  # characters of a text for people that comes with a change
 
+PEERS = ("peers", "peers_lower", "peers_median", "peers_upper")  # what a row of `statistics` says of other hosts
+
 Key = tuple[str, ...]
 
 RecordKind = Annotated[str, Doc("Type of the record.")]

@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 
 from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
+from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import OUTPUT_DDL, Begin
-from pipelines.state.window_buffer import BEGINNING, NUMBERS, PEERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
+from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
 TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from models.core.store import part, read_part
+from models.detection.peer_law import PART as PEERS
 from models.detection.service_templates import PART as PATTERNS
 
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 COLD = "cold"  # of metrics, what changes when an hour ends
-PEERS = "peers"  # of metrics, what changes when hosts are compared
-SELDOM = ("names", "texts", PATTERNS, COLD, PEERS)  # names, texts and patterns change when series come and go
+# Names, texts and patterns change when series come and go, peers when hosts are compared.
+SELDOM = ("names", "texts", PATTERNS, COLD, PEERS)
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:

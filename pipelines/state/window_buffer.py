@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.core.windows import Windows
-from models.records.records import StatisticsRow
+from models.records.records import PEERS, StatisticsRow
 from models.records.schema import arrow_schema
 
 FORMAT = b"3"
@@ -25,7 +25,6 @@ BEGINNING = -1
 TEXTS = ("series", "template", "sample")
 COUNTS = ("window_end", "n")
 NUMBERS = ("mean", "m2", "min", "max", "last")
-PEERS = ("peers", "peers_lower", "peers_median", "peers_upper")
 SCHEMA = arrow_schema(StatisticsRow, ("series", *COUNTS, *NUMBERS, *PEERS, "template", "sample"))
 
 Columns = dict[str, NDArray[Any]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,6 +61,12 @@ class FoundPattern:
         if self.how == "finditer":
             for _ in found:
                 pass
+
+    def seconds(self, text: str) -> float:
+        """What applying it to a text takes of the processor."""
+        started = time.process_time()
+        self.applied(text)
+        return time.process_time() - started
 
     @property
     def python(self) -> re.Pattern[str]:

@@ -14,11 +14,11 @@ from support.savepoint_stories import QUICK, START, WINDOW, story
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
+from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import Begin
 from pipelines.jobs.detect_bounded import shard_by_shard
 from pipelines.state.state_packing import joined, parted
-from pipelines.state.window_buffer import PEERS
 
 RIVER = dataclasses.replace(
     QUICK, challenger="river.anomaly.HalfSpaceTrees", challenger_options={"n_trees": 3, "height": 4, "window_size": 20}

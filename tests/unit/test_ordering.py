@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.state.window_buffer import NUMBERS, PEERS, SCHEMA, WindowBuffer
+from models.records.records import PEERS
+from pipelines.state.window_buffer import NUMBERS, SCHEMA, WindowBuffer
 
 Item = tuple[str, int, int]  # ("row", window, series) or ("watermark", window, instance)
 
