@@ -41,9 +41,8 @@ class TemplateMerging:
 
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
         self._state, self._p, self._control = state, p, control
-        self._aliases: dict[
-            str, tuple[str, str]
-        ] = {}  # series and text of the template by the name that `extract` gave
+        # Series and text of the template by the name that `extract` gave.
+        self._aliases: dict[str, tuple[str, str]] = {}
         self._aliased: dict[str, list[str]] = {}  # names in `_aliases` by context
         self._fresh: dict[tuple[str, str], list[str]] = {}  # context and text that came with this window: series
         self._gone: set[str] = set()  # series that have become part of others in this window

@@ -31,9 +31,8 @@ HOURS, DAYS = 24, 4
 EMPTY = 255
 DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
 EVENT = 9  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 5,000, 8.5 nats
-LASTING = (
-    1 / 24
-)  # of a block: what an event counts with each block that it lasts, so that a level which stays for good becomes usual
+# Of a block: what an event counts with each block that it lasts, so that a level which stays for good becomes usual.
+LASTING = 1 / 24
 
 
 @dataclass(frozen=True)
