@@ -163,7 +163,7 @@ def test_from_the_overview_to_an_incident_to_a_series(visit: Visit, pictures: Pa
     visit.settle()
     expect(page.locator(".vega-embed")).not_to_have_count(0)
     visit.picture(pictures, "incident")
-    page.get_by_role("heading", name="Why").scroll_into_view_if_needed()
+    page.get_by_role("heading", name=re.compile("^Why:")).scroll_into_view_if_needed()
     page.locator('[data-testid="stPageLink"] a[href*="series="]').first.click()
     visit.heading(LAST["series"])
     visit.settle()
