@@ -23,7 +23,7 @@ from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import has_scores, points
 from dashboards.tables import chosen_row, score_column, table, text_column, time_column
-from dashboards.theme import badge
+from dashboards.theme import badge, severity_badge
 from dashboards.words import (
     clock,
     code,
@@ -174,13 +174,18 @@ def head(of: Incident, view: View) -> None:
     lasted = duration(of.span.length)
     ends = f"until {local_text(of.until, view.zone)}" if of.until is not None else "not over yet"
     st.markdown(
-        f"{state} {badge(of.kind)} since **{local_text(of.since, view.zone)}**, {ends} ({lasted}) · "
-        f"**{of.score:,.1f}** nats · {plural(of.novelties, 'episode')} · latest evidence {clock(of.latest, view.zone)}"
+        f"{state} {severity_badge(of.severity)} {badge(of.kind)} since **{local_text(of.since, view.zone)}**, {ends} ({lasted}) · "
+        f"{plural(of.novelties, 'episode')} · latest evidence {clock(of.latest, view.zone)}"
     )
     st.markdown(f"Hosts: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
     reach = scoped(of.about)
     if reach:
         st.markdown(f"Reach: {reach}")
+    with st.expander("How sure is that?"):
+        points = f"Severity {of.points} of 100. " if of.points is not None else ""
+        st.caption(
+            f"{points}Score **{of.score:,.1f}** nats: the surprise that chance makes this anywhere in the fleet, -ln of a probability."
+        )
     address = links.kibana("novelties", of.shown, links.any_of("_id", of.episodes[:IN_ADDRESS]))
     if address and of.episodes:
         st.link_button("Its episodes in Kibana", address, icon=":material/open_in_new:")

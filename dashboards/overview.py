@@ -14,7 +14,7 @@ from dashboards.lanes import swim_lanes
 from dashboards.queries.frames import Listing
 from dashboards.queries.overview import LANES, Overview, overview
 from dashboards.tables import chosen_row, say_if_cut, score_column, table, text_column, time_column
-from dashboards.theme import badge
+from dashboards.theme import badge, severity_badge
 from dashboards.words import clock, duration, plain, plural, some, what
 
 DEFAULT_LANES = "host"
@@ -77,7 +77,7 @@ def show_open(found: Overview, view: View) -> None:
         line(row, view, found.read)
     if listing.total > SPELLED_OUT:
         rest = Listing(listing.rows[SPELLED_OUT:], listing.total - SPELLED_OUT)
-        with st.expander(f"{plural(rest.total, 'more open incident')}, of lower score"):
+        with st.expander(f"{plural(rest.total, 'more open incident')}, less severe"):
             incident_table(rest, "latest", "latest evidence", view, "open")
 
 
@@ -90,7 +90,7 @@ def line(row: Any, view: View, read: datetime) -> None:
     hosts.markdown(some(row["hosts"]) or "–")
     began: pd.Timestamp = row["since"]
     since.markdown(f"since {clock(began, view.zone)}, {duration(max(read - began, timedelta()))}")
-    score.markdown(f"{row['score']:,.1f} nats")
+    score.markdown(severity_badge(row["severity"]))
 
 
 def show_closed(found: Overview, view: View) -> None:
@@ -108,6 +108,7 @@ def incident_table(listing: Listing, until: str, until_label: str, view: View, k
     config = {
         "reason": text_column("reason (click to open)", "large"),
         "kind": text_column("kind", 70),
+        "severity": text_column("severity", 70),
         "hosts": st.column_config.ListColumn("hosts", width="medium"),
         "since": time_column("since", view.zone),
         until: time_column(until_label, view.zone),

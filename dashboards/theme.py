@@ -17,6 +17,7 @@ import streamlit as st
 
 from dashboards.queries.search import Span
 from dashboards.words import plain
+from models.records.records import CRITICAL, INFO, MAJOR, MINOR
 
 Spec = dict[str, Any]
 
@@ -33,6 +34,7 @@ QUICK: Spec = {"config": {"aria": False}, "usermeta": {"embedOptions": {"rendere
 OBSERVED, EXPECTED, SURPRISE = "#E69F00", "#56B4E9", "#D55E00"
 LEFT, RIGHT = "#E69F00", "#56B4E9"
 # Streamlit's own names for colours near those of KIND_STYLES, for words.
+SEVERITY_COLOURS = {CRITICAL: "red", MAJOR: "orange", MINOR: "yellow", INFO: "gray"}
 WORD_COLOURS = {"anomaly": "orange", "silence": "violet", "new": "green", "change": "blue"}
 
 
@@ -51,6 +53,11 @@ class Chart:
 def badge(kind: str) -> str:
     """A kind of novelty as a coloured word."""
     return f":{WORD_COLOURS.get(kind, 'gray')}-badge[{plain(kind)}]"
+
+
+def severity_badge(word: object) -> str:
+    """A severity as a coloured word; nothing for one that is not known, of documents of before there were any."""
+    return f":{SEVERITY_COLOURS[str(word)]}-badge[{word}]" if str(word) in SEVERITY_COLOURS else ""
 
 
 def kinds_in(found: Iterable[str]) -> list[str]:

@@ -405,7 +405,7 @@ def report_incident(incident: Mapping[str, Any], report: Report) -> None:
         return
     at = datetime.fromtimestamp(incident["window_end"] / 1000, tz=UTC).strftime("%H:%M:%SZ")
     sign = "NEW" if incident["status"] == "open" else "end"
-    report(f"{sign} {at} {incident['kind']:8} {incident['reason']}{others(incident)}")
+    report(f"{sign} {at} {incident['severity']:8} {incident['kind']:8} {incident['reason']}{others(incident)}")
 
 
 def others(incident: Mapping[str, Any]) -> str:

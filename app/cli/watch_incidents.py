@@ -108,8 +108,10 @@ class IncidentTracker:
                 self._latest[name] = moment  # still open: it moves to the newest end
 
     def strongest(self) -> list[Record]:
-        """What is open, the highest score first."""
-        return sorted(self.open.values(), key=lambda i: (-i["score"], i["start"], i["id"]))
+        """What is open, the worst first."""
+        return sorted(
+            self.open.values(), key=lambda i: (-i.get("severity_points", 0), -i["score"], i["start"], i["id"])
+        )
 
 
 def watch_until_stopped(

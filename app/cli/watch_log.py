@@ -46,6 +46,7 @@ SHOWN: Mapping[str, type | tuple[type, ...]] = {
     "score": (int, float),
     "hosts": list,
 }
+SHOWN_WHERE_THERE: Mapping[str, type] = {"severity": str, "severity_points": int}  # records of before had none
 LAST_MS = 7_258_118_400_000  # 2200-01-01
 
 
@@ -85,6 +86,8 @@ def incident_of(value: bytes | None) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in SHOWN.items()):
+        return None
+    if not all(isinstance(found[name], kind) for name, kind in SHOWN_WHERE_THERE.items() if name in found):
         return None
     times, hosts = (found["start"], found["window_end"]), found["hosts"]
     sound = all(0 <= at < LAST_MS for at in times) and all(isinstance(host, str) for host in hosts)

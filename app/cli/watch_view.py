@@ -66,7 +66,7 @@ class LineView:
         self._last: tuple[str, ...] | None = None
 
     def show_version(self, version: str, tracker: IncidentTracker) -> None:
-        """What is open, the highest score first."""
+        """What is open, the worst first."""
         self._last = None
         self._write(f"watching version {version}: open incidents: {len(tracker.open)}")
         for incident in tracker.strongest():
@@ -88,7 +88,7 @@ class LineView:
     def _line(change: Change, incident: Record) -> str:
         hosts, reason = where(incident), why(incident)
         text = reason if reason.startswith(f"{hosts}: ") else f"{hosts}: {reason}"
-        about = f"{incident['kind']:8} {incident['score']:7.1f} nats  {text}"
+        about = f"{incident.get('severity', ''):8} {incident['kind']:8}  {text}"
         return printable(f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}")
 
 
@@ -100,7 +100,7 @@ class JsonView:
         self._last: tuple[str, ...] | None = None
 
     def show_version(self, version: str, tracker: IncidentTracker) -> None:
-        """What is open, the highest score first."""
+        """What is open, the worst first."""
         self._last = None
         self._put("watching", version=version, open=len(tracker.open))
         for incident in tracker.strongest():
@@ -180,12 +180,12 @@ def facts(job: Record) -> str:
 def incidents(title: str, found: list[Record]) -> Table:
     """A table of incidents, one line each."""
     table = Table(title=title, title_justify="left", expand=True, show_lines=False, box=None)
-    for column, style in (("since", ""), ("updated", ""), ("kind", ""), ("nats", "bold"), ("hosts", "")):
+    for column, style in (("since", ""), ("updated", ""), ("severity", "bold"), ("kind", ""), ("hosts", "")):
         table.add_column(column, style=style, no_wrap=True)
     table.add_column("why", ratio=1, no_wrap=True, overflow="ellipsis")
     for incident in found:
         kind = Text(printable(incident["kind"]), style=STYLES.get(incident["kind"], ""))
         times = moment(incident["start"]), moment(incident["window_end"])
-        numbers = f"{incident['score']:.1f}"
-        table.add_row(*times, kind, numbers, Text(where(incident)), Text(why(incident)))
+        how_bad = printable(str(incident.get("severity", "")))
+        table.add_row(*times, how_bad, kind, Text(where(incident)), Text(why(incident)))
     return table

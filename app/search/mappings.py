@@ -29,7 +29,7 @@ OF_EPISODES = (
 )
 OF_INCIDENTS = (
     *("version", "kind", "status", "window_end", "score", "novelties", "scope", "affected", "population", "share"),
-    *("false_alarms_per_day", "episodes", "episodes_omitted"),
+    *("false_alarms_per_day", "episodes", "episodes_omitted", "severity"),
 )
 OF_SCORES = ("series", "kind", "score", "template", "value", "typical", "lower", "upper")
 

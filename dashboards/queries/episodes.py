@@ -28,6 +28,8 @@ INCIDENT = {
     "hosts": "host.name",
     "services": "service.name",
     "reason": "event.reason",
+    "severity": "novelty.severity",
+    "points": "event.severity",
     "score": "novelty.score",
     "series": "novelty.contributions.series",
 }

@@ -50,6 +50,8 @@ class Incident:
     services: tuple[str, ...]
     templates: tuple[str, ...]
     contributions: pd.DataFrame
+    severity: str = ""
+    points: int | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     episodes: tuple[str, ...] = ()
     episodes_omitted: int = 0
@@ -97,6 +99,8 @@ def of_document(identity: str, version: str, source: Mapping[str, Any]) -> Incid
         kind=own.get("kind", ""),
         reason=pick(source, "event.reason") or "",
         score=float(own.get("score") or 0.0),
+        severity=own.get("severity") or "",
+        points=pick(source, INCIDENT["points"]) if own.get("severity") else None,
         novelties=int(own.get("novelties") or 0),
         hosts=tuple(as_list(pick(source, "host.name"))),
         services=tuple(as_list(pick(source, "service.name"))),

@@ -28,6 +28,8 @@ MAX_NOVELTIES = 1_000
 MAX_CHANGES = 100
 LANES = {"host": "host.name", "service": "service.name"}
 
+WORST: Query = {"event.severity": {"order": "desc", "unmapped_type": "long"}}
+
 
 @dataclass(frozen=True)
 class Lanes:
@@ -108,8 +110,8 @@ def overview(
 
 
 def open_incidents(client: Elasticsearch, version: str) -> Listing:
-    """Incidents that are not closed, the highest score first, however long ago they began."""
-    return incidents(client, version, OPEN, MAX_INCIDENTS, [{"novelty.score": "desc"}, {"@timestamp": "desc"}])
+    """Incidents that are not closed, the worst first, however long ago they began."""
+    return incidents(client, version, OPEN, MAX_INCIDENTS, [WORST, {"novelty.score": "desc"}, {"@timestamp": "desc"}])
 
 
 def closed_incidents(client: Elasticsearch, version: str, span: Span) -> Listing:

@@ -22,7 +22,7 @@ from models.incidents.open_incident import MILLIS, OpenIncident
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
 
-FORMAT = 8
+FORMAT = 9
 
 
 class Correlator:

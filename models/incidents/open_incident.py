@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,9 +15,11 @@ from models.incidents.cause import MOST_CAUSES, Suspect, rank
 from models.incidents.fleet import Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
+from models.incidents.severity import Severity, severity
 from models.records.records import (
     LASTING_KINDS,
     NOTHING,
+    SEVERITIES,
     Cause,
     Contribution,
     EpisodeEvent,
@@ -28,6 +31,8 @@ from models.records.records import (
 from models.records.schema import parsed, plain
 
 MILLIS = 1_000
+# How sure a series is of itself is no measure of the incident, and no news for who is alarmed: it stands with the series.
+SURE = re.compile(r"(?:; |, )(?:less than |more than )?[\d.]+ % sure(?: \(provisional\))?$")
 SETS = ("hosts", "services", "templates", "role_hosts")
 
 
@@ -50,6 +55,7 @@ class OpenIncident:
     published_score: float = 0.0
     published_kind: str = ""
     published_cause: str = ""
+    published_severity: str = ""
     news: bool = False
     forgotten: int = 0
     threshold: float = 0.0
@@ -186,6 +192,8 @@ class OpenIncident:
         listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
         self.published_score, self.published_kind, self.news = self.score, kind, False
         causes = fitting(self.causes(announced))
+        how_bad = self.severity(kind)
+        self.published_severity = how_bad.word
         self.published_cause = named(causes)
         return IncidentEvent(
             id=self.id,
@@ -208,10 +216,19 @@ class OpenIncident:
             share=affected / population if population else None,
             false_alarms_per_day=expected(self.score, self.watched),
             causes=causes,
+            severity=how_bad.word,
+            severity_points=how_bad.points,
             reason=self._fleet(affected, population)
             + headline(self._first(ranked), len(ranked), len(self.hosts))
             + self._peers(kind),
         )
+
+    def severity(self, kind: str) -> Severity:
+        """How bad it is as it is now, as an incident of this kind."""
+        hosts = len(self.role_hosts if self.role else self.hosts)
+        population = max(self.population, hosts) if self.population else 0
+        seconds = (self.end - self.start) / MILLIS
+        return severity(kind, expected(self.score, self.watched), hosts, population, seconds)
 
     def causes(self, announced: Announced) -> list[Cause]:
         """Who of its members, or which change, is likely the cause, the likeliest first."""
@@ -255,8 +272,10 @@ class OpenIncident:
     def worth_publishing(self, growth: float, announced: Announced) -> bool:
         """Whether something has come that its reader does not know."""
         grown = self.score > 0 and self.score >= growth * self.published_score
-        other = kind_of(self.members.values()) != self.published_kind
-        return self.news or grown or other or named(self.causes(announced)) != self.published_cause
+        kind = kind_of(self.members.values())
+        other = kind != self.published_kind
+        worse = SEVERITIES.index(self.severity(kind).word) > SEVERITIES.index(self.published_severity)
+        return self.news or grown or other or worse or named(self.causes(announced)) != self.published_cause
 
     def dump(self) -> dict[str, Any]:
         """As JSON types."""
@@ -293,4 +312,4 @@ def headline(lead: Contribution, series: int, hosts: int) -> str:
     more = f" (+{series - 1} series" if series > 1 else ""
     if more and hosts > 1:
         more += f", {hosts} hosts"
-    return lead.reason + (f"{more})" if more else "")
+    return SURE.sub("", lead.reason) + (f"{more})" if more else "")

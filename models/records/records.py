@@ -22,6 +22,7 @@ STATUSES = ("open", "update", "close")
 STATUS_ORDER = {status: order for order, status in enumerate(STATUSES)}
 EPISODE_KINDS = ("anomaly", "change", "new", "silence")
 LASTING_KINDS = ("anomaly", "silence")
+SEVERITIES = INFO, MINOR, MAJOR, CRITICAL = ("info", "minor", "major", "critical")
 LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
@@ -494,6 +495,13 @@ class IncidentEvent:
         float | None, Doc("Incidents of at least this score that chance makes; null where it is not known.", "1/day")
     ]
     reason: Annotated[str, Doc("One sentence: what contributes most, and how much more there is.", search=NOT_INDEXED)]
+    severity: Annotated[str, Doc("How bad it is, in a word.", values=SEVERITIES)] = INFO
+    severity_points: Annotated[
+        int,
+        Doc(
+            "How bad it is: from how rarely chance makes it, how many hosts it touches, how long it lasts.", "0 to 100"
+        ),
+    ] = 0
     causes: Annotated[list[Cause], Doc("Who is likely the cause, the likeliest first; 10 at most.")] = field(
         default_factory=list
     )

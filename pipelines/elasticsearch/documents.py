@@ -40,6 +40,7 @@ LABEL = spark_ddl(Label)
 CONTRIBUTIONS = spark_type(fields_of(IncidentEvent)["series"].type)
 INCIDENT_FIELDS = (
     *("novelties", "scope", "affected", "population", "share", "false_alarms_per_day", "episodes", "episodes_omitted"),
+    "severity",
 )
 
 
@@ -203,7 +204,7 @@ def novelty_document(version: str) -> Column:
     end = F.when(of("status") == "close", date(of("window_end")))
     return F.struct(
         date(of("start")).alias("@timestamp"),
-        alert("kappa.novelties", end).alias("event"),
+        alert("kappa.novelties", end, F.floor(finite(of("score")))).alias("event"),
         named(of("host")).alias("host"),
         named(of("service")).alias("service"),
         F.when(filled(of("level")).isNotNull(), F.struct(of("level").alias("level"))).alias("log"),
@@ -226,7 +227,7 @@ def incident_document(version: str) -> Column:
     """What is known of an incident."""
     return F.struct(
         date(of("start")).alias("@timestamp"),
-        alert("kappa.incidents", date(of("end"))).alias("event"),
+        alert("kappa.incidents", date(of("end")), of("severity_points")).alias("event"),
         all_named(of("hosts")).alias("host"),
         all_named(of("services")).alias("service"),
         of("reason").alias("message"),
@@ -315,15 +316,15 @@ def append_time() -> Column:
     return F.when(within_range(given), given).otherwise(F.unix_millis("timestamp"))
 
 
-def alert(dataset: str, end: Column) -> Column:
-    """The `event` of a novelty or an incident. Its severity is the score in whole nats."""
+def alert(dataset: str, end: Column, severity: Column) -> Column:
+    """The `event` of a novelty or an incident."""
     return F.struct(
         F.lit("alert").alias("kind"),
         F.lit(dataset).alias("dataset"),
         date(of("start")).alias("start"),
         end.alias("end"),
         of("reason").alias("reason"),
-        F.floor(finite(of("score"))).alias("severity"),
+        severity.alias("severity"),
     )
 
 

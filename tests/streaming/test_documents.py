@@ -89,6 +89,8 @@ INCIDENT = {
     "population": 8,
     "share": 0.25,
     "false_alarms_per_day": 0.5,
+    "severity": "major",
+    "severity_points": 62,
     "series": [{"series": "logs/vm-1/web/ERROR", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
     "novelties": 3,
     "episodes": ["e1", "e2"],

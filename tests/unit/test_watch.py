@@ -30,6 +30,7 @@ def incident(name: str, status: str, seconds: int, score: float = 20.0, **own: A
         "start": NOON,
         "window_end": NOON + 1000 * seconds,
         "score": score,
+        "severity": "major",
         "hosts": ["vm-1"],
         "reason": "cpu 99",
         **own,
@@ -133,9 +134,9 @@ def test_lines_show_each_event_once_and_no_control_characters() -> None:
     lines: list[str] = []
     shown(LineView(lines.append))
     assert lines[0] == "watching version live: open incidents: 1"
-    assert lines[1] == "11-21 12:00:00Z OPEN   anomaly     30.0 nats  vm-1: cpu 99"
-    assert lines[3] == "11-21 12:00:10Z OPEN   anomaly     20.0 nats  x, y, z and 1 more: bad?[2J?line"
-    assert lines[4] == "11-21 12:00:20Z close  anomaly     20.0 nats  vm-1: cpu 99"
+    assert lines[1] == "11-21 12:00:00Z OPEN   major    anomaly   vm-1: cpu 99"
+    assert lines[3] == "11-21 12:00:10Z OPEN   major    anomaly   x, y, z and 1 more: bad?[2J?line"
+    assert lines[4] == "11-21 12:00:20Z close  major    anomaly   vm-1: cpu 99"
     health = [line.split("Z ", 1)[1] for line in (lines[2], *lines[5:])]
     healthy = "health healthy; windows are judged 30 s after they end"
     assert health == [healthy, "HEALTH extract has written nothing for 120 s", healthy]
@@ -146,7 +147,7 @@ def test_line_names_a_host_once() -> None:
     view, tracker = LineView(lines.append), IncidentTracker()
     for number, reason in enumerate(("vm-1: cache: no INFO lines", "vm-12: cpu 99", "cache: no INFO lines of vm-1")):
         view.show_incident("open", incident(f"{number}", "open", 0, reason=reason), tracker)
-    texts = [line.split("nats  ", 1)[1] for line in lines]
+    texts = [line.split("anomaly   ", 1)[1] for line in lines]
     assert texts == ["vm-1: cache: no INFO lines", "vm-1: vm-12: cpu 99", "vm-1: cache: no INFO lines of vm-1"]
 
 
@@ -201,4 +202,4 @@ def test_line_says_the_likely_cause_where_that_is_a_choice_or_a_change() -> None
         lines: list[str] = []
         causes = [(strange, change)[i] for i in chosen]
         LineView(lines.append).show_incident("open", incident("a", "open", 0, causes=causes), IncidentTracker())
-        assert [line.split("nats  ", 1)[1] for line in lines] == [text]
+        assert [line.split("anomaly   ", 1)[1] for line in lines] == [text]

@@ -1,0 +1,95 @@
+"""Severity: worse with rarer, wider and longer trouble; stories of it from the correlator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.incident_stories import CPU, at, brief, episode_event, incidents_of
+
+from models.incidents.severity import LEAST, severity
+from models.records.records import SEVERITIES, Watched
+
+MANY = Watched(series=10_000, hosts=1_000, window_seconds=10.0, services={"web": 1_000})
+KINDS = ("anomaly", "silence", "change", "new")
+often = st.floats(1e-30, 10.0)
+hosts = st.integers(1, 100_000)
+seconds = st.floats(0, 1e6)
+
+
+@given(st.sampled_from(KINDS), st.none() | often | st.just(0.0), hosts, hosts, seconds)
+def test_severity_has_0_to_100_points_and_the_word_of_its_points(
+    kind: str, chance: float | None, touched: int, population: int, lasted: float
+) -> None:
+    found = severity(kind, chance, touched, population, lasted)
+    assert 0 <= found.points <= 100
+    assert found.word == next(word for word, least in LEAST if found.points >= least)
+    assert found.word in SEVERITIES
+
+
+@given(st.sampled_from(KINDS), often, often, hosts, hosts, seconds, seconds)
+def test_what_is_rarer_wider_and_longer_is_never_less_severe(
+    kind: str, one: float, other: float, few: int, more: int, short: float, long: float
+) -> None:
+    low = severity(kind, max(one, other), min(few, more), 100_000, min(short, long))
+    high = severity(kind, min(one, other), max(few, more), 100_000, max(short, long))
+    assert high.points >= low.points
+
+
+@given(st.none() | often, st.integers(10, 100_000), seconds)
+def test_one_host_of_many_is_never_critical(chance: float | None, population: int, lasted: float) -> None:
+    assert severity("silence", chance, 1, population, lasted).word != "critical"
+
+
+def test_most_hosts_of_a_service_are_critical_at_once() -> None:
+    assert severity("anomaly", 1e-6, 40, 50, 0.0).word == "critical"
+    assert severity("silence", 1e-6, 2, 2, 0.0).word == "critical"
+
+
+def test_something_new_is_at_most_major_however_wide_it_is() -> None:
+    assert severity("change", 0.0, 100_000, 100_000, 1e6).word == "major"
+    assert severity("new", 1e-6, 1, 20, 0.0).word == "info"
+
+
+def test_table_of_the_documentation_is_what_the_function_says() -> None:
+    """The rows of docs/alerts.md: kind, false alarms a day, hosts, population, minutes."""
+    rows = [
+        (("anomaly", 1.0, 1, 20, 1), ("info", 2)),
+        (("silence", 1e-2, 1, 20, 1), ("info", 22)),
+        (("anomaly", 1e-4, 1, 20, 1), ("minor", 42)),
+        (("anomaly", 1e-4, 1, 20, 60), ("major", 62)),
+        (("anomaly", 1e-4, 5, 20, 10), ("major", 70)),
+        (("anomaly", 1e-4, 18, 20, 1), ("critical", 76)),
+        (("new", 1e-4, 1, 20, 1), ("info", 21)),
+        (("change", 1e-4, 18, 20, 1), ("minor", 38)),
+    ]
+    for (kind, chance, touched, population, minutes), expected in rows:
+        found = severity(kind, chance, touched, population, 60.0 * minutes)
+        assert (found.word, found.points) == expected, kind
+
+
+def test_an_incident_is_published_again_when_it_becomes_worse_by_lasting() -> None:
+    steady: dict[str, Any] = {"evidence": 30.0, "score": 24.0}
+    story = [episode_event(CPU, 1, **steady)]
+    story += [episode_event(CPU, window, "update", start=1, **steady) for window in (200, 400)]
+    found = incidents_of(story, until=401, watched=MANY)
+    assert brief(found)[:2] == [(1, "open", "anomaly"), (200, "update", "anomaly")]
+    words = [one.severity for one in found]
+    assert words == sorted(words, key=SEVERITIES.index)
+    assert words[0] != words[1]
+    assert found[1].severity_points > found[0].severity_points
+
+
+def test_the_sentence_of_an_incident_does_not_say_how_sure_one_of_its_series_is() -> None:
+    sentence = f"a {'x' * 20}; since 10:00:00Z, 11 % sure (provisional)"
+    (found,) = incidents_of([episode_event(CPU, 1, reason=sentence)], until=2)
+    assert found.reason == f"vm-003: a {'x' * 20}; since 10:00:00Z"
+    assert found.series[0].reason.endswith("since 10:00:00Z, 11 % sure (provisional)")
+    assert found.start == at(1)
+
+
+def test_only_the_end_of_a_sentence_is_its_certainty() -> None:
+    template = "template '50 % sure (provisional), 3 % sure' is new; more than 99.9 % sure"
+    (found,) = incidents_of([episode_event(CPU, 1, reason=template)], until=2)
+    assert found.reason == "vm-003: template '50 % sure (provisional), 3 % sure' is new"
