@@ -1,6 +1,6 @@
 """What a chain takes, beside its plan; and what it takes while one host sends millions of series.
 
-    python -m benchmarks.flood --series 20000 --hosts 200 --live                memory, cores and disk beside `kappa plan`
+    python -m benchmarks.flood --series 20000 --hosts 50 --live                 memory, cores and disk beside `kappa plan`
     python -m benchmarks.flood --flood 10000000 --services 200000 --gib 3       a backlog with ten million series of one host
     python -m benchmarks.flood --flood 600000 --flood-windows 12 --live         the latency of the other hosts' scores meanwhile
 
@@ -11,8 +11,10 @@ processes twice a second. A flood is compared with the same run without it: the 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import hashlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -20,7 +22,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,13 +38,13 @@ from app.kafka import topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import heartbeat
 from app.kafka.producer import BoundedProducer
-from app.runtime.plan import GIB, Load, plan
+from app.runtime.plan import GIB, MIB, Load, plan
 from benchmarks.deployment import machine, say
 from benchmarks.process_usage import ProcessUsage
 from benchmarks.reached import announced
 
-START, WINDOW_MS = 1_767_600_000_000, 10_000
-WARM_WINDOWS = 12  # until then the JVM compiles
+START, SHARDS = 1_767_600_000_000, 16
+WARM_SECONDS = 120  # until then the JVM compiles
 HONEST_SECOND = 2  # of a window: when the points of other hosts come
 WINDOWS_MORE = 10  # windows with heartbeats alone, so that the last one closes
 SETTINGS = """
@@ -51,7 +54,8 @@ jar_folder = "{jars}"
 prefix = "{name}-"
 timestamps = "create"
 [windowing]
-shards = 16
+shards = {shards}
+window_seconds = {window}
 [kafka]
 bootstrap_servers = "{kafka}"
 [elasticsearch]
@@ -74,6 +78,16 @@ class Sender:
     began: float = 0.0  # with `live`: when the first window begins, epoch seconds
 
     @property
+    def window_ms(self) -> int:
+        """Of a window."""
+        return 1000 * self.settings.windowing.window_seconds
+
+    @property
+    def warm(self) -> int:
+        """The first window that begins when the JVM has compiled."""
+        return math.ceil(1000 * WARM_SECONDS / self.window_ms)
+
+    @property
     def flooded(self) -> range:
         """The windows with the flood."""
         first = self.arguments.windows - 4 - self.arguments.flood_windows
@@ -85,8 +99,8 @@ class Sender:
             client_options(self.settings), compression_type="lz4", linger_ms=50, batch_size=262_144
         ) as outbox:
             flood = 0
-            for second in range((self.arguments.windows + WINDOWS_MORE) * WINDOW_MS // 1000):
-                window, of_window = divmod(second, WINDOW_MS // 1000)
+            for second in range((self.arguments.windows + WINDOWS_MORE) * self.window_ms // 1000):
+                window, of_window = divmod(second, self.window_ms // 1000)
                 moment = START + 1000 * second
                 if self.began:
                     threading.Event().wait(max(0.0, self.began + second - time.time()))
@@ -96,7 +110,7 @@ class Sender:
                 if of_window == HONEST_SECOND:
                     self._honest(outbox, window, moment)
                 elif window in self.flooded and of_window > HONEST_SECOND:
-                    share = self.flood // (len(self.flooded) * (WINDOW_MS // 1000 - HONEST_SECOND - 1))
+                    share = self.flood // (len(self.flooded) * (self.window_ms // 1000 - HONEST_SECOND - 1))
                     self._flood(outbox, range(flood, flood + share), moment)
                     flood += share
 
@@ -151,19 +165,24 @@ def values(settings: Settings, kind: str) -> Iterator[tuple[int, bytes]]:
     consumer.close()
 
 
-def latencies(found: list[tuple[int, bytes]], began: float, windows: range) -> dict[str, float]:
+def latencies(found: list[tuple[int, bytes]], sender: Sender, windows: range) -> dict[str, float]:
     """How long after the end of a window its scores were in the log: median and 99th percentile of all scores, s."""
     each = [
-        at / 1000 - began - (end - START) / 1000
+        at / 1000 - sender.began - (end - START) / 1000
         for at, value in found
-        if (end := json.loads(value)["window_end"]) and (end - START) // WINDOW_MS - 1 in windows
+        if (end := json.loads(value)["window_end"]) and (end - START) // sender.window_ms - 1 in windows
     ]
     return {f"p{q}": round(float(np.percentile(each, q)), 2) for q in (50, 99)} if each else {}
 
 
 def size(folder: Path, pattern: str = "*") -> int:
-    """Bytes that the files in a folder take on the disk."""
-    return sum(512 * file.stat().st_blocks for file in folder.rglob(pattern) if file.is_file())
+    """Bytes that the files in a folder take on the disk; one that is gone when it is looked at takes none."""
+    found = 0
+    for place, _, names in os.walk(folder):  # leaves out a folder that is gone
+        for name in fnmatch.filter(names, pattern):
+            with suppress(FileNotFoundError):
+                found += 512 * Path(place, name).lstat().st_blocks
+    return found
 
 
 def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: int) -> dict[str, Any]:
@@ -174,7 +193,7 @@ def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: in
         sender.send()
         say(f"{file.stem}: the log is written")
     command = [sys.executable, "-m", "app.cli", "run", "all", "--config", str(file), "--no-heartbeats"]
-    last = START + arguments.windows * WINDOW_MS
+    last = START + arguments.windows * sender.window_ms
     with file.with_suffix(".log").open("wb") as log:
         process = psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=PROJECT)
         try:
@@ -183,12 +202,14 @@ def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: in
                 if arguments.live:
                     sender = Sender(settings, arguments, flood, time.time() + 5)
                     threading.Thread(target=sender.send, daemon=True).start()
+                disk = 0
                 while announced(settings) < last:
                     time.sleep(5)
+                    disk = max(disk, size(settings.home))
                     if process.poll() is not None:
                         msg = f"the jobs have ended: see {log.name}"
                         raise RuntimeError(msg)
-                    if usage.warm is None and time.monotonic() - began > 5 + WARM_WINDOWS * WINDOW_MS / 1000:
+                    if usage.warm is None and time.monotonic() - began > 5 + WARM_SECONDS:
                         usage.set_warm()
                 seconds, cores = round(time.monotonic() - began), usage.cores
         finally:
@@ -200,7 +221,7 @@ def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: in
         "seconds": seconds,
         **usage.shown(),
         "restarts": file.with_suffix(".log").read_text(errors="replace").count("jobs ended"),
-        "checkpoints": size(settings.home / "checkpoints"),
+        "disk": disk,
         "scores": len(scores),
         "scores of others": len(honest),
         "digest": hashlib.sha256(b"\n".join(sorted(value for _, value in honest))).hexdigest()[:16],
@@ -208,24 +229,29 @@ def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: in
     }
     if arguments.live and cores is not None:
         found["cores"] = round(cores, 2)
-        before = range(WARM_WINDOWS, sender.flooded.start - 2)
-        found["latency before"] = latencies(honest, sender.began, before)
-        found["latency from then on"] = latencies(honest, sender.began, range(sender.flooded.start, arguments.windows))
+        before = range(sender.warm, sender.flooded.start - 2)
+        found["latency before"] = latencies(honest, sender, before)
+        found["latency from then on"] = latencies(honest, sender, range(sender.flooded.start, arguments.windows))
     return found
 
 
 def main() -> None:
     """Measure, and print what was measured beside the plan."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("series", 2_000), ("hosts", 20), ("windows", 30), ("flood", 0), ("services", 200_000)):
+    for name, default in (
+        *(("series", 2_000), ("hosts", 20), ("window", 10), ("windows", 30)),
+        *(("flood", 0), ("services", 200_000)),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--flood-windows", type=int, default=2, help="windows over which the flood is spread")
     parser.add_argument("--live", action="store_true", help="send at the pace of the clock")
-    parser.add_argument("--memory", default="1g")
+    parser.add_argument("--memory", help="heap of the JVM; what the plan says without it")
     parser.add_argument("--batch", type=int, default=1_000_000)
     parser.add_argument("--gib", type=float, default=0.0, help="fails above so much memory")
     arguments = parser.parse_args()
     base = load()
+    window = replace(base.windowing, window_seconds=arguments.window, shards=SHARDS)
+    planned = plan(Load(arguments.series, arguments.hosts), base.model_copy(update={"windowing": window}))
     os.environ.pop("KAPPA_HOME", None)  # each run has a home of its own
     home = base.home / "flood"
     shutil.rmtree(home, ignore_errors=True)
@@ -235,7 +261,8 @@ def main() -> None:
             file = home / f"{name}.toml"
             text = SETTINGS.format(
                 home=home / name, jars=base.jars, name=name, kafka=servers.kafka, elasticsearch=servers.elasticsearch,
-                memory=arguments.memory, batch=arguments.batch,
+                memory=arguments.memory or f"{planned.heap // MIB}m", batch=arguments.batch, window=arguments.window,
+                shards=SHARDS,
             )  # fmt: skip
             file.write_text(text)
             settings = load(file)
@@ -245,7 +272,6 @@ def main() -> None:
                 for kind in ("telemetry", "statistics", "scores")}  # fmt: skip
     rows = arguments.series * arguments.windows
     found["bytes a record"] = {kind: round(taken / rows, 1) for kind, taken in data.items()}
-    planned = plan(Load(arguments.series, arguments.hosts), settings)
     print(json.dumps({"machine": machine(), "plan": planned.shown(), **found}, indent=1))
     sys.exit(failed(found, arguments.gib))
 

@@ -31,6 +31,9 @@ from pipelines.jvm import FUNCTIONS
 LEAST_TASKS = 6
 TASK_TRIES = 4  # as Spark has it on a cluster
 ROCKSDB_MIB = 512  # of native memory
+# Of glibc, in processes with RocksDB. Its memtables are allocated in blocks of 1 MiB, by whichever thread writes. As part of a heap, of
+# which glibc has many, such blocks are neither returned when they are freed nor used by threads of another heap; mapped on their own they are.
+NATIVE_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -62,6 +65,8 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for key, value in NATIVE_MEMORY.items():
+        os.environ.setdefault(key, value)
     # Spark binds to the host's name, which need not resolve; without a cluster, loopback is enough.
     if is_local(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -160,6 +165,7 @@ def on_a_cluster() -> dict[str, str]:
         # Python workers import the jobs' modules: on each machine from the same folder as here.
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
         f"spark.executorEnv.{PORTABLE_NUMPY[0]}": PORTABLE_NUMPY[1],
+        **{f"spark.executorEnv.{key}": value for key, value in NATIVE_MEMORY.items()},
         # Hadoop loads the class of a file system in threads of executors whose class loaders may not have the jars of the driver.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
     }

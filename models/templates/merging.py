@@ -40,7 +40,7 @@ MOST_HOLES = 8  # sets of known parameters that a template is compared without
 PLACE = "<*>"
 _IN_WORD = r"[\w$@+\-\x80-\U0010ffff]"  # all that is not ASCII
 _TOKEN = re.compile(rf"<\*>|{_IN_WORD}+(?:\.{_IN_WORD}+)*|\s|[^\w\s]", re.ASCII)
-_WORD = re.compile(rf"<\*>|{_IN_WORD}(?:(?:\.?{_IN_WORD})+|(?<![_$@+-]))", re.ASCII)  # a sign alone is none
+_WORD = re.compile(rf"<\*>|{_IN_WORD}(?:(?:\.?{_IN_WORD})++|(?<![_$@+-]))", re.ASCII)  # a sign alone is none
 _NAME = re.compile(r"[0-9_.$@+-]|[a-z][A-Z]")
 
 Tokens = tuple[str, ...]

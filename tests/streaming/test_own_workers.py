@@ -12,7 +12,8 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from pipelines.spark_internals import own_workers
+from app.runtime.spark import NATIVE_MEMORY
+from pipelines.spark_internals import jvm_of, own_workers
 
 pytestmark = pytest.mark.spark
 
@@ -69,3 +70,8 @@ def test_a_task_whose_worker_is_killed_is_run_again_in_the_same_jvm(spark: Spark
 
     found = spark.range(0, 5, 1, 1).mapInPandas(dies_at_first, "id long, tries int").collect()
     assert [(row.id, row.tries) for row in found] == [(i, 1) for i in range(5)]
+
+
+def test_the_jvm_returns_native_memory_that_was_freed(spark: SparkSession) -> None:
+    getenv = jvm_of(spark).java.lang.System.getenv
+    assert {key: getenv(key) for key in NATIVE_MEMORY} == NATIVE_MEMORY
