@@ -1,13 +1,14 @@
 """How bad is an incident, for who is on call? A number from 0 to 100, and a word for it.
 
-    points = 40 rarity + 40 reach + 20 duration                 halved for what is `new` or a `change`
+    points = 25 + 25 rarity + 35 reach + 15 duration            of an anomaly or silence
+    points = (25 rarity + 35 reach + 15 duration) / 2           of what is new, and of a change
 
     rarity    -log10(false alarms a day) / 4, between 0 and 1        1: chance makes one in 10,000 days
     reach     the larger of log10(hosts) / log10(30), and of the share of the hosts that could do the same
     duration  ln(minutes) / ln(60), between 0 and 1                  1: an hour or longer
 
-so that one host alone is never critical, and most hosts of a service at once are so from the beginning. Something new, or a new level that
-has become the normal one, is more to know than to repair.
+so that what may have to be repaired is minor from its first moment, one host alone is never critical, and most hosts of a service at
+once are so from the beginning. Something new, or a new level that has become the normal one, is more to know than to repair.
 
 It fails where one host matters more than all others: the records do not say which. Routes of alerts can (`docs/alerts.md`).
 """
@@ -19,12 +20,12 @@ from dataclasses import dataclass
 
 from models.records.records import CRITICAL, INFO, LASTING_KINDS, MAJOR, MINOR
 
-RARITY, REACH, DURATION = 40.0, 40.0, 20.0
+BEGUN, RARITY, REACH, DURATION = 25.0, 25.0, 35.0, 15.0
 RAREST = 4.0  # powers of ten of days
 MANY_HOSTS = 30
 LONG_MINUTES = 60.0
 # The least points of each word, the worst first.
-LEAST = ((CRITICAL, 75), (MAJOR, 50), (MINOR, 25), (INFO, 0))
+LEAST = ((CRITICAL, 80), (MAJOR, 50), (MINOR, 25), (INFO, 0))
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ def severity(kind: str, false_alarms_per_day: float | None, hosts: int, populati
     many = math.log10(max(hosts, 1)) / math.log10(MANY_HOSTS)
     share = hosts / population if population > 1 else 0.0
     lasting = math.log(max(seconds / 60, 1.0)) / math.log(LONG_MINUTES)
-    points = RARITY * within(rarity / RAREST) + REACH * within(max(many, share)) + DURATION * within(lasting)
-    whole = round(points if kind in LASTING_KINDS else points / 2)
+    more = RARITY * within(rarity / RAREST) + REACH * within(max(many, share)) + DURATION * within(lasting)
+    whole = round(BEGUN + more if kind in LASTING_KINDS else more / 2)
     return Severity(next(word for word, least in LEAST if whole >= least), whole)
 
 
