@@ -29,6 +29,8 @@ def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_oth
         "spark.master": "spark://127.0.0.1:7077",
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.executorEnv.NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+        "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "1048576",
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
         "spark.authenticate": "true",
         "spark.authenticate.secret": "shared-secret",
