@@ -52,9 +52,7 @@ app = typer.Typer(
 )
 for command in (
     *(up, down, status, run, label, change, topology, state, collect, templates, score, simulate),
-    *(demo, dashboard, watch, plan),
-    *(up, down, status, run, recover, doctor, label, change, topology, state, collect, templates, score, simulate),
-    *(demo, dashboard, watch),
+    *(demo, dashboard, watch, plan, recover, doctor),
 ):
     app.command()(command)
 app.add_typer(topics_app, name="topics")

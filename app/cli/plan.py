@@ -32,7 +32,7 @@ def plan(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Memory, cores and disk that so many series and hosts need, measured to 25 %."""
+    """Memory, cores and disk that so many series and hosts need: an estimate, see docs/limits.md for how it was measured."""
     from app.runtime.plan import GIB, Load  # loads Spark
     from app.runtime.plan import plan as planned
 

@@ -10,7 +10,7 @@
 so that what may have to be repaired is minor from its first moment, one host alone is never critical, and most hosts of a service at
 once are so from the beginning. Something new, or a new level that has become the normal one, is more to know than to repair.
 
-It fails where one host matters more than all others: the records do not say which. Routes of alerts can (`docs/alerts.md`).
+It fails where one host matters more than all others: the records do not say which.
 """
 
 from __future__ import annotations
