@@ -14,6 +14,7 @@ import structlog
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from app.core import logs
 from app.core.settings import PROJECT, Settings, load
 
 # Plain modules beside the tests: their assertions explain themselves as those of tests do.
@@ -43,6 +44,7 @@ def own_main() -> Iterator[None]:
 def own_process_state() -> Iterator[None]:
     """A command that a test calls leaves the form of logs, on a stderr that is closed later, and the settings' file."""
     yield
+    logs.configure()
     structlog.reset_defaults()
     load()
 

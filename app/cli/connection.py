@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.output import report
+from app.core import logs
 from app.core.exposure import warning
 from app.core.settings import Settings
 from app.embedded import stack_state
@@ -17,7 +18,7 @@ Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as
 
 
 def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticsearch")) -> Settings:
-    """Complete the addresses of servers that the settings leave out with those of the embedded stack.
+    """Complete the addresses of servers that the settings leave out with those of the embedded stack; logs get their form.
 
     Parameters
     ----------
@@ -36,6 +37,7 @@ def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticse
     InputError
         A needed address is not set and no embedded stack runs in `settings.home`.
     """
+    logs.configure(settings.log.format)
     exposed = warning(settings)
     if exposed:
         report(f"warning: {exposed}")

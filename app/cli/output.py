@@ -1,7 +1,8 @@
 """What commands print: results on stdout, progress and errors on stderr.
 
 Whatever is printed for people goes through here: it may hold what others wrote, so it is made printable (`models.core.printable`).
-JSON is ASCII. Rows of CSV are as they are in a file or a pipe, and printable on a terminal.
+JSON is ASCII. Rows of CSV are as they are in a file or a pipe, and printable on a terminal. With `log.format = "json"` progress and
+errors are records of the log.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn, Protocol, TextIO
 
+import structlog
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from app.core import logs
 from models.core.printable import printable, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
@@ -27,11 +30,17 @@ err = Console(stderr=True)
 
 def report(line: str) -> None:
     """Print a line of progress on stderr."""
+    if logs.are_json():
+        structlog.get_logger().info(line)
+        return
     err.print(printable_lines(line), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_error(line: str) -> None:
     """Print an error, in one line on stderr."""
+    if logs.are_json():
+        structlog.get_logger().error(line)
+        return
     err.print(printable_lines(f"kappa: {line}"), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -113,5 +122,5 @@ def progress_bar(*columns: TextColumn) -> Progress:
         *columns,
         TimeRemainingColumn(),
         console=err,
-        disable=not err.is_terminal,
+        disable=logs.are_json() or not err.is_terminal,
     )

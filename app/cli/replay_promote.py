@@ -13,6 +13,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, err, print_json, print_line, report
 from app.cli.signals import stopped_by_signals
+from app.core import logs
 from app.core.settings import load
 from app.core.timestamps import iso_or
 
@@ -71,7 +72,7 @@ def done(what: PromotionPlan, dry_run: bool, by: str | None, as_json: bool) -> N
 def progress() -> Iterator[OnProgress]:
     """A line on stderr where that is a terminal: the window that the candidate has reached, and how far behind it is."""
 
-    if not err.is_terminal:
+    if logs.are_json() or not err.is_terminal:
         yield lambda at: None
         return
     with err.status("starting") as status:

@@ -14,6 +14,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
+from app.core import logs
 from app.core.errors import SettingsError
 from app.core.settings import Settings
 from app.supervision.link import ChildError, ParentLink
@@ -53,6 +54,7 @@ def run(
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first. Jobs that end or hang are started again."""
     own, follow = serving.chosen(config, version)
+    logs.configure(own.log.format)
     if supervised is None:
         if savepoint is None and not accept_violation:
             refuse_after_violation(own, follow)
@@ -68,6 +70,7 @@ def run(
                 # Between two triggers there is no progress.
                 stale_seconds=max(own.health.stale_seconds, LEAST_STALE_SECONDS, 3 * own.spark.trigger_seconds),
                 log=str(own.home / "logs" / "spark.log"),
+                log_format=own.log.format,
             )
         )
     else:

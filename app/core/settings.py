@@ -31,6 +31,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from app.core.errors import SettingsError
+from app.core.logs import LogFormat
 from app.core.secrets import SecretInAddress, checked_address, is_secret, masked
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
@@ -350,6 +351,17 @@ class ControlSettings(SettingsGroup):
     )
 
 
+class LogSettings(SettingsGroup):
+    """What the commands write to stderr."""
+
+    format: LogFormat = Field(
+        default="text",
+        description=(
+            "`text`: lines for people. `json`: an object a line, see [logs](running.md#logs), of every command that talks to a server."
+        ),
+    )
+
+
 class HealthSettings(SettingsGroup):
     """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port they are not served."""
 
@@ -463,6 +475,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     savepoints: SavepointSettings = SavepointSettings()
     index: IndexSettings = IndexSettings()
+    log: LogSettings = LogSettings()
     health: HealthSettings = HealthSettings()
     dashboard: DashboardSettings = DashboardSettings()
 

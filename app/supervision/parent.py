@@ -57,6 +57,7 @@ class SupervisedCommand:
     `stop_seconds`      how long the child has for stopping when the parent is asked to.
     `leave_seconds`     how long its JVM and workers have for ending by themselves after that.
     `log`               where the JVM's log is, for people.
+    `log_format`        the form of this process's own lines.
     """
 
     command: tuple[str, ...]
@@ -69,6 +70,7 @@ class SupervisedCommand:
     stop_seconds: float = 120.0
     leave_seconds: float = 5.0
     log: str = ""
+    log_format: logs.LogFormat = "text"
     limits: RestartLimits = field(default_factory=RestartLimits)
 
     def to_json(self) -> str:
@@ -321,11 +323,14 @@ class Parent:
 
     def _give_up(self, why: str) -> None:
         line = (
-            f"kappa: gave up after {self.policy.in_vain} starts in a row without progress of every job; the last one: {why}; "
+            f"gave up after {self.policy.in_vain} starts in a row without progress of every job; the last one: {why}; "
             f"Spark's log is {self.what.log}; nothing is lost: mend the cause, then run the command again"
         )
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        if logs.are_json():
+            log.critical(line)
+        else:
+            sys.stderr.write(f"kappa: {line}\n")
+            sys.stderr.flush()
 
 
 def iso_now() -> str:
@@ -354,9 +359,10 @@ def stop_signals() -> Iterator[int]:
 
 def main(arguments: list[str]) -> int:
     """Run the parent."""
-    logs.configure()
+    what = SupervisedCommand.of_json(arguments[0])
+    logs.configure(what.log_format)
     with stop_signals() as stop_pipe:
-        return Parent(SupervisedCommand.of_json(arguments[0]), stop_pipe).run()
+        return Parent(what, stop_pipe).run()
 
 
 if __name__ == "__main__":

@@ -149,6 +149,15 @@ def test_it_gives_up_in_one_line_that_says_what_to_do(start: Start) -> None:
     assert gone(parent.pids())
 
 
+def test_with_json_every_line_of_the_parent_is_an_object(start: Start) -> None:
+    parent = start("silent", stale_seconds=0.1, start_seconds=0.1, log_format="json")
+    assert parent.end() == 1
+    lines = [json.loads(line) for line in parent.errors.read_text().splitlines()]
+    assert [line["event"] for line in lines[:3]] == ["jobs hang: ending them", "jobs ended", "jobs start again"]
+    assert lines[1]["why"]
+    assert lines[-1]["level"] == "critical" and lines[-1]["event"].startswith("gave up after 3 starts in a row")
+
+
 def test_a_child_that_makes_progress_before_it_fails_is_started_again_without_end(start: Start) -> None:
     parent = start(*["fails"] * (QUICK.most_in_vain + 2), "stays")
     assert parent.start(QUICK.most_in_vain + 2)["last_error"] == "the job failed"

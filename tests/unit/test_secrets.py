@@ -140,7 +140,7 @@ def test_log_lines_show_no_secret() -> None:
     import structlog
 
     with redirect_stderr(io.StringIO()) as err:
-        logs.configure(as_json=True)
+        logs.configure("json")
         log = structlog.get_logger()
         log.info(
             "asked", url=f"https://u:{CANARY}@host/", sasl_password=CANARY, options={"kafka.sasl.jaas.config": CANARY}
