@@ -240,6 +240,7 @@ def show_similar(found: Found, view: View) -> None:
     rows = rows.assign(label=rows["id"].map(lambda name: labels.get(name, "")))
     config = {
         "reason": text_column("reason (click to open)", "large"),
+        "severity": text_column("severity", 70),
         "shared": text_column("in common", "medium"),
         "label": text_column("label", 110),
         "kind": text_column("kind", 70),

@@ -12,15 +12,20 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from zoneinfo import ZoneInfo
 
 from dashboards.queries.search import PREFIX
+from dashboards.words import local_text
 
 TIMEOUT_SECONDS = 2.0
 MAX_BYTES = 1_000_000
 MAX_PROCESSES = 32
+UTC = ZoneInfo("UTC")
 ORDER = ("extract", "detect", "correlate", "index")
 
 
@@ -43,13 +48,13 @@ class JobReport:
         return bool(self.jobs or self.silent)
 
 
-def report(version: str) -> JobReport:
-    """Ask all known processes in parallel, each for at most TIMEOUT_SECONDS."""
+def report(version: str, zone: ZoneInfo = UTC) -> JobReport:
+    """Ask all known processes in parallel, each for at most TIMEOUT_SECONDS. Times of its notes are in this zone."""
     known = addresses(os.environ, version)
     if not known:
         return JobReport({})
     with ThreadPoolExecutor(len(known)) as pool:
-        answers = dict(zip(known, pool.map(fetch, known), strict=True))
+        answers = dict(zip(known, pool.map(partial(fetch, zone=zone), known), strict=True))
     found = [one for one in answers.values() if isinstance(one, JobReport)]
     jobs = {name: facts for one in found for name, facts in one.jobs.items()}
     ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
@@ -59,11 +64,12 @@ def report(version: str) -> JobReport:
     return JobReport(ordered, silent, max((one.quarantined for one in found), default=0), notes)
 
 
-def notes_of(answer: Mapping[str, Any]) -> Iterator[str]:
+def notes_of(answer: Mapping[str, Any], zone: ZoneInfo = UTC) -> Iterator[str]:
     """What a process says of restarts and of violations, and for what its jobs wait, a sentence each."""
     restarts, violations = answer.get("restarts") or {}, answer.get("violations") or {}
     if restarts.get("restarts"):
-        yield f"{', '.join(answer['jobs'])}: restarts {restarts['restarts']}, the last at {restarts['last_at']}: {restarts['last_error']}"
+        last = local_text(datetime.fromisoformat(restarts["last_at"]), zone)
+        yield f"{', '.join(answer['jobs'])}: restarts {restarts['restarts']}, the last at {last}: {restarts['last_error']}"
     if violations.get("count"):
         yield f"Violations of determinism {violations['count']}, accepted {violations['accepted']}, the last: {violations['last']}"
     for name, facts in answer["jobs"].items():
@@ -87,7 +93,7 @@ def announced(file: Path) -> str | None:
         return None  # no such process has run here
 
 
-def fetch(address: str) -> JobReport | str:
+def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
     """What a process answers, or why it does not."""
     try:
         try:
@@ -96,7 +102,7 @@ def fetch(address: str) -> JobReport | str:
         except HTTPError as error:  # 503 says which job is not well
             with error:
                 answer = json.loads(error.read(MAX_BYTES))
-        notes = tuple(notes_of(answer))
+        notes = tuple(notes_of(answer, zone))
         return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)), notes=notes)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{type(error).__name__}: {error}"

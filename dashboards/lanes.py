@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboards.queries.episodes import LASTING
 from dashboards.queries.search import Span
-from dashboards.theme import Chart, colour, kinds_in, millis, nominal, quantity, shape, time_axis
+from dashboards.theme import Chart, colour, kinds_in, millis, nominal, shape, time_axis
 from dashboards.words import TIME_FORMAT, what
 
 LANE_PIXELS = 30
@@ -39,7 +39,7 @@ def swim_lanes(
     kinds = kinds_in(rows["kind"])
     lanes = nominal(
         "lane",
-        title=title or f"{lane}, highest score first",
+        title=title or f"{lane}, the most surprising first",
         sort=list(names),
         scale={"padding": 0},
         axis={"labelLimit": 260, "titlePadding": 16, "grid": True, "tickBand": "extent"},
@@ -56,10 +56,7 @@ def swim_lanes(
         "y": lanes,
         "yOffset": nominal("kind", scale={"domain": kinds, "padding": 0.9}),
         "color": colour(kinds, legend={"orient": "top", "symbolOpacity": 1}),
-        "tooltip": [
-            *(nominal(name, title=text) for name, text in TOOLTIP.items()),
-            quantity("score", title="score (nats)", format=",.1f"),
-        ],
+        "tooltip": [nominal(name, title=text) for name, text in TOOLTIP.items()],
     }
     height = LANE_PIXELS * max(len(names), LEAST_LANES) + AXES_PIXELS
     return Chart(rows, {"height": height, "encoding": encoding, "layer": [bars, marks]})

@@ -125,6 +125,6 @@ def show_rates(found: LogsPageData, view: View, by: str) -> None:
         "score": score_column("top score (nats)"),
         "latest": time_column("latest", view.zone),
     }
-    chosen = chosen_row(Listing(rows, found.rates.total), config, f"rates {view.version} {by}", "messages")
+    chosen = chosen_row(Listing(rows, found.rates.total), config, f"rates {view.version} {by}", "messages", hidden=())
     if chosen is not None:
         view.open("series", series=str(chosen["series"]))

@@ -133,8 +133,8 @@ def show_novelties(found: Overview, view: View) -> None:
     lane = lanes.by
     swim_lanes(found.novelties.rows, lanes.names, found.span, view.zone, lane).show()
     if not lanes.complete:
-        st.caption(f"These are the {len(lanes.names)} {lane}s with the highest scores; there are more.")
-    say_if_cut(found.novelties, "novelties with the highest scores")
+        st.caption(f"These are the {len(lanes.names)} {lane}s with the most surprising novelties; there are more.")
+    say_if_cut(found.novelties, "novelties, the most surprising ones")
 
 
 def changes_since(found: Overview, view: View) -> str:

@@ -40,7 +40,7 @@ def page(view: View) -> None:
 def show_jobs(view: View) -> None:
     """Each job's newest facts."""
     st.subheader("Jobs")
-    found = jobs.report(view.version)
+    found = jobs.report(view.version, view.zone)
     if not found.asked:
         st.info(JOBS_HELP.format(version=code(view.version)), icon=":material/info:")
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -20,7 +20,7 @@ from dashboards.queries.frames import Listing
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores, matching, novelties_of, points
 from dashboards.tables import chosen_row, count_column, score_column, table, text_column, time_column
-from dashboards.words import code, expected, explained, measured, named, number, plain
+from dashboards.words import code, expected, explained, local_text, measured, named, number, plain
 
 STATE_SECONDS = 120.0
 NO_SCORES = (
@@ -91,7 +91,7 @@ def show_matches(view: View, asked: str) -> None:
         "documents": count_column("documents", help="Windows scored, and novelties."),
         "series": text_column("full name", "medium"),
     }
-    chosen = chosen_row(Listing(rows, found.total), config, f"matches {view.version} {asked}", "series")
+    chosen = chosen_row(Listing(rows, found.total), config, f"matches {view.version} {asked}", "series", hidden=())
     if chosen is not None:
         view.open("series", series=str(chosen["series"]))
 
@@ -168,7 +168,7 @@ def show_novelties(novelties: Listing, view: View) -> None:
         **({"how": text_column("how it knows", "medium")} if any(how) else {}),
         "score": score_column(),
     }
-    table(Listing(rows.assign(seen=seen, how=how), novelties.total), config, "novelties")
+    table(Listing(rows.assign(seen=seen, how=how), novelties.total), config, "novelties", hidden=())
 
 
 def show_state(view: View, series: str) -> None:
@@ -188,10 +188,10 @@ def show_state(view: View, series: str) -> None:
         except CommandError as error:
             st.error(plain(error), icon=":material/error:")
             return
-        show_answer(answer)
+        show_answer(answer, view)
 
 
-def show_answer(answer: dict[str, Any]) -> None:
+def show_answer(answer: dict[str, Any], view: View) -> None:
     """The answer of `kappa state`."""
     unit = answer.get("unit") or ""
     facts = {
@@ -205,7 +205,7 @@ def show_answer(answer: dict[str, Any]) -> None:
         column.metric(name, value, border=True)
     episode = answer["episode"]
     sentences = [
-        f"As of {plain(answer['as_of'])}, the last window learnt.",
+        f"As of {local_text(datetime.fromtimestamp(answer['as_of_ms'] / 1000, tz=UTC), view.zone)}, the last window learnt.",
         f"Warming up: {answer['windows_to_go']} windows to go." if answer["warming"] else "",
         "It does not learn while its episode is open." if answer.get("frozen") else "",
         f"Open episode: {plain(episode['reason'])}" if episode else "No episode is open.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,14 +11,19 @@ import streamlit as st
 from dashboards.queries.frames import Listing
 
 SCORE_HELP = "Surprise in nats, -ln of the probability: 13.8 is one in a million."
+HIDDEN = ("score",)  # nats are for who asks
 MISSING = ""
 TIME_FORMAT = "MM-DD HH:mm:ss"
 
 
-def table(listing: Listing, config: Mapping[str, Any], things: str = "rows") -> None:
-    """Rows as a table with the columns of `config`, in its order; with a note if not all are listed."""
+def table(listing: Listing, config: Mapping[str, Any], things: str = "rows", *, hidden: Sequence[str] = HIDDEN) -> None:
+    """Rows as a table with the columns of `config`, in its order; with a note if not all are listed.
+
+    Columns that are `hidden` are shown by whoever asks the table's toolbar for them.
+    """
     st.dataframe(
         listing.rows[list(config)],
+        column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
         width="stretch",
@@ -27,7 +32,9 @@ def table(listing: Listing, config: Mapping[str, Any], things: str = "rows") -> 
     say_if_cut(listing, things)
 
 
-def chosen_row(listing: Listing, config: Mapping[str, Any], key: str, things: str = "rows") -> Any:
+def chosen_row(
+    listing: Listing, config: Mapping[str, Any], key: str, things: str = "rows", *, hidden: Sequence[str] = HIDDEN
+) -> Any:
     """As `table`; returns the row whose cell was clicked, None before that."""
 
     def clicked() -> None:
@@ -35,6 +42,7 @@ def chosen_row(listing: Listing, config: Mapping[str, Any], key: str, things: st
 
     event = st.dataframe(
         listing.rows[list(config)],
+        column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
         width="stretch",

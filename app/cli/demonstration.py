@@ -26,6 +26,7 @@ from kafka import KafkaConsumer, TopicPartition
 from rich.console import Console
 from rich.table import Table as View
 
+from app.cli.local_time import clock, local
 from app.collector.collector import collect
 from app.core.errors import StackError
 from app.core.ports import LOOPBACK
@@ -403,9 +404,12 @@ def report_incident(incident: Mapping[str, Any], report: Report) -> None:
     """One line about an incident that opens, changes its kind or closes."""
     if incident["status"] == "update":
         return
-    at = datetime.fromtimestamp(incident["window_end"] / 1000, tz=UTC).strftime("%H:%M:%SZ")
+    at = f"{local(incident['window_end']):%H:%M:%S}"
+    since = clock(incident["start"], incident["window_end"])
     sign = "NEW" if incident["status"] == "open" else "end"
-    report(f"{sign} {at} {incident['severity']:8} {incident['kind']:8} {incident['reason']}{others(incident)}")
+    report(
+        f"{sign} {at} {incident['severity']:8} {incident['kind']:8} {incident['reason']}{others(incident)}; since {since}"
+    )
 
 
 def others(incident: Mapping[str, Any]) -> str:

@@ -7,10 +7,11 @@ reader's terminal.
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from rich.console import Console, Group
@@ -18,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.local_time import clock, moment
 from app.cli.watch_incidents import Change, IncidentTracker, PipelineHealth, Record
 from models.core.printable import printable
 
@@ -27,11 +29,6 @@ SHOWN_CLOSED = 8
 OTHER_LINES = SHOWN_CLOSED + 8
 STYLES = {"anomaly": "yellow", "silence": "magenta", "change": "cyan", "new": "blue"}
 Write = Callable[[str], None]
-
-
-def moment(millis: int) -> str:
-    """A time of the log."""
-    return f"{datetime.fromtimestamp(millis / 1000, tz=UTC):%m-%d %H:%M:%SZ}"
 
 
 def where(incident: Record) -> str:
@@ -59,10 +56,10 @@ def health_line(health: PipelineHealth) -> str:
 
 
 class LineView:
-    """A line for each event: for a pipe, a log, or who prefers it."""
+    """A line for each event: for a pipe, a log, or who prefers it. `zone`: of its times; None is that of the terminal."""
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
+    def __init__(self, write: Write, zone: tzinfo | None = None) -> None:
+        self._write, self._zone = write, zone
         self._last: tuple[str, ...] | None = None
 
     def show_version(self, version: str, tracker: IncidentTracker) -> None:
@@ -80,16 +77,15 @@ class LineView:
         """The health, when its problems have changed."""
         if health.problems != self._last:
             self._last = health.problems
-            self._write(
-                f"{datetime.now(tz=UTC):%m-%d %H:%M:%SZ} {'health' if health.healthy else 'HEALTH':6} {health_line(health)}"
-            )
+            word = "health" if health.healthy else "HEALTH"
+            self._write(f"{moment(1000 * time.time(), self._zone)} {word:6} {health_line(health)}")
 
-    @staticmethod
-    def _line(change: Change, incident: Record) -> str:
-        hosts, reason = where(incident), why(incident)
+    def _line(self, change: Change, incident: Record) -> str:
+        hosts, reason, end = where(incident), why(incident), incident["window_end"]
         text = reason if reason.startswith(f"{hosts}: ") else f"{hosts}: {reason}"
+        text += f"; since {clock(incident['start'], end, self._zone)}"
         about = f"{incident.get('severity', ''):8} {incident['kind']:8}  {text}"
-        return printable(f"{moment(incident['window_end'])} {'OPEN' if change == 'open' else change:6} {about}")
+        return printable(f"{moment(end, self._zone)} {'OPEN' if change == 'open' else change:6} {about}")
 
 
 class JsonView:
@@ -162,13 +158,13 @@ class TerminalView:
         self._live.update(Group(*parts), refresh=True)
 
     def _health(self) -> Text:
-        clock = f"{datetime.now(tz=UTC):%Y-%m-%d %H:%M:%SZ}  version {self._version}  "
+        head = f"{moment(1000 * time.time())}  version {self._version}  "
         health = self._latest
         if health is None:
-            return Text(f"{clock}reading")
+            return Text(f"{head}reading")
         refused = f"; refused since the start: {health.late} late, {health.dead_letters} dead letters"
         jobs = "".join(f"\n  {printable(name)}: {facts(job)}" for name, job in sorted(health.jobs.items()))
-        return Text(f"{clock}{health_line(health)}{refused}{jobs}", style="" if health.healthy else "bold red")
+        return Text(f"{head}{health_line(health)}{refused}{jobs}", style="" if health.healthy else "bold red")
 
 
 def facts(job: Record) -> str:

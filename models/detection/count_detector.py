@@ -216,7 +216,7 @@ class CountDetector:
         episode.before, episode.after = episode.typical, episode.value
         episode.reason = reasons.new_level(
             parse(row.name)._replace(metric=reasons.lines_of(parse(row.name), episode.template)),
-            episode.value, episode.start, episode.typical, lower=episode.lower, upper=episode.upper, unit="/min",
+            episode.value, episode.typical, lower=episode.lower, upper=episode.upper, unit="/min",
         )  # fmt: skip
         return episode.event("update", row.now)
 

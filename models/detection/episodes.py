@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from models.detection import reasons
 from models.records.records import EpisodeEvent, episode_id
 from models.stats.interval_distance import in_widths, two_farthest
 
@@ -64,7 +63,7 @@ class Episode:
         What opened it, and so what ends it: `strange`, `stuck`, `high`, `zero`, `mix`, `host silent`, `metric silent`,
         `appeared`, `limited`.
     reason
-        The sentence of its events, without since when and how sure.
+        The sentence of its events.
     published_score, published_evidence, updates
         Score and evidence of the last event, nats, and the number of updates so far.
     normal_windows
@@ -141,7 +140,7 @@ class Episode:
             lower=self.lower,
             upper=self.upper,
             unit=self.unit,
-            reason=self.reason if facts else reasons.sentence(self.reason, self.start, sure, provisional=provisional),
+            reason=self.reason,
             template=self.template,
             sample=self.sample,
             part=self.part,

@@ -59,11 +59,9 @@ class Change:
     def words(self, series: Series, lower: float, upper: float, unit: str) -> str:
         """A sentence about the change; `lower` and `upper` are the interval before it."""
         if self.what == SPREAD:
-            return reasons.new_spread(series, self.spread, self.start, self.old_spread, unit)
+            return reasons.new_spread(series, self.spread, self.old_spread, unit)
         of = "moved to" if self.what == TREND else "new level"
-        return reasons.new_level(
-            series, self.after, self.start, self.before, lower=lower, upper=upper, unit=unit, of=of
-        )
+        return reasons.new_level(series, self.after, self.before, lower=lower, upper=upper, unit=unit, of=of)
 
 
 class GaugeChanges:

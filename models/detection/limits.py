@@ -229,7 +229,7 @@ class Limits:
 
     def _describe(self, episode: Episode, worst: Overflow) -> None:
         episode.value, episode.upper, episode.unit = float(worst.wanted), float(worst.most), WORDS[worst.limit]
-        episode.reason = reasons.over_limit(worst, WORDS[worst.limit], self._shard, episode.start)
+        episode.reason = reasons.over_limit(worst, WORDS[worst.limit], self._shard)
 
     def _end(self, now: int) -> list[EpisodeEvent]:
         state, events = self._state, []

@@ -231,7 +231,7 @@ class MixtureDetector:
         episode.value, episode.lower, episode.upper = parts[0][1:]
         episode.typical = 100 * float(b.share[found[0]])
         episode.template = self._text(int(judged.rows[found[0]]))
-        episode.reason = reasons.new_mix(series, parts, episode.start) if changed else reasons.mix_off(series, parts)
+        episode.reason = reasons.new_mix(series, parts) if changed else reasons.mix_off(series, parts)
 
     def _text(self, row: int) -> str:
         identity = parse(self._state.counts.names[row]).template_id

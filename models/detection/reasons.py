@@ -1,10 +1,13 @@
-"""Sentences about episodes for a person: what was seen, what was expected."""
+"""Sentences about episodes for a person: what was seen, what was expected.
+
+Since when, and how sure that is, are fields of the episode and no part of its sentence: whoever shows it does so in the time zone of
+who reads it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from models.core.series import Series
 from models.records.records import Overflow
@@ -54,11 +57,6 @@ def interval(lower: float, upper: float) -> str:
     return f"{number(lower)} to {number(upper)}"
 
 
-def clock(milliseconds: float) -> str:
-    """The time of day of epoch milliseconds, UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%H:%M:%SZ")
-
-
 def duration(seconds: float) -> str:
     """A length of time in seconds, minutes or hours."""
     if seconds < 300:
@@ -76,12 +74,6 @@ def place(series: Series) -> str:
 def subject(series: Series) -> str:
     """A metric by its name, after that of its service where it has one."""
     return f"{series.service} {series.metric}" if series.service else series.metric
-
-
-def sentence(text: str, start: float, certainty: float, *, provisional: bool) -> str:
-    """The whole sentence about an episode: `text`, since when, how sure, and whether that is provisional."""
-    since = "" if " since " in text else f"since {clock(start)}, "
-    return f"{text}; {since}{percent(certainty)} sure{' (provisional)' if provisional else ''}"
 
 
 def percent(probability: float) -> str:
@@ -118,33 +110,25 @@ def stuck(series: Series, value: float, seconds: float, unit: str) -> str:
 
 
 def new_level(
-    series: Series,
-    value: float,
-    since: float,
-    old: float,
-    *,
-    lower: float,
-    upper: float,
-    unit: str,
-    of: str = "new level",
+    series: Series, value: float, old: float, *, lower: float, upper: float, unit: str, of: str = "new level"
 ) -> str:
     """A change of level that was adopted; `of` says what kind of level it is."""
     was = f"was {number(old)}{unit} ({interval(lower, upper)})"
-    return f"{subject(series)} {of} {number(value)}{unit} since {clock(since)}, {was}"
+    return f"{subject(series)} {of} {number(value)}{unit}, {was}"
 
 
-def new_spread(series: Series, spread: float, since: float, old: float, unit: str) -> str:
+def new_spread(series: Series, spread: float, old: float, unit: str) -> str:
     """A change of spread that was adopted."""
-    return f"{subject(series)} spreads by {number(spread)}{unit} since {clock(since)}, was {number(old)}{unit}"
+    return f"{subject(series)} spreads by {number(spread)}{unit}, was {number(old)}{unit}"
 
 
-def over_limit(over: Overflow, what: str, shard: int, since: float) -> str:
+def over_limit(over: Overflow, what: str, shard: int) -> str:
     """A host, or a shard of the fleet, that has more of `what` than it may."""
     times = f"{over.wanted / over.most:.3g} times the {over.most:,} that"
     owner, may = (
         (f"host {over.host}", "a host may have") if over.host else (f"shard {shard}", "it may have of the fleet's")
     )
-    return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out since {clock(since)}"
+    return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out"
 
 
 def lines_of(series: Series, template: str | None) -> str:
@@ -175,13 +159,13 @@ def mix_off(series: Series, parts: Shares) -> str:
     return "; ".join(text + more for text, more in zip(texts, expected, strict=True))
 
 
-def new_mix(series: Series, parts: Shares, since: float) -> str:
+def new_mix(series: Series, parts: Shares) -> str:
     """A change of those shares that was adopted."""
     texts = [
         f"{short(text)!r} {number(round(now, 2))} %, was {interval(round(lower, 2), round(upper, 2))} %"
         for text, now, lower, upper in parts
     ]
-    return f"new mix of {lines_in(series)} since {clock(since)}: {'; '.join(texts)}"
+    return f"new mix of {lines_in(series)}: {'; '.join(texts)}"
 
 
 def lines_in(series: Series) -> str:

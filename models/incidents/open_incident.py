@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,8 +30,6 @@ from models.records.records import (
 from models.records.schema import parsed, plain
 
 MILLIS = 1_000
-# How sure a series is of itself is no measure of the incident, and no news for who is alarmed: it stands with the series.
-SURE = re.compile(r"(?:; |, )(?:less than |more than )?[\d.]+ % sure(?: \(provisional\))?$")
 SETS = ("hosts", "services", "templates", "role_hosts")
 
 
@@ -312,4 +309,4 @@ def headline(lead: Contribution, series: int, hosts: int) -> str:
     more = f" (+{series - 1} series" if series > 1 else ""
     if more and hosts > 1:
         more += f", {hosts} hosts"
-    return SURE.sub("", lead.reason) + (f"{more})" if more else "")
+    return lead.reason + (f"{more})" if more else "")

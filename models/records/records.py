@@ -298,7 +298,7 @@ class EpisodeEvent:
     reason: Annotated[
         str,
         Doc(
-            "One sentence: what was seen, what was expected, since when, with which certainty; 2,000 characters at most.",
+            "One sentence: what was seen, what was expected; 2,000 characters at most. Since when is `start`, how sure `certainty`.",
             search=NOT_INDEXED,
         ),
     ] = ""
@@ -494,7 +494,13 @@ class IncidentEvent:
     false_alarms_per_day: Annotated[
         float | None, Doc("Incidents of at least this score that chance makes; null where it is not known.", "1/day")
     ]
-    reason: Annotated[str, Doc("One sentence: what contributes most, and how much more there is.", search=NOT_INDEXED)]
+    reason: Annotated[
+        str,
+        Doc(
+            "One sentence: what contributes most, and how much more there is; since when is `start`.",
+            search=NOT_INDEXED,
+        ),
+    ]
     severity: Annotated[str, Doc("How bad it is, in a word.", values=SEVERITIES)] = INFO
     severity_points: Annotated[
         int,

@@ -135,7 +135,7 @@ def test_a_constant_that_changes_for_good_is_a_change() -> None:
     events = run.play(machine.windows(400, cpu=16.0), machine.windows(120, cpu=8.0))
     assert words(events)[0] == (CPU, "open", "anomaly")
     assert words(events)[-2:] == [(CPU, "update", "change"), (CPU, "close", "change")]
-    assert "new level 8 since" in events[-1].reason
+    assert "new level 8, was" in events[-1].reason
 
 
 def test_lines_of_a_service_that_stop_are_a_silence_until_they_come_back(run: DetectorRun, machine: Machine) -> None:

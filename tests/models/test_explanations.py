@@ -35,10 +35,8 @@ def test_an_anomaly_is_provisional_until_it_is_over(run: DetectorRun, machine: M
     assert [n.provisional for n in events] == [True] * (len(events) - 1) + [False]
     assert events[0].part in ("level", "step", "mean", "local")
     assert [n.certainty for n in events] == [certainty(n.evidence) for n in events]
-    assert "(provisional)" in events[0].reason
-    assert "(provisional)" not in events[-1].reason
-    assert "; since " in events[0].reason
-    assert events[0].reason.endswith("% sure (provisional)")
+    # What fields say is no part of the sentence: neither since when, nor how sure that is.
+    assert not any(word in n.reason for n in events for word in ("since", "sure", "provisional"))
 
 
 def test_a_change_has_the_levels_before_and_after_it_and_is_decided(run: DetectorRun, machine: Machine) -> None:

@@ -122,7 +122,7 @@ def test_a_flood_is_one_episode_of_the_host_and_one_incident() -> None:
         ("host/big", "open", "anomaly"),
         ("host/big", "close", "anomaly"),
     ]
-    begun = "host big has 500 metric series, 25 times the 20 that a host may have; 480 are left out since "
+    begun = "host big has 500 metric series, 25 times the 20 that a host may have; 480 are left out"
     assert about[0].reason.startswith(begun)
     assert about[0].certainty == 1.0
     assert not about[0].provisional

@@ -220,7 +220,7 @@ def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(run: Detec
     change = next(n for n in events if n.kind == "change")
     assert change.window_end - change.start == pytest.approx(60_000 * P.persistence_minutes, abs=120_000)
     assert (change.before, change.after) == pytest.approx((30, 50), abs=4)
-    assert change.reason.startswith("new mix of nginx's lines since ")
+    assert change.reason.startswith("new mix of nginx's lines: ")
     assert of_mix(run.play(service.windows(360, OTHERS))) == []
 
 

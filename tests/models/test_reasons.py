@@ -44,8 +44,8 @@ def test_no_lines_are_told_with_their_time() -> None:
 
 
 def test_a_new_level_tells_the_old_one() -> None:
-    text = reasons.new_level(CPU, 55.23, 1_767_571_930_000, 31.04, lower=27.93, upper=34.5, unit="")
-    assert text == "system.cpu.utilization new level 55.2 since 00:12:10Z, was 31.0 (27.9 to 34.5)"
+    text = reasons.new_level(CPU, 55.23, 31.04, lower=27.93, upper=34.5, unit="")
+    assert text == "system.cpu.utilization new level 55.2, was 31.0 (27.9 to 34.5)"
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,6 @@ def test_a_new_level_tells_the_old_one() -> None:
 )
 def test_probabilities_are_never_rounded_to_certainty(probability: float, text: str) -> None:
     assert reasons.percent(probability) == text
-
-
-def test_a_sentence_says_since_when_once_and_how_sure() -> None:
-    start = 1_767_571_930_000
-    assert reasons.sentence("cpu 93, expected 21 to 38", start, 0.97, provisional=True) == (
-        "cpu 93, expected 21 to 38; since 00:12:10Z, 97 % sure (provisional)"
-    )
-    assert reasons.sentence("cpu new level 93 since 00:12:10Z, was 30", start, 0.97, provisional=False) == (
-        "cpu new level 93 since 00:12:10Z, was 30; 97 % sure"
-    )
 
 
 def test_a_silence_says_what_would_have_been_normal() -> None:

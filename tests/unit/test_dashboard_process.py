@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
@@ -80,8 +81,8 @@ def test_restarts_violations_and_waiting_are_a_sentence_each() -> None:
     history = {"restarts": 3, "last_error": "killed", "last_at": "2026-01-05T10:00:00Z"}
     violations = {"count": 1, "accepted": 0, "last": "rows were dropped"}
     answer = {"jobs": {"index": {"waiting": "for Elasticsearch"}}, "restarts": history, "violations": violations}
-    assert list(jobs.notes_of(answer)) == [
-        "index: restarts 3, the last at 2026-01-05T10:00:00Z: killed",
+    assert list(jobs.notes_of(answer, ZoneInfo("Europe/Vienna"))) == [
+        "index: restarts 3, the last at 2026-01-05 11:00:00 CET: killed",
         "Violations of determinism 1, accepted 0, the last: rows were dropped",
         "index waits for Elasticsearch",
     ]
