@@ -37,9 +37,9 @@ from app.cli.templates import templates
 from app.cli.topics import topics_app
 from app.cli.watch import watch
 from app.core import logs, private_files
+from app.core.distribution import DISTRIBUTION
 from pipelines.errors import KappaError
 
-DISTRIBUTION = "kappa-novelty"
 # Errors of the file system that name a folder which cannot be written, for whatever reason.
 NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 

@@ -16,12 +16,12 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_or
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
+from app.runtime.metrics import Metrics
 from app.supervision.link import Unsupervised
 from models.detection.limits import KINDS
 from pipelines.errors import KappaError
@@ -57,45 +57,17 @@ class Health:
         self.parent = parent or Unsupervised()
         self.violations: Callable[[], dict[str, Any]] = lambda: {"count": 0, "accepted": 0, "last": None}
         self._jobs: dict[str, JobHealth] = {}
-        self.registry = CollectorRegistry()
-        gauge = {
-            "lag_records": "Records in the input topics that the job has not read",
-            "watermark_delay_seconds": "Wall clock minus watermark",
-            "batch_seconds": "Duration of the last batch",
-            "state_bytes": "Memory of the state store",
-            "last_progress_age_seconds": "Time since the last batch ended",
-        }
-        self._gauges = {k: Gauge(f"kappa_{k}", v, ["job"], registry=self.registry) for k, v in gauge.items()}
-        counter = {
-            "rows": "Records read",
-            "batches": "Batches ended",
-            "dropped_by_watermark": "Rows dropped by the watermark; anything but 0 stops the job",
-        }
-        self._counters = {k: Counter(f"kappa_{k}", v, ["job"], registry=self.registry) for k, v in counter.items()}
-        kept = "Records in quarantine that have not been appended again, as known at the last start"
-        self._quarantined = Gauge("kappa_quarantined_records", kept, registry=self.registry)
+        self.metrics = Metrics()
         self._in_quarantine = 0
-        refused = "Records written to this topic"
-        self._refused = Counter("kappa_refused", refused, ["topic"], registry=self.registry)
-        self._series = Gauge("kappa_series", "Series that detect knows", registry=self.registry)
-        left_out = "Series, services and hosts that a limit has left out, counted in each window"
-        self._left_out = Counter("kappa_left_out", left_out, ["limit"], registry=self.registry)
         self.series, self.left_out = 0, dict.fromkeys(KINDS, 0)
-        violations = "Violations of determinism of the version, accepted ones included"
-        self._violations = Gauge("kappa_determinism_violations", violations, registry=self.registry)
         self._savepoint: dict[str, str] | None = None
-        self._savepoint_taken = Gauge(
-            "kappa_savepoint_timestamp_seconds", "When the last periodic savepoint was taken", registry=self.registry
-        )
-        failed = "Periodic savepoints that could not be taken"
-        self._savepoints_failed = Counter("kappa_savepoints_failed", failed, registry=self.registry)
-        restarts = "How often `kappa run` has started its jobs' process again"
-        Counter("kappa_restarts", restarts, registry=self.registry).inc(self.parent.history.restarts)
+        self.metrics.restarts.inc(self.parent.history.restarts)
 
     def expect(self, job: str) -> None:
         """Count a job as started, so that one without any progress becomes unhealthy."""
         with self._lock:
             self._jobs.setdefault(job, JobHealth())
+        self.metrics.expect(job)
         self.parent.expect(job)
 
     def forget(self) -> None:
@@ -108,18 +80,18 @@ class Health:
         """When the last periodic savepoint was taken (epoch ms; None: none yet), and what was wrong with one since then."""
         self._savepoint = {"taken": iso_or(taken_ms, "never"), "problem": problem}
         if taken_ms is not None:
-            self._savepoint_taken.set(taken_ms / 1000)
+            self.metrics.savepoint_taken.set(taken_ms / 1000)
         if problem:
-            self._savepoints_failed.inc()
+            self.metrics.savepoints_failed.inc()
 
     def refused(self, topic: str, records: int) -> None:
         """Count records that went to `late` or `dead-letters`."""
-        self._refused.labels(topic).inc(records)
+        self.metrics.refused.labels(topic).inc(records)
 
     def quarantined(self, records: int) -> None:
         """Take in how many records are in quarantine. They do no harm: it is for people to look at them."""
         self._in_quarantine = records
-        self._quarantined.set(records)
+        self.metrics.quarantined.set(records)
 
     def on_progress(self, name: str, progress: QueryProgress) -> None:
         """Take in the progress of a batch, as Spark reports it."""
@@ -139,10 +111,10 @@ class Health:
             job.dropped += dropped
             job.last_progress, job.waiting_since = time.monotonic(), None
         self.parent.progress(name, done=True)
-        self._counters["rows"].labels(name).inc(rows)
-        self._counters["batches"].labels(name).inc()
-        self._counters["dropped_by_watermark"].labels(name).inc(dropped)
-        self._on_limits(progress.get("observedMetrics", {}).get(detect.OBSERVED, {}))
+        observed = progress.get("observedMetrics") or {}
+        self.metrics.batch(name, rows, dropped, progress.get("batchDuration", 0) / 1000)
+        self.metrics.published(name, observed, self._clock())
+        self._on_limits(observed.get(detect.OBSERVED) or {})
 
     def _on_limits(self, observed: Mapping[str, Any]) -> None:
         """Take in what `detect` knows and has left out in a batch; a number that the batch does not say is missing."""
@@ -151,8 +123,8 @@ class Health:
             for limit in KINDS:
                 number = observed.get(limit) or 0
                 self.left_out[limit] += number
-                self._left_out.labels(limit).inc(number)
-            self._series.set(self.series)
+                self.metrics.left_out.labels(limit).inc(number)
+            self.metrics.series.set(self.series)
 
     def _delay(self, watermark: str | None) -> float | None:
         if watermark is None or watermark.startswith("1970"):
@@ -209,20 +181,7 @@ class Health:
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        summary = self.summary()
-        self._violations.set(summary["violations"]["count"])
-        for name, job in summary["jobs"].items():
-            facts = {
-                "lag_records": job["lag"],
-                "watermark_delay_seconds": job["watermark_delay_seconds"],
-                "batch_seconds": job["batch_seconds"],
-                "state_bytes": job["state_bytes"],
-                "last_progress_age_seconds": job["seconds_since_progress"],
-            }
-            for key, value in facts.items():
-                if value is not None:
-                    self._gauges[key].labels(name).set(value)
-        return bytes(generate_latest(self.registry))
+        return self.metrics.exposition(self.summary())
 
 
 def waiting(since: float) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from models.incidents.announced import Announced
@@ -59,6 +60,11 @@ class Correlator:
             elif incident.due(limits) > window_end and incident.worth_publishing(limits.growth, self._announced):
                 found.append(incident.publish("update", window_end, limits, self._announced))
         return found + self._close(window_end)
+
+    @property
+    def open_by_severity(self) -> dict[str, int]:
+        """How many published incidents are open, by the severity that was published last."""
+        return dict(Counter(i.published_severity for i in self._open if i.published))
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int) -> list[OpenIncident]:
         """Give every event to its incident; answer the incidents that got some, oldest first."""

@@ -38,7 +38,9 @@ from pipelines.jobs.extract import shard_of
 FORMAT = 4
 BEGINNING = -1
 
-OUTPUT_DDL = "key string, value string, letter string"
+# A row is an incident event, or a `letter` about a record that was refused, or the `summary` of the batch, which is not written.
+OUTPUT_DDL = "key string, value string, letter string, summary string"
+OBSERVED = "incidents"
 STAGE = "correlate"
 ID = re.compile(r"[0-9a-f]{20}")
 STATE = "done long, model binary, waiting binary"
@@ -148,7 +150,8 @@ def correlate(
     )
     letter, dead_letters = F.col("letter"), topics["dead-letters"]
     is_letter = letter.isNotNull()
-    written = answers.select(
+    observed = answers.observe(OBSERVED, F.max("summary").alias("summary"))
+    written = observed.where(F.col("summary").isNull()).select(
         F.when(is_letter, F.lit(dead_letters)).otherwise(F.lit(topics["incidents"])).alias("topic"),
         F.lit(None).cast("int").alias("partition"),
         F.col("key").cast("binary").alias("key"),
@@ -194,13 +197,17 @@ class CorrelateProcessor(StatefulProcessor):
                 except (ValueError, AttributeError, TypeError, RecursionError) as error:
                     refused.append(self._source.letter(source, error))
             if refused:
-                yield pd.DataFrame({"key": None, "value": None, "letter": refused})
+                yield pd.DataFrame({"key": None, "value": None, "letter": refused, "summary": None})
         add_in_order(buffer, sorted(believed, key=lambda one: (one.partition, one.offset)))
+        before = buffer.done
         incidents = advance(buffer, correlator)
         self._state.update((buffer.done, correlator.dump(), buffer.dump()))
         if incidents:
             values = [value_of(incident, self._version) for incident in incidents]
-            yield pd.DataFrame({"key": [incident.id for incident in incidents], "value": values, "letter": None})
+            keys = [incident.id for incident in incidents]
+            yield pd.DataFrame({"key": keys, "value": values, "letter": None, "summary": None})
+        told = summary(before, buffer.done, correlator, incidents)
+        yield pd.DataFrame({"key": [None], "value": [None], "letter": [None], "summary": [told]})
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -226,6 +233,21 @@ def advance(buffer: EpisodeEventBuffer, correlator: Correlator) -> list[Incident
         for window_end, complete, watched in buffer.take()
         for incident in correlator.step(window_end, complete, watched)
     ]
+
+
+def summary(before: int, done: int, correlator: Correlator, incidents: Iterable[IncidentEvent]) -> str:
+    """What a batch has published, as JSON for `/metrics`.
+
+    `before` and `done` are the last complete windows before and after it. `oldest_window`: the first one with an event, else the
+    last one; none where no window was completed. `events`: severity and status of each. `open`: incidents by severity.
+    """
+    ends = [one.window_end for one in incidents if one.window_end > before]
+    found = {
+        "oldest_window": min(ends, default=done) if done > before else None,
+        "events": [(one.severity, one.status) for one in incidents],
+        "open": correlator.open_by_severity,
+    }
+    return json.dumps(found)
 
 
 def record_of(value: str) -> EpisodeEvent | WatermarkMessage:

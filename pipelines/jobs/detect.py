@@ -72,13 +72,14 @@ def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> Data
 
 
 def observed(answers: DataFrame) -> DataFrame:
-    """The same rows; a batch's progress says how many series there are, and how many a limit has left out: `OBSERVED`."""
+    """The same rows; a batch's progress says which window they begin with, how many series there are, and how many a limit has left out."""
     number = F.get_json_object("event", "$.left_out").cast("long")
     watched = F.when(F.col("event").startswith(WATERMARK), F.get_json_object("event", "$.watched.series").cast("long"))
     shards = F.when(watched.isNotNull(), F.get_json_object("event", "$.shards").cast("long"))
     limit = F.get_json_object("event", "$.limit")
     left_out = (F.sum(F.when(is_letter() & (limit == kind), number)).alias(kind) for kind in KINDS)
-    return answers.observe(OBSERVED, (F.avg(watched) * F.max(shards)).alias("series"), *left_out)
+    oldest = F.min(F.when(F.col("event").startswith(WATERMARK), F.col("window_end"))).alias("oldest_window")
+    return answers.observe(OBSERVED, (F.avg(watched) * F.max(shards)).alias("series"), oldest, *left_out)
 
 
 def is_letter() -> Column:

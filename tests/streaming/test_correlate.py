@@ -83,6 +83,7 @@ class CorrelateTester:
 
     def batch(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         answers = self.tester.testInPandas(0, frame(records))
+        (self.summary,) = [json.loads(text) for text in answers["summary"].dropna()]
         return [json.loads(value) for value in answers["value"].dropna()] if len(answers) else []
 
 
@@ -115,6 +116,21 @@ def test_batches_of_any_size_give_the_same_incidents() -> None:
     for size in (1, 2, 7, 20):
         job = CorrelateTester()
         assert [i for n in range(0, len(story), size) for i in job.batch(story[n : n + size])] == wanted
+
+
+def test_a_summary_says_what_a_batch_has_published_and_what_is_open() -> None:
+    job, story = CorrelateTester(), whole_story()
+    job.batch([event("a", 1), watermark(1, 0), watermark(1, 1)])
+    assert job.summary == {"oldest_window": None, "events": [], "open": {}}
+    opened = job.batch(story[: story.index(watermark(5, 0))])
+    severities = [one["severity"] for one in opened]
+    assert [tuple(one) for one in job.summary["events"]] == [(severity, "open") for severity in severities]
+    assert job.summary["oldest_window"] == at(1) and sum(job.summary["open"].values()) == 2
+    job.batch(watermarks(6))
+    assert job.summary["oldest_window"] == at(6) and job.summary["events"] == []
+    job.batch(watermarks(13))
+    assert [status for _, status in job.summary["events"]] == ["close", "close"]
+    assert job.summary["open"] == {}
 
 
 def test_ticks_of_each_window_or_of_the_last_only_give_the_same_incidents() -> None:

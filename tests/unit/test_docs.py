@@ -169,10 +169,11 @@ def test_documents_name_no_setting_that_there_is_not(document: Path) -> None:
 
 def test_every_metric_is_documented() -> None:
     text = RUNNING.read_text()
-    families = list(Health(1.0).registry.collect())
+    families = list(Health(1.0).metrics.registry.collect())
     assert families
+    ends = {"counter": "_total", "info": "_info"}
     for family in families:
-        name = f"{family.name}_total" if family.type == "counter" else family.name
+        name = family.name + ends.get(family.type, "")
         assert f"`{name}`" in text
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import threading
 import time
 import urllib.request
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -16,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.core.distribution import DISTRIBUTION
 from app.core.errors import SettingsError
 from app.core.settings import HealthSettings, KafkaSettings, Settings
 from app.runtime.health import Health, HealthServer, lag_of
@@ -57,10 +61,10 @@ def progress(batch: int = 7, rows: int = 120, dropped: int = 0, **more: Any) -> 
     } | more
 
 
-def exposed(health: Health) -> dict[tuple[str, str], float]:
+def exposed(health: Health) -> dict[tuple[str, ...], float]:
     """Metrics as a Prometheus server reads them: by name and the value of their label."""
     families = text_string_to_metric_families(health.exposition().decode())
-    return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}  # type: ignore[misc]
+    return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
 
 
 def get(url: str) -> tuple[int, str, bytes]:
@@ -114,6 +118,69 @@ def test_refused_records_are_counted_by_topic() -> None:
     health.refused("late", 2)
     found = exposed(health)
     assert (found["kappa_refused_total", "late"], found["kappa_refused_total", "dead-letters"]) == (5, 4)
+
+
+def of_correlate(oldest_s: float | None, **more: Any) -> dict[str, Any]:
+    """A batch of `correlate` that has published windows from the one that ended so many seconds ago."""
+    window_end = None if oldest_s is None else round(1000 * (NOW - oldest_s))
+    summary = {"oldest_window": window_end, "events": [], "open": {}} | more
+    return progress(observedMetrics={"incidents": {"summary": json.dumps(summary)}})
+
+
+def test_incidents_are_counted_by_severity_and_status_and_those_that_are_open_are_a_gauge() -> None:
+    health = Health(60, clock=lambda: NOW)
+    health.expect("correlate")
+    found = exposed(health)
+    assert found["kappa_incident_events_total", "critical", "open"] == 0, "an increase from nothing would not be seen"
+    assert found["kappa_open_incidents", "critical"] == 0
+    events = [("major", "open"), ("minor", "open"), ("major", "update")]
+    health.on_progress("correlate", of_correlate(40, events=events, open={"major": 1, "minor": 1}))
+    health.on_progress("correlate", of_correlate(30, events=[("major", "close"), ("major", "open")], open={"minor": 1}))
+    found = exposed(health)
+    assert found["kappa_incident_events_total", "major", "open"] == 2
+    assert found["kappa_incident_events_total", "major", "close"] == 1
+    assert (found["kappa_open_incidents", "minor"], found["kappa_open_incidents", "major"]) == (1, 0)
+
+
+def test_latency_is_from_the_end_of_the_oldest_window_that_a_batch_publishes() -> None:
+    health = Health(60, clock=lambda: NOW)
+    for seconds in (25.0, 40.0, None):  # the last one completes no window
+        health.on_progress("correlate", of_correlate(seconds))
+    window_end = round(1000 * (NOW - 100))
+    health.on_progress("detect", progress(observedMetrics={"limits": {"series": 5.0, "oldest_window": window_end}}))
+    health.on_progress("detect", progress(observedMetrics={"limits": {"series": None, "oldest_window": None}}))
+    found = exposed(health)
+    assert (found["kappa_latency_seconds_count", "correlate"], found["kappa_latency_seconds_sum", "correlate"]) == (
+        2,
+        65,
+    )
+    assert found["kappa_latency_seconds_bucket", "correlate", "30.0"] == 1
+    assert (found["kappa_latency_seconds_count", "detect"], found["kappa_latency_seconds_sum", "detect"]) == (1, 100)
+
+
+def test_durations_of_batches_are_a_histogram_and_the_release_is_a_label() -> None:
+    health = Health(60, clock=lambda: NOW)
+    for milliseconds in (80, 2_500, 700_000):
+        health.on_progress("extract", progress(batchDuration=milliseconds))
+    found = exposed(health)
+    assert found["kappa_batch_duration_seconds_bucket", "extract", "0.1"] == 1
+    assert found["kappa_batch_duration_seconds_bucket", "extract", "300.0"] == 2
+    assert found["kappa_batch_duration_seconds_sum", "extract"] == pytest.approx(702.58)
+    (build,) = [key for key in found if key[0] == "kappa_build_info"]
+    assert metadata.version(DISTRIBUTION) in build
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
+def test_promtool_has_nothing_to_say_about_names_and_units() -> None:
+    health = Health(60, clock=lambda: NOW)
+    for job in ("extract", "detect", "correlate", "index"):
+        health.expect(job)
+        health.on_progress(job, of_correlate(40))
+    health.refused("late", 1)
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=health.exposition(), capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z"])

@@ -1,0 +1,3 @@
+"""The name under which this program is installed, which knows its version."""
+
+DISTRIBUTION = "kappa-novelty"
