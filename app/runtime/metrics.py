@@ -40,15 +40,19 @@ class Metrics:
             "spark": pyspark.__version__,
         }
         Info("kappa_build", "The release that runs, and what it runs on", registry=own).info(versions)
-        self._job_gauges = {key: Gauge(name, text, ["job"], registry=own) for key, (name, text) in JOB_GAUGES.items()}
-        self._rows = Counter("kappa_rows", "Records read", ["job"], registry=own)
-        self._batches = Counter("kappa_batches", "Batches ended", ["job"], registry=own)
+        self._job_gauges = {
+            key: Gauge(name, text, ["kappa_job"], registry=own) for key, (name, text) in JOB_GAUGES.items()
+        }
+        self._rows = Counter("kappa_rows", "Records read", ["kappa_job"], registry=own)
+        self._batches = Counter("kappa_batches", "Batches ended", ["kappa_job"], registry=own)
         dropped = "Rows dropped by the watermark; anything but 0 stops the job"
-        self._dropped = Counter("kappa_dropped_by_watermark", dropped, ["job"], registry=own)
+        self._dropped = Counter("kappa_dropped_by_watermark", dropped, ["kappa_job"], registry=own)
         took = "Durations of batches"
-        self._took = Histogram("kappa_batch_duration_seconds", took, ["job"], registry=own, buckets=BATCH_BUCKETS)
+        self._took = Histogram("kappa_batch_duration_seconds", took, ["kappa_job"], registry=own, buckets=BATCH_BUCKETS)
         latency = "From the end of the oldest window that a batch has published to the end of the batch"
-        self._latency = Histogram("kappa_latency_seconds", latency, ["job"], registry=own, buckets=LATENCY_BUCKETS)
+        self._latency = Histogram(
+            "kappa_latency_seconds", latency, ["kappa_job"], registry=own, buckets=LATENCY_BUCKETS
+        )
         self._open = Gauge("kappa_open_incidents", "Published incidents that are open", ["severity"], registry=own)
         events = "Records about incidents that were published"
         self._events = Counter("kappa_incident_events", events, ["severity", "status"], registry=own)

@@ -197,7 +197,7 @@ def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_ther
         assert {job["dropped_by_watermark"] for job in summary["jobs"].values()} == {0}
         exposed = list(text_string_to_metric_families(get(address + "/metrics")[1]))
         assert {family.name for family in exposed} >= METRICS
-        jobs_of = {f.name: {s.labels["job"] for s in f.samples if "job" in s.labels} for f in exposed}
+        jobs_of = {f.name: {s.labels["kappa_job"] for s in f.samples if "kappa_job" in s.labels} for f in exposed}
         assert jobs_of["kappa_rows"] == jobs_of["kappa_batches"] == {"extract", "detect"}
         assert jobs_of["kappa_watermark_delay_seconds"] == {"extract"}
         before = deployment.statistics()

@@ -285,7 +285,7 @@ def test_the_server_gives_metrics_as_text_and_404_for_the_rest() -> None:
         status, kind, body = get(server.address + "/metrics")
         assert status == 200
         assert kind.startswith("text/plain; version=")
-        assert 'kappa_lag_records{job="extract"} 32.0' in body.decode()
+        assert 'kappa_lag_records{kappa_job="extract"} 32.0' in body.decode()
         assert get(server.address + "/")[0] == 404
 
 
