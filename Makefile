@@ -10,7 +10,7 @@
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
 # make jar      app/embedded/own_jar.toml: the hash of the jar of our own Java classes, after a change of one of them
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
-# make docs     the pages that are generated from the code: docs/settings.md, docs/schemas
+# make docs     the pages that are generated from the code: docs/settings.md, docs/schemas, and the dashboard for Grafana
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
 
@@ -101,6 +101,7 @@ sbom: setup
 docs: setup
 	$(BIN)/python -m app.cli.settings_page
 	$(BIN)/python -m app.cli.schema_files
+	$(BIN)/python -m dashboards.grafana
 
 format: setup
 	$(BIN)/ruff format .

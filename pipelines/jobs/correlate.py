@@ -206,8 +206,8 @@ class CorrelateProcessor(StatefulProcessor):
             values = [value_of(incident, self._version) for incident in incidents]
             keys = [incident.id for incident in incidents]
             yield pd.DataFrame({"key": keys, "value": values, "letter": None, "summary": None})
-        told = summary(before, buffer.done, correlator, incidents)
-        yield pd.DataFrame({"key": [None], "value": [None], "letter": [None], "summary": [told]})
+        text = summary(before, buffer.done, correlator, incidents)
+        yield pd.DataFrame({"key": [None], "value": [None], "letter": [None], "summary": [text]})
 
     def close(self) -> None:
         """Nothing to let go."""

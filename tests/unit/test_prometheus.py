@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from support.exposed_metrics import metrics, named
 
 from app.core.settings import PROJECT, Settings
-from app.runtime.health import Health
 
 FOLDER = PROJECT / "deploy" / "prometheus"
 RULES = FOLDER / "kappa.rules.yml"
 TESTS = PROJECT / "tests" / "unit" / "kappa.rules.test.yml"
 PAGE = PROJECT / "docs" / "prometheus.md"
-OF_A_HISTOGRAM = ("_bucket", "_sum", "_count")
 promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
 
 
@@ -28,27 +27,6 @@ def read(file: Path) -> Any:
 
 def rules(kind: str) -> list[dict[str, Any]]:
     return [rule for group in read(RULES)["groups"] for rule in group["rules"] if kind in rule]
-
-
-def metrics() -> dict[str, set[str]]:
-    """Every name that can be asked for, with its labels."""
-    found: dict[str, set[str]] = {}
-    for metric in Health(1.0).metrics.registry._collector_to_names:
-        own: Any = metric
-        labels = {*own._labelnames, *({"version", "python", "spark"} if own._type == "info" else ())}
-        match own._type:
-            case "histogram":
-                found |= {own._name + end: labels | {"le"} for end in OF_A_HISTOGRAM}
-            case "counter" | "info":
-                found[f"{own._name}_{'total' if own._type == 'counter' else 'info'}"] = labels
-            case _:
-                found[own._name] = labels
-    return found
-
-
-def named(expression: str) -> set[str]:
-    """Names of our metrics in an expression of PromQL; recorded ones have colons."""
-    return set(re.findall(r"(?<![\w:])kappa_[a-z_]+(?![\w:=]|\s*=)", re.sub(r"by \([^)]*\)", "", expression)))
 
 
 def test_rules_name_only_metrics_and_labels_that_there_are() -> None:
@@ -76,11 +54,11 @@ def test_every_alert_is_documented_says_what_to_do_and_is_tested() -> None:
         assert f"| `{name}` | {rule['labels']['severity']} |" in page
         assert rule["annotations"].keys() == {"summary", "description"}
     assert set(re.findall(r"`(Kappa\w+)` \|", page)) == alerts.keys()
-    quiet, loud = (
+    silent, firing = (
         {case["alertname"] for case in test["alert_rule_test"] if bool(case.get("exp_alerts")) == fires}
         for test, fires in zip(tested, (False, True), strict=True)
     )
-    assert quiet == loud == alerts.keys()
+    assert silent == firing == alerts.keys()
 
 
 def test_the_example_scrapes_the_port_of_the_readme() -> None:
