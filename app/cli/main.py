@@ -22,6 +22,7 @@ from app.cli.doctor import doctor
 from app.cli.indices import indices_app
 from app.cli.kibana import kibana_app
 from app.cli.label import label
+from app.cli.notify import notify_app
 from app.cli.output import fail
 from app.cli.plan import plan
 from app.cli.quarantine import quarantine_app
@@ -60,6 +61,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
 app.add_typer(quarantine_app, name="quarantine")
+app.add_typer(notify_app, name="notify")
 app.add_typer(kibana_app, name="kibana")
 app.add_typer(indices_app, name="indices")
 

@@ -27,10 +27,11 @@ from replay.savepoints.savepoint_folder import find
 # Shorter pauses are usual: of garbage collection, of a machine with other work.
 LEAST_STALE_SECONDS = 30.0
 MOST_CHARACTERS = 500
+NOTIFY = "notify"  # which needs no Spark
 
 
 def run(
-    names: Annotated[list[str], typer.Argument(help="extract, detect, correlate, index, or all")],
+    names: Annotated[list[str], typer.Argument(help="extract, detect, correlate, index, all, or notify")],
     config: Config = None,
     instance: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
     instances: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
@@ -56,7 +57,7 @@ def run(
     own, follow = serving.chosen(config, version)
     logs.configure(own.log.format)
     if supervised is None:
-        if savepoint is None and not accept_violation:
+        if savepoint is None and not accept_violation and names != [NOTIFY]:
             refuse_after_violation(own, follow)
         position = (*(("--savepoint", savepoint) if savepoint else ()), *(("--replace",) if replace else ()))
         share = ("--instance", str(instance), "--instances", str(instances))
@@ -77,6 +78,9 @@ def run(
         parent = ParentLink(supervised)
         write_stacks_when_asked(own.home / "logs" / "stacks.log")
         with telling(parent):
+            if names == [NOTIFY]:
+                notify(own, parent)
+                return
             accept = (accept_gap, accept_violation)
             run_jobs(own, follow, names, (instance, instances), heartbeats, accept, (savepoint, replace), parent)
 
@@ -107,7 +111,8 @@ def run_jobs(
     parent: ParentLink,
 ) -> None:
     """Run the jobs in this process. `share`: instance and instances; `accept`: a gap, a violation; `position`: savepoint and replace."""
-    from app.runtime.jobs import selected  # loads Spark
+    from app.notify.service import BesideJobs  # loads Spark
+    from app.runtime.jobs import selected
     from app.runtime.supervise import run_until_stopped
     from replay.savepoints import periodic
 
@@ -122,9 +127,21 @@ def run_jobs(
     parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
+        beside = BesideJobs(settings) if "all" in names else None
         run_until_stopped(
-            settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1], periodic.service
+            settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1], periodic.service, beside
         )
+
+
+def notify(own: Settings, parent: ParentLink) -> None:
+    """Tell people of incidents, in this process."""
+    from app.notify.service import run_until_stopped  # loads Kafka's client
+
+    settings = connected(own, ("kafka",))
+    parent.expect(NOTIFY)
+    with stopped_by_signals() as stopping:
+        report(f"notifying {', '.join(settings.notify.channels)}; SIGTERM or Ctrl-C stops")
+        run_until_stopped(settings, stopping, lambda: parent.progress(NOTIFY, done=True))
 
 
 @contextmanager

@@ -38,12 +38,14 @@ def acls(
     jobs: Principals = None,
     readers: Principals = None,
     operators: Principals = None,
+    notifiers: Principals = None,
     config: Config = None,
 ) -> None:
     """Commands of kafka-acls.sh that give users the least rights: agents write inputs, and only jobs what jobs write."""
     from app.kafka.acls import commands  # loads Kafka's client
 
-    named = {"agents": agents, "people": people, "jobs": jobs, "readers": readers, "operators": operators}
+    inside = {"jobs": jobs, "readers": readers, "operators": operators, "notifiers": notifiers}
+    named = {"agents": agents, "people": people} | inside
     users = {kind: names for kind, names in named.items() if names}
     if not users:
         msg = "topics acls: name a user, such as --agents User:agents; docs/security.md says who needs what"

@@ -34,6 +34,10 @@ def unencrypted(settings: Settings) -> Iterator[str]:
         parts = urlsplit(address)
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             yield f"{name} {address}"
+    for channel, own in settings.notify.channels.items():  # their addresses are secrets
+        parts = urlsplit(own.url.get_secret_value())
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            yield f"notify.channels.{channel} by http"
 
 
 def addresses(group: BaseModel, name: str) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from app.core.errors import SettingsError
 from app.core.logs import LogFormat
+from app.core.notify_settings import NotifySettings
 from app.core.secrets import SecretInAddress, checked_address, is_secret, masked
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
@@ -45,7 +46,7 @@ DEFAULT_FILE = Path("kappa.toml")
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
 INPUTS = ("telemetry", "logs", "labels", "changes")
 FEW = ("labels", "changes")  # inputs of one partition, as what people and tools write is little
-SHARED = (*INPUTS, "quarantine")  # topics that all versions share
+SHARED = (*INPUTS, "quarantine", "deliveries")  # topics that all versions share
 
 
 def default_home() -> Path:
@@ -478,6 +479,7 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     health: HealthSettings = HealthSettings()
     dashboard: DashboardSettings = DashboardSettings()
+    notify: NotifySettings = NotifySettings()
 
     @classmethod
     def settings_customise_sources(
@@ -627,7 +629,8 @@ def _sentence(one: ErrorDetails) -> str:
     unknown = one["type"] in ("extra_forbidden", "unexpected_keyword_argument")
     # A value may be a secret: one of the wrong type, or under a name that was misspelled.
     found = masked(one.get("input"))
-    secret = unknown or any(is_secret(str(part)) for part in one["loc"])
+    # A channel's address says who may write to it.
+    secret = unknown or one["loc"][0] == "notify" or any(is_secret(str(part)) for part in one["loc"])
     what = f"unknown setting{nearest(where)}" if unknown else one["msg"].removeprefix("Value error, ")
     in_address = isinstance(one.get("ctx", {}).get("error"), SecretInAddress)
     got = "" if secret or in_address else f", got {found!r}"

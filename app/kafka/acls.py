@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.settings import FEW, INPUTS, Settings
-from app.kafka.topics import OUTPUTS, QUARANTINE
+from app.kafka.topics import DELIVERIES, OUTPUTS, QUARANTINE
 
 CREDENTIALS = "--command-config admin.properties"
 
@@ -28,7 +28,10 @@ class Right:
 def rights(settings: Settings) -> dict[str, list[Right]]:
     """By kind of user what it needs, and nothing else. `Read` and `Write` permit `Describe` as well."""
     prefix = settings.topics.prefix
-    inputs, outputs = [f"{prefix}{kind}" for kind in INPUTS], [f"{prefix}{kind}" for kind in (*OUTPUTS, QUARANTINE)]
+    inputs, outputs = (
+        [f"{prefix}{kind}" for kind in INPUTS],
+        [f"{prefix}{kind}" for kind in (*OUTPUTS, QUARANTINE, DELIVERIES)],
+    )
     return {
         "agents": [Right(("Write",), f"{prefix}{kind}") for kind in INPUTS if kind not in FEW],
         "people": [Right(("Write",), f"{prefix}{kind}") for kind in FEW],
@@ -38,6 +41,11 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
             *(Right(("Read", "Write", "DescribeConfigs"), name, prefixed=True) for name in outputs),
         ],
         "readers": [Right(("Read",), name, prefixed=True) for name in outputs],
+        # `kappa run notify` as a process of its own.
+        "notifiers": [
+            Right(("Read",), f"{prefix}incidents", prefixed=True),
+            Right(("Read", "Write"), f"{prefix}{DELIVERIES}"),
+        ],
         "operators": [
             Right(("Create", "Describe", "DescribeConfigs"), name, prefixed=name in outputs)
             for name in (*inputs, *outputs)

@@ -12,6 +12,7 @@ from app.kafka.connection import open_admin
 from pipelines.errors import InputError
 
 __all__ = [
+    "DELIVERIES",
     "INDEXED",
     "INPUTS",
     "OUTPUTS",
@@ -26,6 +27,7 @@ __all__ = [
 
 OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
 QUARANTINE = "quarantine"
+DELIVERIES = "deliveries"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 HOUR_MS = 3_600_000
 SAFE_REPLICATION = 3
@@ -64,6 +66,7 @@ def wanted(settings: Settings) -> list[Topic]:
             for kind in (*INPUTS, *OUTPUTS)
         ),
         Topic(settings.topic(QUARANTINE), 1, for_ever),
+        Topic(settings.topic(DELIVERIES), 1, outputs),
     ]
 
 

@@ -172,7 +172,9 @@ def as_variables(settings: Settings) -> dict[str, str]:
 
     They include what was set by file or argument, so a command with these variables needs neither.
     """
-    shown = settings.model_dump(mode="json", exclude={"version"})  # commands get the version as an option
+    shown = settings.model_dump(
+        mode="json", exclude={"version", "notify"}
+    )  # the version comes as an option; no page notifies
     return {f"{PREFIX}{name.upper()}": text(value) for name, value in revealed(settings, shown).items()}
 
 

@@ -51,6 +51,7 @@ class ProcessServices:
     health: Health
     beside: ExitStack
     savepoints: SavepointService | None = None
+    notifications: AbstractContextManager[object] | None = None
     ask: Ask | None = None
     begun: bool = field(default=False, init=False)
     server: HealthServer | None = field(default=None, init=False)
@@ -72,6 +73,8 @@ class ProcessServices:
         if self.heartbeats:
             inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
             self.beside.enter_context(Heartbeats(client_options(self.settings), inputs))
+        if self.notifications is not None:
+            self.beside.enter_context(self.notifications)
         if self.server is not None:
             address = self.beside.enter_context(self.server).address
             self.report(f"metrics and health at {address}/metrics and {address}/healthz")
@@ -95,6 +98,7 @@ def run_until_stopped(
     parent: Unsupervised | None = None,
     accept_violation: bool = False,
     savepoints: SavepointService | None = None,
+    notifications: AbstractContextManager[object] | None = None,
 ) -> None:
     """Run jobs until a signal stops them.
 
@@ -120,6 +124,8 @@ def run_until_stopped(
         Go on with a version although a violation of determinism has ended it.
     savepoints
         Takes savepoints of a version while its `detect` runs.
+    notifications
+        Tells people of incidents, from when the jobs run.
 
     Raises
     ------
@@ -130,7 +136,9 @@ def run_until_stopped(
     """
     health, reported = Health(settings.health.stale_seconds, parent=parent), ""
     with ExitStack() as beside:
-        services = ProcessServices(settings, selection.names, heartbeats, report, health, beside, savepoints)
+        services = ProcessServices(
+            settings, selection.names, heartbeats, report, health, beside, savepoints, notifications
+        )
         while not stopping.is_set():
             own = serving.to_run(settings) if follow else settings
             with locks.taken(own, list(selection.checkpoints(own))) as busy:

@@ -26,6 +26,7 @@ SEVERITIES = INFO, MINOR, MAJOR, CRITICAL = ("info", "minor", "major", "critical
 LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
+OUTCOMES = DELIVERED, FAILED, HELD = ("delivered", "failed", "held")
 JOBS = ("extract", "detect", "correlate", "index")
 HEADER = "kappa."
 MILLISECONDS = "epoch ms"
@@ -674,6 +675,53 @@ class Heartbeat:
     record: RecordKind = KIND
 
 
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What became of a notification: it was sent to a channel, or could not be, or was left out. Topic `deliveries`."""
+
+    KIND: ClassVar = "delivery"
+
+    record: RecordKind = KIND
+    channel: Annotated[str, Doc("Name of the channel, of `notify.channels`.")]
+    incident: Annotated[str, Doc("Id of the incident; of what is no incident, the key that the channel knows it by.")]
+    version: Version = ""
+    status: Annotated[str, Doc("What it says: that it opens, has become worse, or is over.", values=STATUSES)]
+    severity: Annotated[str, Doc("Severity that it says.", values=SEVERITIES)]
+    outcome: Annotated[
+        str,
+        Doc(
+            "`delivered`; `failed`: the channel refused it, or did not take it in time; `held`: left out in a storm, or because too much "
+            "waited.",
+            values=OUTCOMES,
+        ),
+    ]
+    why: Annotated[str, Doc("Which route sent it there.")] = ""
+    answer: Annotated[str, Doc("The channel's answer, 200 characters at most.")] = ""
+    title: Annotated[str, Doc("The first line of what was sent.")] = ""
+    attempts: Annotated[int, Doc("How often it was tried.")] = 0
+    at: Annotated[int, Doc("When.", MILLISECONDS)]
+    topic: Annotated[str, Doc("Topic of the incident's record; empty where it is about none.")] = ""
+    partition: Annotated[int, Doc("Partition of that record.")] = 0
+    offset: Annotated[int, Doc("Offset of that record.")] = 0
+
+    @property
+    def name(self) -> str:
+        """What it is the record of: the key in the topic. One that is repeated has the same."""
+        return f"{self.channel}/{self.incident}/{self.status}/{self.severity}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveriesUntil:
+    """Of a partition of `incidents`, everything before this offset has been dealt with. Topic `deliveries`."""
+
+    KIND: ClassVar = "position"
+
+    record: RecordKind = KIND
+    topic: Annotated[str, Doc("Topic that is read.")]
+    partition: Annotated[int, Doc("Its partition.")]
+    offset: Annotated[int, Doc("Offset of the first record of which somebody may still have to be notified.")]
+
+
 # The classes of the records of each topic that other programs may read.
 PUBLIC: dict[str, tuple[type, ...]] = {
     "statistics": (StatisticsRow, WatermarkMessage),
@@ -685,4 +733,5 @@ PUBLIC: dict[str, tuple[type, ...]] = {
     "labels": (Label, Heartbeat),
     "changes": (ChangeMade, Topology, Heartbeat),
     "quarantine": (QuarantinedRecord,),
+    "deliveries": (Delivery, DeliveriesUntil),
 }

@@ -22,6 +22,12 @@ def test_only_jobs_write_what_jobs_write() -> None:
     assert {right.topic for right in table["people"]} == {"a.labels", "a.changes"}
 
 
+def test_who_notifies_reads_incidents_and_writes_deliveries() -> None:
+    own = rights(load(topics={"prefix": "a."}))["notifiers"]
+    assert {right.topic for right in own if "Write" in right.operations} == {"a.deliveries"}
+    assert {right.topic for right in own if right.prefixed} == {"a.incidents"}
+
+
 def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_else() -> None:
     own = rights(load(topics={"prefix": "a."}))["operators"]
     written = {right for right in own if "Write" in right.operations}
@@ -32,7 +38,7 @@ def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_els
 def test_a_command_is_one_right_of_one_user() -> None:
     lines = commands(load(), {"agents": ["User:CN=agents, O='x'"], "readers": ["User:r"]})
     words = [shlex.split(line) for line in lines]
-    assert len(lines) == 3 + len(OUTPUTS)
+    assert len(lines) == 4 + len(OUTPUTS)
     assert words[0][words[0].index("--allow-principal") + 1] == "User:CN=agents, O='x'"
     assert all("prefixed" in line for line in words[2:])
 

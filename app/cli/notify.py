@@ -1,0 +1,89 @@
+"""`kappa notify`: try a channel, and see who would be notified of an incident, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_json, print_line, print_table
+from app.core.settings import Settings, load
+from app.core.timestamps import wall_clock
+from app.versions import serving
+from pipelines.errors import InputError
+
+notify_app = typer.Typer(help="Who is notified of incidents.", no_args_is_help=True)
+
+
+@notify_app.command("test")
+def test(
+    channel: Annotated[str, typer.Argument(help="Its name, of notify.channels.")],
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Send one message to a channel, once, and print its answer."""
+    from app.notify.channels.kinds import opened  # loads apprise
+    from app.notify.notification import trial
+
+    settings = load(config)
+    sender = opened(settings.notify, channel)
+    try:
+        answer = sender.send(trial(wall_clock()), wall_clock())
+    finally:
+        sender.close()
+    if as_json:
+        print_json({"channel": channel, "answer": answer})
+        return
+    print_line(f"{channel}: {answer}")
+
+
+@notify_app.command("explain")
+def explain(
+    incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
+    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say which routes match an incident, why, and what each channel would be sent. Sends nothing."""
+    settings = connected(serving.of_version(config, version), ("kafka",))
+    found = explained(settings, incident)
+    if as_json:
+        print_json(found)
+        return
+    print_line(f"incident {incident}: {found['kind']}, {found['severity']}, {found['status']}: {found['reason']}")
+    print_table("routes", ["route", "matches"], [[one["route"], one["mismatch"] or "yes"] for one in found["routes"]])
+    print_table("channels", ["channel", "by"], [[one["channel"], one["why"]] for one in found["channels"]])
+    if found["channels"]:
+        print_line(f"{found['title']}\n{found['text']}")
+
+
+def explained(settings: Settings, identity: str) -> dict[str, Any]:
+    """What each route says of the last record of an incident, and what would be sent where. Raises InputError where there is none."""
+    from app.notify.notification import of_incident  # loads Kafka's client
+    from app.notify.routes import routed, verdicts
+    from app.notify.search import last_record
+
+    found = last_record(settings, identity)
+    if found is None:
+        msg = (
+            f"version {settings.version} has no incident {identity} in its topic incidents; see its id on the dashboard or in "
+            "`kappa watch`, or name another --version"
+        )
+        raise InputError(msg)
+    note = of_incident(found, found.status, found.id, settings.notify.link)
+    return {
+        "incident": found.id,
+        "status": found.status,
+        "kind": found.kind,
+        "severity": found.severity,
+        "reason": found.reason,
+        "routes": [
+            {"route": one.title, "matches": not one.mismatch, "mismatch": one.mismatch}
+            for one in verdicts(settings.notify, found)
+        ],
+        "channels": [{"channel": one.channel, "why": one.why} for one in routed(settings.notify, found)],
+        "title": note.title,
+        "text": note.text,
+        "link": note.link,
+    }

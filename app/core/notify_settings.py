@@ -1,0 +1,137 @@
+"""Settings of notifications: channels, and which incidents go to which of them."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from app.core.secrets import checked_address
+from models.rules.rule import Rule, compiled
+
+ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+Kind = Literal["anomaly", "change", "new", "silence"]
+Severity = Literal["info", "minor", "major", "critical"]
+OF_WEBHOOK = ("secret", "template", "content_type")
+OF_HTTP = ("headers", "ca_certs")
+
+
+class ChannelSettings(BaseModel):
+    """Where notifications go. The address is a secret: who knows it may write there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["alertmanager", "webhook", "apprise"]
+    url: SecretStr
+    headers: dict[str, SecretStr] = {}
+    secret: SecretStr | None = None
+    template: str = ""
+    content_type: str = "application/json"
+    ca_certs: Path | None = None
+    timeout_seconds: float = Field(default=10.0, gt=0, le=120)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        address = self.url.get_secret_value()
+        if self.kind != "apprise" and not (
+            urlsplit(address).scheme in ("http", "https") and urlsplit(address).hostname
+        ):
+            msg = f"url of kind {self.kind} must begin with http:// or https:// and name a host"
+            raise ValueError(msg)
+        if "://" not in address:
+            msg = "url must be an address such as slack://..., mailto://... or https://..."
+            raise ValueError(msg)
+        unused = {"alertmanager": OF_WEBHOOK, "webhook": (), "apprise": (*OF_WEBHOOK, *OF_HTTP)}[self.kind]
+        given = [name for name in unused if name in self.model_fields_set]
+        if given:
+            msg = f"{given[0]} would not be used with kind {self.kind}: leave it out"
+            raise ValueError(msg)
+        return self
+
+
+class RouteSettings(BaseModel):
+    """Which incidents go where. All that is given must hold; without channels nobody is notified."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="", max_length=100)
+    kinds: tuple[Kind, ...] = ()
+    severity: Severity = "info"
+    host: str | None = None
+    service: str | None = None
+    labels: dict[str, str] = {}
+    days: tuple[str, ...] = ()
+    hours: str = ""
+    zone: str = "UTC"
+    channels: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        _ = self.calendar, self.patterns  # raise ValueError for what is malformed
+        return self
+
+    @cached_property
+    def calendar(self) -> Rule:
+        """Days and hours as those of a rule, which must have an effect; this one's is not used."""
+        return Rule(days=self.days, hours=self.hours, zone=self.zone, mute=True)
+
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str]]:
+        """Patterns of host, service and labels, as those of rules: a glob, or after `re:` a regular expression."""
+        given = {"host": self.host, "service": self.service} | {f"labels.{k}": v for k, v in self.labels.items()}
+        return {part: compiled(part, text) for part, text in given.items() if text is not None}
+
+
+class NotifySettings(BaseModel):
+    """Who is notified of incidents. Without channels nobody is, and nothing runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channels: dict[ChannelName, ChannelSettings] = Field(
+        default={},
+        description="Where notifications go, by name: tables `[notify.channels.NAME]`, see [alerts](alerts.md).",
+    )
+    routes: tuple[RouteSettings, ...] = Field(
+        default=(),
+        description="Which incidents go to which channels: tables `[[notify.routes]]`, see [alerts](alerts.md).",
+    )
+    match: Literal["first", "all"] = Field(
+        default="first", description="Whether the first route that matches counts, or all that do."
+    )
+    default: tuple[str, ...] | None = Field(
+        default=None, description="Channels of incidents that no route matches. Without it all channels."
+    )
+    versions: tuple[str, ...] = Field(
+        default=(), description="Versions beside the one that serves that notify as well."
+    )
+    link: Annotated[str, AfterValidator(checked_address)] | None = Field(
+        default=None,
+        description="Address of the dashboard as people reach it. If it is set, notifications link to the incident.",
+    )
+    resend_seconds: float = Field(
+        default=60.0,
+        ge=1,
+        le=3600,
+        description="How often an Alertmanager gets what is open. What it has not got for five times as long is over for it.",
+    )
+    patience_hours: float = Field(
+        default=24.0, gt=0, description="How long a channel that does not take a notification is tried again."
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        named = {
+            "default": self.default or (),
+            **{f"routes.{i}.channels": route.channels for i, route in enumerate(self.routes)},
+        }
+        for where, names in named.items():
+            unknown = [name for name in names if name not in self.channels]
+            if unknown:
+                known = ", ".join(self.channels) or "none"
+                msg = f"{where} names channel {unknown[0]!r}; there are {known}: add [notify.channels.{unknown[0]}]"
+                raise ValueError(msg)
+        return self

@@ -1,0 +1,1 @@
+"""Notifies people of incidents: by an Alertmanager, a webhook, chat, e-mail."""

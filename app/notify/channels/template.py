@@ -1,0 +1,54 @@
+"""The body of a webhook: JSON, or a Jinja2 template in a sandbox that can change nothing and call nothing of ours."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from app.core.errors import SettingsError
+from app.notify.channels.channel import Refused
+from app.notify.notification import Notification
+
+MOST_BODY = 262_144  # characters
+
+
+def compiled(text: str) -> Template:
+    """The template. Raises SettingsError for one that is malformed."""
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+    try:
+        return environment.from_string(text)
+    except TemplateError as error:
+        msg = f"settings: notify.channels: template is no Jinja2 template: {error}"
+        raise SettingsError(msg) from error
+
+
+def fields(note: Notification) -> dict[str, Any]:
+    """What a body may hold: the fields of the notification, with the key that tells repeats."""
+    return asdict(note) | {"identity": note.identity}
+
+
+def rendered(template: Template | None, note: Notification) -> bytes:
+    """The body. Raises Refused for a template that names what there is not, or makes too much."""
+    if template is None:
+        return json.dumps(fields(note), ensure_ascii=False).encode()
+    try:
+        text = template.render(fields(note))
+    except (
+        TemplateError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        msg = f"the template of the webhook fails: {error}"
+        raise Refused(msg) from error
+    if len(text) > MOST_BODY:
+        msg = f"the template of the webhook makes {len(text):,} characters; wanted at most {MOST_BODY:,}"
+        raise Refused(msg)
+    return text.encode(errors="replace")

@@ -1,0 +1,121 @@
+"""Reads the incidents of the version that serves, and of those that `notify.versions` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from app.core.settings import Settings
+from app.kafka.connection import client_options, reasons, unavailable
+from app.notify.incident import Incident, Place, incident_of
+from app.versions import serving
+
+log = structlog.get_logger()
+
+POLL_MS = 500
+MOST_RECORDS = 500
+
+
+@dataclass(frozen=True)
+class Read:
+    """A record: where it is, and the incident that people may be notified of; None for any other record."""
+
+    place: Place
+    incident: Incident | None
+    key: str = ""
+
+
+class IncidentsReader:
+    """A consumer without a group. Positions come from outside."""
+
+    def __init__(self, settings: Settings, until: Mapping[TopicPartition, int]) -> None:
+        """`until`: where to begin, by partition. Raises ServiceUnavailable if Kafka does not answer."""
+        self._settings, self._until = settings, dict(until)
+        self._serves, self._versions = serving.ServingVersionWatch(settings.home), dict[str, str]()
+        self._serving = serving.read(settings.home)
+        self._missing: set[str] = set()
+        options = client_options(settings)
+        with reasons(options):
+            self.consumer = KafkaConsumer(
+                **options, allow_auto_create_topics=False, auto_offset_reset="earliest", max_poll_records=MOST_RECORDS
+            )
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Versions whose incidents are read; the one that serves is first."""
+        return tuple(self._versions.values())
+
+    def _wanted(self) -> list[str]:
+        return list(dict.fromkeys((self._serves.version(), *self._settings.notify.versions)))
+
+    def look(self) -> tuple[str, ...]:
+        """Read the topics of the versions that notify now; answers the versions that no longer do."""
+        wanted = self._wanted()
+        if [*self._versions.values()] == wanted:
+            return ()
+        before, self._serving = self.versions, serving.read(self._settings.home)
+        topics = {self._topic(version): version for version in wanted}
+        try:
+            parts = {name: self.consumer.partitions_for_topic(name) or () for name in topics}
+            there = {name: version for name, version in topics.items() if parts[name]}
+            self._missing |= topics.keys() - there.keys()
+            if there == self._versions:
+                return ()
+            self._versions = there
+            self._assign([TopicPartition(name, p) for name in self._versions for p in sorted(parts[name])])
+        except (KafkaError, OSError) as error:
+            raise unavailable(self._settings, error) from error
+        return tuple(version for version in before if version not in wanted)
+
+    def _topic(self, version: str) -> str:
+        return self._settings.model_copy(update={"version": version}).topic("incidents")
+
+    def _assign(self, parts: list[TopicPartition]) -> None:
+        """Go on where the log of deliveries says; else at the end. Of a version that was promoted, or whose topic was not there, at the
+        beginning.
+        """
+        self._until |= {at: self.consumer.position(at) for at in self.consumer.assignment()}
+        self.consumer.assign(parts)
+        ends = self.consumer.end_offsets(parts)
+        for at in parts:
+            promoted = len(self._serving.intervals) > 1 and self._versions[at.topic] == self._serving.version
+            begin = 0 if promoted or at.topic in self._missing else ends[at]
+            self.consumer.seek(at, self._until.get(at, begin))
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition."""
+        return {at: self.consumer.position(at) for at in self.consumer.assignment()}
+
+    def poll(self) -> Iterator[Read]:
+        """Records that have arrived; waits for half a second at the most."""
+        try:
+            polled = self.consumer.poll(timeout_ms=POLL_MS)
+        except KafkaError as error:
+            raise unavailable(self._settings, error) from error
+        for at, records in polled.items():
+            version = self._versions[at.topic]
+            for record in records:
+                found = incident_of(record.value)
+                own = found if found is not None and found.version == version and self.tells(version, found) else None
+                yield Read(Place(at.topic, at.partition, record.offset), own, self.key(version, own) if own else "")
+
+    def tells(self, version: str, incident: Incident) -> bool:
+        """Whether a version serves, or served, when an incident was published; other versions that are named tell all."""
+        if version in self._settings.notify.versions:
+            return True
+        at = incident.window_end
+        return any(
+            (after is None or at > after) and (end is None or at <= end) for after, end in self._serving.ranges(version)
+        )
+
+    def key(self, version: str, incident: Incident) -> str:
+        """What channels know it by. Versions have the same ids, so those of another version say which."""
+        return incident.id if version == self._serving.version else f"{incident.id}-{version}"
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self.consumer.close()

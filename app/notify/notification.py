@@ -1,0 +1,111 @@
+"""A notification: what people read of an incident, as plain text that no channel takes for markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from app.notify.incident import Incident
+from models.core.printable import printable
+
+LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
+MOST_NAMES = 8
+BEGUN = {"open": "new", "update": "worse", "close": "over"}
+# What chat and mail programs take for markup, mentions and links, beside characters that look alike and mean nothing to them.
+INERT = str.maketrans({"@": "＠", "<": "‹", ">": "›", "`": "ʼ", "*": "∗", "~": "∼", "|": "¦", "#": "＃", "\\": "⧵"})
+LINKING = (("://", "[:]//"), ("](", "] ("))
+
+
+@dataclass(frozen=True)
+class Notification:
+    """What a channel sends. Times are epoch milliseconds.
+
+    `key` is what the channel knows the thread by: the incident's id. `text` has a line for each fact; the first says what the
+    title says.
+    """
+
+    key: str
+    status: str
+    severity: str
+    kind: str
+    version: str
+    title: str
+    text: str
+    hosts: tuple[str, ...]
+    services: tuple[str, ...]
+    start: int
+    end: int | None
+    window_end: int
+    reason: str
+    link: str = ""
+    alertname: str = "KappaIncident"
+
+    @property
+    def identity(self) -> str:
+        """The same for a repeat of this notification, and for nothing else."""
+        return f"{self.key}/{self.status}/{self.severity}"
+
+
+def of_incident(one: Incident, status: str, key: str, link: str | None) -> Notification:
+    """The notification of an incident. `status`: open, update (it has become worse) or close; `link`: the pages' address."""
+    head = f"[{one.severity}] {BEGUN[status]}: {one.kind} on {_some(one.hosts)}"
+    address = "" if not link else f"{link.rstrip('/')}/incident?incident={quote(one.id)}&version={quote(one.version)}"
+    lines = [one.reason, f"since {_clock(one.start)}" + (f", until {_clock(one.end)}" if one.end is not None else "")]
+    lines += [f"incident {one.id} of version {one.version}"]
+    lines += [f"hosts: {_some(one.hosts)}"] if one.hosts else []
+    lines += [f"services: {_some(one.services)}"] if one.services else []
+    return Notification(
+        key=key,
+        status=status,
+        severity=one.severity,
+        kind=one.kind,
+        version=one.version,
+        title=f"{head}: {one.reason}"[:LONGEST_TITLE],
+        text="\n".join(lines)[:LONGEST_TEXT],
+        hosts=one.hosts,
+        services=one.services,
+        start=one.start,
+        end=one.end,
+        window_end=one.window_end,
+        reason=one.reason,
+        link=address,
+    )
+
+
+def trial(now_ms: int) -> Notification:
+    """What a channel is tried with: it opens nothing that somebody would have to close."""
+    return Notification(
+        key=f"test-{now_ms}",
+        status="close",
+        severity="info",
+        kind="new",
+        version="",
+        title="kappa: a test of this channel",
+        text="kappa can reach this channel. This is a test: nothing has happened.",
+        hosts=(),
+        services=(),
+        start=now_ms,
+        end=now_ms,
+        window_end=now_ms,
+        reason="a test of this channel",
+        alertname="KappaTest",
+    )
+
+
+def inert(text: str) -> str:
+    """The text without anything that a chat or mail program would obey: markup, mentions, links, invisible characters."""
+    for there, instead in LINKING:
+        text = text.replace(there, instead)
+    return "\n".join(printable(line) for line in text.translate(INERT).split("\n"))
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown or "the fleet"
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,232 @@
+"""A channel's queue and the thread that empties it: a channel that is slow or away holds up no other.
+
+A notification is tried a few times at once, and then again and again behind the others, for `notify.patience_hours`. Notifications of
+one incident are sent in order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import structlog
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+from tenacity.stop import stop_base
+
+from app.notify.channels.channel import Channel, Refused, Unreachable
+from app.notify.incident import Place
+from app.notify.notification import Notification
+from models.records.records import DELIVERED, FAILED, Delivery
+
+log = structlog.get_logger()
+
+TRIES = 3  # at once
+LONGEST_PAUSE = 60.0  # seconds between two tries, unless the channel asks for more
+HOUR_MS = 3_600_000
+MOST_WAITING = 1_000  # notifications
+
+Settled = Callable[["Waiting", Delivery], bool]
+
+
+@dataclass
+class Waiting:
+    """A notification in a queue; `places` are the records that it comes from."""
+
+    note: Notification
+    why: str
+    places: list[Place] = field(default_factory=list)
+    since_ms: int = 0
+    not_before_ms: int = 0
+    attempts: int = 0
+
+
+class Outbox:
+    """The queue of one channel, by the key of what is sent."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: Channel,
+        settled: Settled,
+        stopping: threading.Event,
+        clock: Callable[[], int],
+        patience_hours: float,
+        resend_seconds: float,
+    ) -> None:
+        """`settled` is called with what became of a notification; it answers False where that could not be recorded."""
+        self.name, self.channel, self._settled, self._clock = name, channel, settled, clock
+        self._patience_ms, self._resend_ms = int(patience_hours * HOUR_MS), int(1000 * resend_seconds)
+        self._stopping = stopping
+        self._changed = threading.Condition()
+        self._queue: dict[str, list[Waiting]] = {}  # the first of each is tried first
+        self._open: dict[str, Notification] = {}
+        self._forgotten: set[str] = set()
+        self._resend_at = 0
+        self._thread = threading.Thread(target=self._run, name=f"notify {name}", daemon=True)
+        self.problem = ""
+
+    def start(self, still_open: Iterable[Notification] = ()) -> None:
+        """Begin. `still_open`: what an earlier process has sent and is not over."""
+        self._open = {note.key: note for note in still_open} if self.channel.resends else {}
+        self._thread.start()
+
+    def put(self, item: Waiting) -> bool:
+        """Queue a notification; one that says the same thread has become worse takes the place of one that waits. False: it is full."""
+        with self._changed:
+            waiting = self._queue.get(item.note.key, [])
+            if waiting and item.note.status == "update" and waiting[-1].note.status != "close":
+                last = waiting[-1]
+                last.note = replace(item.note, status=last.note.status)
+                last.places += item.places
+            elif sum(map(len, self._queue.values())) >= MOST_WAITING and not waiting:
+                return False
+            else:
+                self._queue.setdefault(item.note.key, []).append(item)
+            self._changed.notify()
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """How many notifications wait."""
+        with self._changed:
+            return sum(map(len, self._queue.values()))
+
+    def forget(self, version: str) -> None:
+        """Send no more again what is open of a version: its jobs no longer run."""
+        with self._changed:
+            self._forgotten.add(version)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread, after `stopping` has been set."""
+        with self._changed:
+            self._changed.notify()
+        self._thread.join(seconds)
+        self.channel.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            item = self._next()
+            if item is not None:
+                self._deliver(item)
+            elif self.channel.resends and self._clock() >= self._resend_at:
+                self._resend()
+
+    def _next(self) -> Waiting | None:
+        """The first notification that may be tried now; waits a moment where there is none."""
+        with self._changed:
+            now = self._clock()
+            if self.channel.resends and now >= self._resend_at:
+                return None
+            ready = [waiting[0] for waiting in self._queue.values() if waiting[0].not_before_ms <= now]
+            if not ready:
+                self._changed.wait(0.2)
+                return None
+            return min(ready, key=lambda item: item.not_before_ms)
+
+    def _deliver(self, item: Waiting) -> None:
+        """Try a notification, and record what became of it; it stays where it can be tried again."""
+        with self._changed:
+            note, places = item.note, len(item.places)
+        try:
+            outcome, answer = DELIVERED, self._attempt(item, note)
+        except Refused as error:
+            outcome, answer = FAILED, str(error)
+        except Unreachable as error:
+            self.problem = str(error)
+            now = self._clock()
+            item.since_ms = item.since_ms or now
+            if now - item.since_ms < self._patience_ms or self._stopping.is_set():
+                pause = error.after_seconds or min(LONGEST_PAUSE, 2.0 ** min(item.attempts - TRIES, 10))
+                item.not_before_ms = now + int(1000 * pause)
+                log.warning(
+                    "a channel does not take a notification", channel=self.name, answer=str(error), again_in=pause
+                )
+                return
+            outcome, answer = FAILED, f"given up: {error}"
+        sent = replace(item, note=note, places=item.places[:places])
+        delivery = self._delivery(sent, outcome, answer)
+        if outcome == FAILED:
+            log.error("a notification was not delivered", channel=self.name, incident=note.key, answer=answer)
+        else:
+            self.problem = ""
+        if self._settled(sent, delivery):
+            self._remove(item, note, places)
+            if outcome == DELIVERED and self.channel.resends:
+                self._open.pop(note.key, None)
+                self._open |= {} if note.status == "close" else {note.key: note}
+
+    def _remove(self, item: Waiting, note: Notification, places: int) -> None:
+        """It is recorded. Where it has become worse in the meantime, that is still to be sent."""
+        with self._changed:
+            waiting = self._queue[note.key]
+            if item.note is note:
+                waiting.pop(0)
+            else:
+                item.note, item.places = replace(item.note, status="update"), item.places[places:]
+                item.since_ms = item.not_before_ms = item.attempts = 0
+            if not waiting:
+                del self._queue[note.key]
+
+    def _attempt(self, item: Waiting, note: Notification) -> str:
+        """The channel's answer. Raises Refused, or Unreachable after a few tries, or one that asks for a pause."""
+
+        def counted() -> str:
+            item.attempts += 1
+            return self.channel.send(note, self._clock())
+
+        trying = Retrying(
+            retry=retry_if_exception_type(Unreachable),
+            stop=stop_after_attempt(TRIES) | stop_when_event_set(self._stopping) | StopWhereAsked(),
+            wait=wait_random_exponential(multiplier=0.2, max=2.0),
+            sleep=sleep_using_event(self._stopping),
+            reraise=True,
+        )
+        return trying(counted)
+
+    def _resend(self) -> None:
+        self._resend_at = self._clock() + self._resend_ms
+        with self._changed:
+            forgotten, self._forgotten = self._forgotten, set()
+        self._open = {key: note for key, note in self._open.items() if note.version not in forgotten}
+        try:
+            self.channel.resend(self._open.values(), self._clock())
+        except (Unreachable, Refused) as error:
+            self.problem = str(error)
+            log.warning("what is open could not be sent again", channel=self.name, answer=str(error))
+
+    def _delivery(self, item: Waiting, outcome: str, answer: str) -> Delivery:
+        note, place = item.note, item.places[-1] if item.places else Place("", 0, 0)
+        return Delivery(
+            channel=self.name,
+            incident=note.key,
+            version=note.version,
+            status=note.status,
+            severity=note.severity,
+            outcome=outcome,
+            why=item.why,
+            answer=answer,
+            title=note.title,
+            attempts=item.attempts,
+            at=self._clock(),
+            topic=place.topic,
+            partition=place.partition,
+            offset=place.offset,
+        )
+
+
+class StopWhereAsked(stop_base):
+    """No further try at once where the channel asks for a pause, which is spent on other notifications."""
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        """Whether it asks."""
+        error = retry_state.outcome.exception() if retry_state.outcome is not None else None
+        return isinstance(error, Unreachable) and error.after_seconds is not None

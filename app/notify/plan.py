@@ -1,0 +1,94 @@
+"""Which notifications are due for each incident: that it opens, that it has become worse, that it is over. No clock, no Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from app.core.notify_settings import NotifySettings
+from app.notify.incident import Incident
+from app.notify.routes import Routed, routed
+from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
+
+MOST_KNOWN = 200_000
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a channel has been notified of an incident, or will have been when its queue is empty."""
+
+    status: str
+    rank: int
+    version: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A notification that is due: what to tell a channel, and which route sends it there."""
+
+    channel: str
+    status: str
+    why: str
+
+
+class Plan:
+    """Remembers which notifications were due, and says which are."""
+
+    def __init__(self, notify: NotifySettings, resending: Collection[str] = ()) -> None:
+        """`resending`: channels that get what is open again and again, and so must know which version says it."""
+        self._notify, self._resending = notify, resending
+        self._known: dict[tuple[str, str], Known] = {}
+        self._channels: dict[str, set[str]] = {}  # by key, those that know it
+
+    def remember(self, last: Mapping[tuple[str, str], Delivery]) -> None:
+        """Take in what earlier processes have sent."""
+        for (channel, key), one in last.items():
+            if one.status != "open" or one.outcome in (DELIVERED, HELD):
+                self._note(channel, key, Known(one.status, SEVERITIES.index(one.severity), one.version, one.why))
+
+    def steps(self, incident: Incident, key: str) -> Iterator[Step]:
+        """What is due after this record of an incident; noted as sent."""
+        due = {one.channel: one for one in routed(self._notify, incident)}
+        for channel in sorted(self._channels.get(key, ())):
+            known = self._known[channel, key]
+            due.setdefault(channel, Routed(channel, known.why))
+        for channel, one in due.items():
+            if channel not in self._notify.channels:
+                continue  # it was there when this incident opened
+            before = self._known.get((channel, key))
+            status = step(before, incident, adopts=channel in self._resending)
+            if status is not None:
+                self._note(channel, key, Known(status, incident.rank, incident.version, one.why))
+                yield Step(channel, status, one.why)
+
+    def not_told(self, channel: str, key: str) -> None:
+        """A channel could not be notified that an incident opens: a later record of it may open it."""
+        self._known.pop((channel, key), None)
+        self._channels.get(key, set()).discard(channel)
+
+    def _note(self, channel: str, key: str, known: Known) -> None:
+        self._known.pop((channel, key), None)
+        self._known[channel, key] = known
+        self._channels.setdefault(key, set()).add(channel)
+        if len(self._known) > MOST_KNOWN:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the older half of what is over."""
+        over = [place for place, one in self._known.items() if one.status == "close"]
+        for channel, key in over[: len(over) // 2 + 1]:
+            self.not_told(channel, key)
+            if not self._channels[key]:
+                del self._channels[key]
+
+
+def step(known: Known | None, incident: Incident, *, adopts: bool = False) -> str | None:
+    """Which notification is due for a channel after a record of an incident; None for nothing. `adopts`: also that another version says it now."""
+    if known is None:
+        return None if incident.status == "close" else "open"
+    if known.status == "close":
+        return None
+    if incident.status == "close":
+        return "close"
+    return "update" if incident.rank > known.rank or (adopts and known.version != incident.version) else None

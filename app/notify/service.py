@@ -1,0 +1,78 @@
+"""The notifier as a part of `kappa run all`, or as a process of its own. One at a time holds the lock of a `home`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import structlog
+
+from app.core.file_lock import file_lock
+from app.core.settings import Settings
+from app.notify.channels.kinds import opened
+from app.notify.notifier import Notifier
+from app.versions import serving
+from pipelines.errors import InputError, KappaError
+
+log = structlog.get_logger()
+
+LOCK_SECONDS = 1.0
+AGAIN_SECONDS = 5.0
+GOODBYE_SECONDS = 20.0
+
+
+def lock_of(home: Path) -> Path:
+    """The file that whoever notifies holds."""
+    return serving.folder(home) / "notify.lock"
+
+
+def run_until_stopped(settings: Settings, stopping: threading.Event, progress: Callable[[], None]) -> None:
+    """Notify until stopped. Raises InputError without channels or where another process notifies, ServiceUnavailable without Kafka."""
+    if not settings.notify.channels:
+        msg = "notify: there is no channel to tell anybody; add [notify.channels.NAME] to the settings, see docs/alerts.md"
+        raise InputError(msg)
+    with file_lock(lock_of(settings.home), LOCK_SECONDS) as held:
+        if not held:
+            msg = f"notify: another process with home {settings.home} notifies; stop that one, or remove its channels"
+            raise InputError(msg)
+        Notifier(settings, stopping, progress=progress).run()
+
+
+class BesideJobs:
+    """A thread that notifies while jobs run, as a context manager. Whatever ends it, the jobs go on, and it begins again."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises SettingsError for a channel that cannot be."""
+        for name in settings.notify.channels:
+            opened(settings.notify, name).close()
+        self._settings, self._stop = settings, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notify", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._settings.notify.channels:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(GOODBYE_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with file_lock(lock_of(self._settings.home), LOCK_SECONDS) as held:
+                if held:
+                    self._notify()
+                    self._stop.wait(AGAIN_SECONDS)
+
+    def _notify(self) -> None:
+        try:
+            Notifier(self._settings, self._stop).run()
+        except KappaError as error:
+            log.warning("notifications stopped, beginning again", error=str(error))
+        except Exception as error:  # whatever it is, the jobs go on
+            log.error(
+                "notifications stopped by an error, beginning again", error=f"{type(error).__name__}: {error}"[:500]
+            )

@@ -1,0 +1,260 @@
+"""People are notified of incidents that are in a real Kafka: once each, in order, also when processes are killed and channels are away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from support.incident_records import value
+from support.receiver import Answer, Post, Receiver, receiving
+from typer.testing import CliRunner
+
+from app.cli import main
+from app.core.ports import free_port
+from app.core.settings import Settings, load
+from app.embedded.stack_state import Addresses
+from app.kafka import topics
+from app.kafka.connection import client_options
+from app.notify.deliveries import read_back
+from app.notify.notifier import Notifier
+from app.versions import serving
+from models.records.records import Delivery
+
+pytestmark = pytest.mark.stack
+
+
+class Log:
+    """Topics of the test's own."""
+
+    def __init__(self, home: Path, kafka: str, prefix: str) -> None:
+        self.base: dict[str, Any] = {
+            "home": home,
+            "kafka": {"bootstrap_servers": kafka},
+            "topics": {"prefix": prefix, "partitions": 2},
+        }
+        topics.create(self.settings())
+        self._producer = KafkaProducer(**client_options(self.settings()), acks="all")
+
+    def settings(self, **notify: Any) -> Settings:
+        return load(**self.base, notify=notify)
+
+    def write(self, *values: bytes, topic: str = "incidents", partition: int = 0) -> None:
+        name = f"{self.base['topics']['prefix']}{topic}"
+        for one in values:
+            key = json.loads(one)["id"].encode() if one.startswith(b"{") else b"x"
+            self._producer.send(name, one, key=key, partition=partition)
+        self._producer.flush()
+
+    def deliveries(self) -> list[Delivery]:
+        return list(read_back(self.settings()).last.values())
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+@pytest.fixture
+def log(folder: Path, stack: Addresses, unique: str) -> Iterator[Log]:
+    made = Log(folder, stack.kafka or "", f"{unique}-")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+def webhook(receiver: Receiver, **more: Any) -> dict[str, Any]:
+    return {"hook": {"kind": "webhook", "url": receiver.url, **more}}
+
+
+@contextmanager
+def notifying(settings: Settings) -> Iterator[Notifier]:
+    """A notifier that has read what is there."""
+    stopping, turned = threading.Event(), threading.Event()
+    made = Notifier(settings, stopping, progress=turned.set)
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    try:
+        assert turned.wait(30.0)
+        yield made
+    finally:
+        stopping.set()
+        thread.join(30.0)
+        assert not thread.is_alive()
+
+
+def until(what: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        threading.Event().wait(0.05)
+
+
+def test_each_incident_is_told_when_it_opens_gets_worse_and_is_over(log: Log, receiver: Receiver) -> None:
+    with notifying(log.settings(channels=webhook(receiver))):
+        opened = value(1, severity="minor")
+        log.write(opened, opened, value(1, "update", severity="minor"))
+        receiver.until(lambda r: len(r.posts) == 1)
+        log.write(value(1, "update", severity="critical"))
+        log.write(b"no incident", b'{"id": "x"}', partition=1)
+        receiver.until(lambda r: len(r.posts) == 2)
+        log.write(value(1, "close", severity="critical"), opened, value(2, "close"))
+        receiver.until(lambda r: len(r.posts) == 3)
+        until(lambda: [one.status for one in log.deliveries()] == ["close"])
+    one = f"{1:024x}"
+    assert receiver.ids == [f"{one}/open/minor", f"{one}/update/critical", f"{one}/close/critical"]
+    assert receiver.posts[0].json["title"].startswith("[minor] new: anomaly on web-1")
+
+
+def test_what_was_told_is_not_told_again_after_a_restart_and_what_came_meanwhile_is(
+    log: Log, receiver: Receiver
+) -> None:
+    settings = log.settings(channels=webhook(receiver))
+    with notifying(settings):
+        log.write(value(1))
+        receiver.until(lambda r: len(r.posts) == 1)
+    log.write(value(2), value(1, "close"))
+    with notifying(settings):
+        receiver.until(lambda r: len(r.posts) == 3)
+    with notifying(settings):
+        log.write(value(3))
+        receiver.until(lambda r: len(r.posts) == 4)
+    assert [name.split("/")[:2] for name in receiver.ids] == [
+        [f"{n:024x}", status] for n, status in ((1, "open"), (2, "open"), (1, "close"), (3, "open"))
+    ]
+
+
+def test_a_slow_channel_holds_up_no_other(log: Log, receiver: Receiver) -> None:
+    with receiving() as slow:
+        slow.always = Answer(after_seconds=2.5)
+        channels = webhook(receiver) | {"slow": {"kind": "webhook", "url": slow.url}}
+        with notifying(log.settings(channels=channels)):
+            log.write(*(value(n) for n in range(1, 6)))
+            receiver.until(lambda r: len(r.posts) == 5, seconds=2.0)
+            assert len(slow.posts) <= 1
+
+
+def test_a_channel_that_was_away_gets_everything_once_and_in_order(log: Log) -> None:
+    port = free_port(None)
+    channels = {"hook": {"kind": "webhook", "url": f"http://127.0.0.1:{port}/hook"}}
+    with notifying(log.settings(channels=channels)) as notifier:
+        log.write(value(1), value(2), value(1, "close"))
+        until(lambda: bool(notifier.outboxes["hook"].problem))
+        assert log.deliveries() == []
+        with receiving(port) as receiver:
+            receiver.until(lambda r: len(r.posts) == 3, seconds=60.0)
+            until(lambda: len(log.deliveries()) == 2)
+    assert sorted(receiver.ids) == sorted({f"{1:024x}/open/major", f"{2:024x}/open/major", f"{1:024x}/close/major"})
+    assert receiver.ids.index(f"{1:024x}/open/major") < receiver.ids.index(f"{1:024x}/close/major")
+
+
+def test_a_channel_that_refuses_is_recorded_and_the_next_one_is_told(log: Log, receiver: Receiver) -> None:
+    receiver.answers.append(Answer(403, body=b"no\nsuch channel"))
+    with notifying(log.settings(channels=webhook(receiver))):
+        log.write(value(1), value(2))
+        until(lambda: len(log.deliveries()) == 2)
+    first, second = log.deliveries()
+    assert (first.outcome, first.answer, second.outcome) == ("failed", "403 no such channel", "delivered")
+
+
+def file_of(log: Log, receiver: Receiver) -> Path:
+    """The settings of a process."""
+    file = Path(log.base["home"]) / "own.toml"
+    base = log.base
+    file.write_text(
+        f'home = "{base["home"]}"\n[kafka]\nbootstrap_servers = "{base["kafka"]["bootstrap_servers"]}"\n'
+        f'[topics]\nprefix = "{base["topics"]["prefix"]}"\npartitions = 2\n'
+        f'[notify.channels.hook]\nkind = "webhook"\nurl = "{receiver.url}"\n'
+    )
+    return file
+
+
+@contextmanager
+def process(file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`kappa run notify` without its parent, so that nobody starts it again."""
+    code = (
+        "import sys, threading; from pathlib import Path; from app.core.settings import load\n"
+        "from app.notify.service import run_until_stopped\n"
+        "run_until_stopped(load(Path(sys.argv[1])), threading.Event(), lambda: print('.', flush=True))\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE)
+    try:
+        assert started.stdout is not None and started.stdout.readline()
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+
+
+def test_one_that_is_killed_after_sending_sends_again_under_the_same_key(log: Log, receiver: Receiver) -> None:
+    file = file_of(log, receiver)
+    with process(file) as first:
+
+        def kill(post: Post) -> None:
+            os.kill(first.pid, signal.SIGKILL)
+
+        receiver.on_post = kill
+        log.write(value(1))
+        receiver.until(lambda r: len(r.posts) == 1)
+        first.wait(30.0)
+    assert log.deliveries() == []
+    receiver.on_post = lambda post: None
+    with process(file):
+        receiver.until(lambda r: len(r.posts) == 2)
+        until(lambda: len(log.deliveries()) == 1)
+        log.write(value(2))
+        receiver.until(lambda r: len(r.posts) == 3)
+    assert receiver.ids == [f"{1:024x}/open/major"] * 2 + [f"{2:024x}/open/major"]
+
+
+def test_other_versions_tell_nobody_and_a_promoted_one_goes_on(log: Log, receiver: Receiver) -> None:
+    settings = log.settings(channels=webhook(receiver))
+    other = settings.model_copy(update={"version": "v2"})
+    topics.create(other)
+    before, after = 1_767_600_000_000, 1_767_600_100_000
+    log.write(value(7, version="v2", window_end=before), topic="incidents.v2")
+    with notifying(settings):
+        log.write(value(1, window_end=before))
+        receiver.until(lambda r: len(r.posts) == 1)
+        serving.write(settings.home, serving.Serving().then("v2", before + 1))
+        log.write(
+            value(1, "close", version="v2", window_end=after),
+            value(8, version="v2", window_end=after),
+            topic="incidents.v2",
+        )
+        receiver.until(lambda r: len(r.posts) == 3)
+    assert receiver.ids[1:] == [f"{1:024x}/close/major", f"{8:024x}/open/major"]
+
+
+def test_explain_says_who_would_be_told_and_sends_nothing(log: Log, receiver: Receiver) -> None:
+    log.write(value(1), value(1, "update", severity="critical"))
+    file = file_of(log, receiver)
+    file.write_text(
+        file.read_text()
+        + '[[notify.routes]]\nname = "night"\nhost = "db-*"\nchannels = ["hook"]\n'
+        + '[[notify.routes]]\nseverity = "critical"\nchannels = ["hook"]\n'
+    )
+    answer = CliRunner().invoke(main.app, ["notify", "explain", f"{1:024x}", "--json", "--config", str(file)])
+    found = json.loads(answer.stdout)
+    assert [(one["route"], one["mismatch"]) for one in found["routes"]] == [
+        ("route night", "no host matches"),
+        ("route 2", ""),
+    ]
+    assert found["channels"] == [{"channel": "hook", "why": "route 2"}] and not receiver.posts
+    tried = CliRunner().invoke(main.app, ["notify", "test", "hook", "--config", str(file)])
+    assert tried.stdout == "hook: 200 taken\n" and receiver.posts[0].json["alertname"] == "KappaTest"
+    unknown = CliRunner().invoke(main.app, ["notify", "explain", "ab", "--config", str(file)])
+    assert unknown.exit_code == 1

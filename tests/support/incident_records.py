@@ -1,0 +1,38 @@
+"""Incidents as the topic `incidents` has them, for tests of who is notified."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from app.notify.incident import Incident, incident_of
+
+
+def value(number: int = 1, status: str = "open", **more: Any) -> bytes:
+    """The value of a record of incident `number`."""
+    at = int(time.time() * 1000) - 60_000
+    fields = {
+        "record": "incident",
+        "version": "live",
+        "id": f"{number:024x}",
+        "status": status,
+        "kind": "anomaly",
+        "severity": "major",
+        "start": at,
+        "end": at + 30_000 if status == "close" else None,
+        "window_end": at + 20_000,
+        "score": 20.0,
+        "reason": f"web-{number}: cpu 97 %, expected 10 to 40",
+        "hosts": [f"web-{number}"],
+        "services": ["shop"],
+        "series": [{"series": f"gauge/web-{number}/shop/cpu{{zone=a}}"}],
+    }
+    return json.dumps(fields | more).encode()
+
+
+def incident(number: int = 1, status: str = "open", **more: Any) -> Incident:
+    """The incident of such a record."""
+    found = incident_of(value(number, status, **more))
+    assert found is not None
+    return found

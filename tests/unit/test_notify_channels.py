@@ -1,0 +1,380 @@
+"""Channels against real servers on loopback: an Alertmanager, a mail server, and a server that fails, is slow, or asks for a pause."""
+
+from __future__ import annotations
+
+import base64
+import email
+import hashlib
+import hmac
+import json
+import shutil
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email import policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from support.incident_records import incident
+from support.receiver import Answer, Receiver, receiving
+from typer.testing import CliRunner
+
+from app.cli import main
+from app.core.errors import SettingsError
+from app.core.exposure import warning
+from app.core.ports import LOOPBACK, free_port
+from app.core.settings import load
+from app.core.timestamps import wall_clock
+from app.notify.channels.channel import Channel, Refused, Unreachable
+from app.notify.channels.http_client import retry_after
+from app.notify.channels.kinds import opened
+from app.notify.incident import Place
+from app.notify.notification import Notification, of_incident, trial
+from app.notify.outbox import MOST_WAITING, Outbox, Waiting
+from models.records.records import Delivery
+
+CANARY = "c4nary-in-a-c0al-mine"
+ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+needs_alertmanager = pytest.mark.skipif(
+    ALERTMANAGER is None, reason="there is no alertmanager here: apt-get install prometheus-alertmanager"
+)
+
+
+def channel(kind: str, url: str, **more: Any) -> Channel:
+    return opened(load(notify={"channels": {"own": {"kind": kind, "url": url, **more}}}).notify, "own")
+
+
+def note(number: int = 1, status: str = "open", **more: Any) -> Notification:
+    one = incident(number, "close" if status == "close" else "open", **more)
+    return of_incident(one, status, one.id, None)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+# --- webhook
+
+
+def test_a_webhook_is_signed_as_standard_webhooks_has_it(receiver: Receiver) -> None:
+    secret = base64.b64encode(b"k" * 24).decode()
+    sent = note()
+    assert channel("webhook", receiver.url, secret=f"whsec_{secret}").send(sent, 1_767_600_000_999) == "200 taken"
+    (post,) = receiver.posts
+    signed = f"{sent.identity}.1767600000.".encode() + post.body
+    expected = base64.b64encode(hmac.new(b"k" * 24, signed, hashlib.sha256).digest()).decode()
+    assert post.headers["webhook-signature"] == f"v1,{expected}"
+    assert post.json["identity"] == sent.identity and post.json["hosts"] == ["web-1"]
+
+
+def test_a_template_makes_the_body_and_quotes_what_it_is_told_to(receiver: Receiver) -> None:
+    text = '{"routing_key": "k", "dedup_key": {{ key|tojson }}, "summary": {{ title|tojson }}}'
+    channel("webhook", receiver.url, template=text).send(note(reason='"},\n{{ 7*7 }}'), 0)
+    found = receiver.posts[0].json
+    assert found["dedup_key"] == f"{1:024x}" and '"},?{{ 7*7 }}' in found["summary"]
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ nothing }}", "{{ title.__class__.__mro__ }}", "{{ 1/0 }}", "{{ 'x' * 300000 }}", "{{ title() }}"]
+)
+def test_a_template_that_fails_is_refused_and_sends_nothing(receiver: Receiver, template: str) -> None:
+    with pytest.raises(Refused):
+        channel("webhook", receiver.url, template=template).send(note(), 0)
+    assert not receiver.posts
+
+
+def test_a_malformed_template_is_an_error_of_the_settings() -> None:
+    with pytest.raises(SettingsError, match="no Jinja2 template"):
+        channel("webhook", "http://127.0.0.1:1", template="{{ title")
+    with pytest.raises(SettingsError, match="not Base64"):
+        channel("webhook", "http://127.0.0.1:1", secret="whsec_!")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "pause"),
+    [
+        (Answer(500), Unreachable, None),
+        (Answer(503, {"Retry-After": "7"}), Unreachable, 7.0),
+        (Answer(429, {"Retry-After": "999999"}), Unreachable, 3_600.0),
+        (Answer(408), Unreachable, None),
+        (Answer(400), Refused, None),
+        (Answer(302, {"Location": "http://127.0.0.1:1/"}), Refused, None),
+    ],
+)
+def test_what_may_pass_is_tried_again_and_what_may_not_is_not(
+    receiver: Receiver, answer: Answer, error: type[Exception], pause: float | None
+) -> None:
+    receiver.answers.append(answer)
+    with pytest.raises(error) as found:
+        channel("webhook", receiver.url).send(note(), 0)
+    assert getattr(found.value, "after_seconds", None) == pause and str(answer.status) in str(found.value)
+    assert len(receiver.posts) == 1
+
+
+def test_a_server_that_is_slow_or_away_or_no_server_is_tried_again_and_the_address_is_not_said(
+    receiver: Receiver,
+) -> None:
+    receiver.answers.append(Answer(after_seconds=1.0))
+    for url, seconds in ((receiver.url, 0.2), (f"http://127.0.0.1:{free_port(None)}/{CANARY}", 2.0)):
+        with pytest.raises(Unreachable) as error:
+            channel("webhook", url, timeout_seconds=seconds).send(note(), 0)
+        assert CANARY not in str(error.value) and url not in str(error.value)
+
+
+def test_a_header_that_cannot_be_read_asks_for_nothing() -> None:
+    now = datetime(2026, 1, 5, tzinfo=UTC)
+    assert retry_after("Mon, 05 Jan 2026 00:00:10 GMT", now) == 10.0
+    assert [retry_after(text, now) for text in (None, "soon", "-5", "Mon, 05 Jan 2025", "9" * 400)] == [
+        None, None, None, None, 3_600.0,
+    ]  # fmt: skip
+
+
+# --- the queue of a channel
+
+
+class Box:
+    """An outbox whose deliveries are kept."""
+
+    def __init__(self, url: str, patience_hours: float = 1.0) -> None:
+        self.deliveries: list[Delivery] = []
+        self.stopping = threading.Event()
+        self.box = Outbox("own", channel("webhook", url), self.keep, self.stopping, wall_clock, patience_hours, 60.0)
+
+    def keep(self, item: Waiting, delivery: Delivery) -> bool:
+        self.deliveries.append(delivery)
+        return True
+
+    def __enter__(self) -> Box:
+        self.box.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.box.join(10.0)
+
+    def until(self, count: int) -> list[Delivery]:
+        end = time.monotonic() + 30.0
+        while len(self.deliveries) < count:
+            assert time.monotonic() < end
+            threading.Event().wait(0.02)
+        return self.deliveries
+
+
+def waiting(one: Notification, offset: int = 0) -> Waiting:
+    return Waiting(one, "default", [Place("incidents", 0, offset)])
+
+
+def test_a_server_that_fails_gets_it_in_the_end_under_one_id(receiver: Receiver) -> None:
+    receiver.answers.extend([Answer(500), Answer(502)])
+    with Box(receiver.url) as own:
+        own.box.put(waiting(note(), 7))
+        (found,) = own.until(1)
+    assert (found.outcome, found.attempts, found.offset, found.answer) == ("delivered", 3, 7, "200 taken")
+    assert len(set(receiver.ids)) == 1
+
+
+def test_a_pause_that_is_asked_for_is_kept(receiver: Receiver) -> None:
+    receiver.answers.append(Answer(429, {"Retry-After": "1"}))
+    with Box(receiver.url) as own:
+        own.box.put(waiting(note()))
+        own.until(1)
+    first, second = receiver.posts
+    assert second.at - first.at >= 1.0
+
+
+def test_one_notification_that_is_never_taken_holds_up_no_other_and_is_given_up_in_the_end(receiver: Receiver) -> None:
+    with Box(receiver.url, patience_hours=1.5 / 3600) as own:
+        setattr(own.box.channel, "send", fails_for(1, own.box.channel.send))  # noqa: B010
+        own.box.put(waiting(note(1)))
+        own.box.put(waiting(note(2)))
+        first, second = own.until(2)
+    assert (first.incident, first.outcome) == (f"{2:024x}", "delivered")
+    assert (second.incident, second.outcome) == (f"{1:024x}", "failed") and second.answer.startswith("given up: ")
+
+
+def fails_for(number: int, send: Callable[[Notification, int], str]) -> Callable[[Notification, int], str]:
+    def sending(one: Notification, now_ms: int) -> str:
+        if one.key == f"{number:024x}":
+            msg = "503"
+            raise Unreachable(msg)
+        return send(one, now_ms)
+
+    return sending
+
+
+def test_what_becomes_worse_while_it_waits_is_told_once_and_a_queue_is_bounded(receiver: Receiver) -> None:
+    own = Box(receiver.url)
+    own.box.put(waiting(note(1, severity="minor"), 1))
+    own.box.put(waiting(note(1, "update", severity="critical"), 2))
+    own.box.put(waiting(note(1, "close", severity="critical"), 3))
+    taken = [own.box.put(waiting(note(n))) for n in range(2, MOST_WAITING + 5)]
+    assert own.box.waiting == MOST_WAITING and taken.count(False) == 5 and not any(taken[-5:])
+    with own:
+        opening, closing = own.until(2)[:2]
+    assert [(one.status, one.severity, one.offset) for one in (opening, closing)] == [
+        ("open", "critical", 2),
+        ("close", "critical", 3),
+    ]
+
+
+# --- mail, by apprise
+
+
+class Mailbox:
+    """A mail server that keeps what comes."""
+
+    def __init__(self) -> None:
+        self.mails: list[Any] = []
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        self.mails.append((envelope.rcpt_tos, email.message_from_bytes(envelope.content, policy=policy.default)))
+        return "250 OK"
+
+
+@contextmanager
+def mail_server() -> Iterator[tuple[Mailbox, str]]:
+    box, port = Mailbox(), free_port(None)
+    server = Controller(box, hostname=LOOPBACK, port=port)
+    server.start()
+    try:
+        yield box, f"mailto://{LOOPBACK}:{port}?to=ops@example.net&from=kappa@example.net&mode=insecure"
+    finally:
+        server.stop()
+
+
+def test_mail_about_an_incident_is_a_thread_of_plain_text_without_anything_of_the_incidents_own() -> None:
+    hostile = "<b>@here</b> [x](http://evil)\r\nBcc: a@example.net\r\n\r\nbody"
+    with mail_server() as (box, url):
+        own = channel("apprise", url)
+        for status in ("open", "close"):
+            assert own.send(note(1, status, reason=hostile, hosts=[hostile]), 0) == "taken"
+    assert [to for to, _ in box.mails] == [["ops@example.net"]] * 2
+    threads = {mail["References"] for _, mail in box.mails}
+    assert threads == {f"<{1:024x}@kappa>"}
+    for _, mail in box.mails:
+        assert mail.get_content_type() == "text/plain" and mail["Bcc"] is None
+        text = mail["Subject"] + mail.get_content()
+        assert "<b>" not in text and "@here" not in text and "http://" not in text and "b@h" not in text
+
+
+def test_a_mail_server_that_is_away_is_tried_again() -> None:
+    with pytest.raises(Unreachable):
+        channel("apprise", f"mailto://{LOOPBACK}:{free_port(None)}?to=a@b.net&from=k@b.net&mode=insecure").send(
+            note(), 0
+        )
+
+
+# --- Alertmanager
+
+
+@contextmanager
+def alertmanager(folder: Path) -> Iterator[str]:
+    """A real one, alone, that tells nobody."""
+    port, file = free_port(None), folder / "alertmanager.yml"
+    file.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    command = [
+        str(ALERTMANAGER),
+        f"--config.file={file}",
+        f"--storage.path={folder / 'data'}",
+        f"--web.listen-address={LOOPBACK}:{port}",
+        "--cluster.listen-address=",
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            end = time.monotonic() + 30.0
+            while not ready(f"http://{LOOPBACK}:{port}"):
+                assert process.poll() is None and time.monotonic() < end, (folder / "log").read_text()
+                threading.Event().wait(0.05)
+            yield f"http://{LOOPBACK}:{port}"
+        finally:
+            process.terminate()
+
+
+def ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/-/ready", timeout=1.0) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def alerts(url: str) -> list[Any]:
+    """What is firing."""
+    with urllib.request.urlopen(f"{url}/api/v2/alerts", timeout=5.0) as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+@needs_alertmanager
+def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(tmp_path: Path) -> None:
+    with alertmanager(tmp_path) as url:
+        own, now = channel("alertmanager", url), wall_clock()
+        opening = note(1, severity="minor", reason='a "quoted" reason \\ {{ .Labels }}')
+        assert own.send(opening, now).startswith("200") and own.send(opening, now + 1).startswith("200")
+        (one,) = alerts(url)
+        assert one["labels"] == {
+            "alertname": "KappaIncident", "severity": "minor", "kind": "anomaly", "incident": f"{1:024x}",
+            "host": "web-1", "service": "shop",
+        }  # fmt: skip
+        assert one["annotations"]["summary"] == opening.title
+        before = one["endsAt"]
+        own.resend([opening], now + 60_000)
+        assert alerts(url)[0]["endsAt"] > before
+        own.send(note(1, "update", severity="critical"), now)
+        assert [each["labels"]["severity"] for each in alerts(url)] == ["critical"], "the one of before is over"
+        own.send(note(1, "close", severity="critical"), wall_clock() - 1)
+        assert alerts(url) == []
+
+
+@needs_alertmanager
+def test_an_alertmanager_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
+    with alertmanager(tmp_path) as url:
+        own = channel("alertmanager", f"{url}/no/such/place")
+        with pytest.raises(Refused, match="404"):
+            own.send(note(), wall_clock())
+
+
+# --- secrets
+
+
+def test_the_address_of_a_channel_is_shown_by_no_command_and_in_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    text = f'[notify.channels.own]\nkind = "webhook"\nurl = "http://h.example.net/{CANARY}"\nsecret = "{CANARY}"\n'
+    text += f'headers = {{ Authorization = "Bearer {CANARY}" }}\n'
+    file.write_text(text)
+    settings, shown = load(file), []
+    shown += [repr(settings), json.dumps(settings.shown()), str(warning(settings))]
+    for command in (["config", "show"], ["config", "show", "--json"], ["config", "check"]):
+        answer = CliRunner().invoke(main.app, [*command, "--config", str(file)])
+        shown += [answer.stdout, answer.stderr]
+    for more in ("unknown = 1\n", "timeout_seconds = -1\n", '[[notify.routes]]\nchannels = ["x"]\n'):
+        file.write_text(text + more)
+        with pytest.raises(SettingsError) as error:
+            load(file)
+        shown.append(str(error.value))
+    with pytest.raises(SettingsError) as error:
+        channel("apprise", f"nonsense://{CANARY}")
+    shown.append(str(error.value))
+    assert not [each for each in shown if CANARY in each]
+    assert "notify.channels.own" in shown[2], "it is not encrypted"
+
+
+def test_a_channel_may_be_set_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('[notify.channels.own]\nkind = "webhook"\n')
+    monkeypatch.setenv("KAPPA_NOTIFY__CHANNELS__OWN__URL", "https://h.example.net/x")
+    assert load(tmp_path / "own.toml").notify.channels["own"].url.get_secret_value() == "https://h.example.net/x"
+
+
+def test_a_test_message_is_for_a_channel_that_there_is(receiver: Receiver) -> None:
+    with pytest.raises(SettingsError, match="there is no channel 'x'"):
+        opened(load().notify, "x")
+    channel("webhook", receiver.url).send(trial(1_000), 1_000)
+    assert receiver.posts[0].json["status"] == "close"

@@ -1,0 +1,241 @@
+"""Which notifications are due for an incident: stories of records, without a clock and without Kafka."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import TopicPartition
+from support.incident_records import incident, value
+
+from app.core.errors import SettingsError
+from app.core.notify_settings import NotifySettings
+from app.core.settings import load
+from app.notify.deliveries import MOST_BYTES, Remembered, record_of
+from app.notify.incident import LAST_MS, Incident, Place, incident_of
+from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
+from app.notify.plan import Plan
+from app.notify.positions import Positions
+from app.notify.routes import mismatch, routed
+from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
+
+HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
+
+
+def notify(*routes: dict[str, Any], **more: Any) -> NotifySettings:
+    return load(notify={"channels": {"a": HOOK, "b": HOOK}, "routes": list(routes), **more}).notify
+
+
+def notified(plan: Plan, *incidents: Incident) -> list[tuple[str, str]]:
+    return [(step.channel, step.status) for one in incidents for step in plan.steps(one, one.id)]
+
+
+# --- routes
+
+
+@pytest.mark.parametrize(
+    ("route", "why"),
+    [
+        ({"kinds": ["silence"]}, "kind is anomaly, wanted silence"),
+        ({"severity": "critical"}, "severity is major, wanted critical at least"),
+        ({"host": "db-*"}, "no host matches"),
+        ({"service": "re:sho"}, "no service matches"),
+        ({"labels": {"zone": "b"}}, "no labels.zone matches"),
+        ({"labels": {"rack": "*"}}, "no labels.rack matches"),
+        ({"days": ["sat"]}, "the time of its last window is outside of days and hours"),
+        ({"hours": "18:00-19:00"}, "the time of its last window is outside of days and hours"),
+        ({"kinds": ["anomaly", "silence"], "severity": "major", "host": "web-?", "service": "shop"}, ""),
+        ({"labels": {"zone": "[ab]"}, "days": ["mon"], "hours": "10:00-18:00", "zone": "Europe/Berlin"}, ""),
+    ],
+)
+def test_a_route_matches_where_all_holds_that_it_names(route: dict[str, Any], why: str) -> None:
+    monday = int(datetime(2026, 1, 5, 9, 30, tzinfo=UTC).timestamp() * 1000)
+    (own,) = notify(route | {"channels": ["a"]}).routes
+    assert mismatch(own, incident(window_end=monday)) == why
+
+
+def test_the_first_route_counts_or_all_and_without_any_the_default() -> None:
+    first, second = {"severity": "major", "channels": ["a"]}, {"host": "web-*", "channels": ["a", "b"], "name": "web"}
+    names = [one.channel for one in routed(notify(first, second), incident())]
+    both = [(one.channel, one.why) for one in routed(notify(first, second, match="all"), incident())]
+    assert names == ["a"] and both == [("a", "route 1"), ("b", "route web")]
+    assert [one.channel for one in routed(notify(first), incident(severity="info"))] == ["a", "b"]
+    assert routed(notify(first, default=[]), incident(severity="info")) == []
+    assert routed(notify({"host": "web-*"}), incident()) == [], "a route without channels tells nobody"
+
+
+def test_routes_name_channels_that_there_are() -> None:
+    with pytest.raises(SettingsError, match=r"routes\.0\.channels names channel 'c'; there are a, b"):
+        notify({"channels": ["c"]})
+
+
+# --- what is notified
+
+
+def test_it_is_told_once_that_an_incident_opens_gets_worse_and_is_over() -> None:
+    story = [
+        *(incident(1, "open", severity="minor"), incident(1, "open", severity="minor")),
+        *(incident(1, "update", severity="minor"), incident(1, "update", severity="critical")),
+        *(incident(1, "update", severity="critical"), incident(1, "close"), incident(1, "close"), incident(1)),
+    ]
+    assert notified(Plan(notify(default=["a"])), *story) == [("a", "open"), ("a", "update"), ("a", "close")]
+
+
+def test_who_is_routed_later_is_told_that_it_opens_and_who_was_told_that_it_is_over() -> None:
+    plan = Plan(notify({"severity": "critical", "channels": ["b"]}, default=["a"]))
+    assert notified(plan, incident(1)) == [("a", "open")]
+    assert set(notified(plan, incident(1, "update", severity="critical"))) == {("a", "update"), ("b", "open")}
+    assert set(notified(plan, incident(1, "close", severity="minor"))) == {("a", "close"), ("b", "close")}
+
+
+def test_one_of_which_nobody_was_told_is_not_told_when_it_is_over() -> None:
+    assert notified(Plan(notify()), incident(1, "close")) == []
+
+
+def delivery(status: str, severity: str = "major", **more: Any) -> Delivery:
+    fields: dict[str, Any] = {
+        "channel": "a",
+        "incident": f"{1:024x}",
+        "version": "live",
+        "outcome": "delivered",
+        "at": 1,
+    }
+    return Delivery(status=status, severity=severity, **fields | more)
+
+
+@pytest.mark.parametrize(
+    ("last", "then"),
+    [
+        (delivery("open"), []),
+        (delivery("open", "minor"), [("a", "update")]),
+        (delivery("open", outcome="failed"), [("a", "open")]),
+        (delivery("close"), []),
+        (delivery("update", "minor", outcome="failed"), [("a", "update")]),
+    ],
+)
+def test_what_an_earlier_process_told_is_known(last: Delivery, then: list[tuple[str, str]]) -> None:
+    plan, remembered = Plan(notify(default=["a"])), Remembered()
+    remembered.take(last)
+    plan.remember(remembered.last)
+    assert notified(plan, incident(1)) == then
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["open", "update", "close"]), st.sampled_from(SEVERITIES)), max_size=20),
+    st.integers(0, 20),
+)
+def test_wherever_a_process_ends_the_story_is_told_without_a_gap_and_without_a_repeat(
+    story: list[tuple[str, str]], cut: int
+) -> None:
+    records = [incident(1, status, severity=severity) for status, severity in story]
+    plan, last = plan_of(), Remembered()
+    before = [step for one in records[:cut] for step in note(plan, one, last)]
+    again = plan_of()
+    again.remember(last.last)
+    # It reads what it has read before once more.
+    after = [step for one in records for step in note(again, one, last)]
+    once = plan_of()
+    expected = [step for one in records for step in note(once, one, Remembered())]
+    assert before == expected[: len(before)]
+    assert not set(before) & set(after)
+    statuses = [status for status, _ in before + after]
+    assert statuses.count("open") <= 1 and statuses.count("close") <= 1
+    assert [status for status, _ in expected] == [] or statuses[0] == "open"
+
+
+def plan_of() -> Plan:
+    return Plan(notify(default=["a"]))
+
+
+def note(plan: Plan, one: Incident, last: Remembered) -> list[tuple[str, str]]:
+    """The steps of a record, as deliveries that are recorded."""
+    steps = list(plan.steps(one, one.id))
+    for step in steps:
+        last.take(delivery(step.status, one.severity, channel=step.channel))
+    return [(step.status, one.severity) for step in steps]
+
+
+# --- positions
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=30, unique=True), st.data())
+def test_a_position_is_never_behind_what_waits(offsets: list[int], data: st.DataObject) -> None:
+    at, positions, waiting = TopicPartition("t", 0), Positions(), defaultdict[int, int](int)
+    for offset in sorted(offsets):
+        for _ in range(data.draw(st.integers(0, 3))):
+            positions.wait_for(Place("t", 0, offset))
+            waiting[offset] += 1
+        positions.read(at, offset + 1)
+        for settled in data.draw(st.lists(st.sampled_from(sorted(waiting)), max_size=3)) if waiting else ():
+            if waiting[settled]:
+                positions.settle([Place("t", 0, settled)])
+                waiting[settled] -= 1
+        left = [place for place, count in waiting.items() if count]
+        assert positions.until() == {at: min(left, default=offset + 1)}
+
+
+# --- hostile records and texts
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"id": "../x"},
+        {"status": "gone"},
+        {"kind": "x"},
+        {"severity": "fatal"},
+        {"start": True},
+        {"start": "2026"},
+        {"window_end": LAST_MS},
+        {"window_end": -1},
+        {"end": 1.5},
+        {"reason": 7},
+        {"hosts": "web-1"},
+        {"hosts": [7]},
+        {"hosts": None},
+        {"services": {"a": 1}},
+        {"series": [7]},
+        {"series": 7},
+        {"score": None},
+        {"version": "../v"},
+    ],
+)
+def test_what_is_no_incident_is_told_nobody(more: dict[str, Any]) -> None:
+    assert incident_of(value(**more)) is None
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read(raw: bytes) -> None:
+    assert incident_of(raw) is None
+    assert record_of(raw) is None
+
+
+def test_bytes_beyond_what_a_record_may_have_are_not_looked_at() -> None:
+    assert record_of(b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') == DeliveriesUntil(
+        topic="t", partition=0, offset=1
+    )
+    assert record_of(b" " * MOST_BYTES + b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') is None
+    assert incident_of(b"[" * 1_000_000) is None
+
+
+HOSTILE = "<!channel> @here *b* [x](http://evil) `c` ~d~ |e| #f <b>\r\nBcc: a@b \u202e\u200b \\"
+
+
+@given(st.text(max_size=200))
+def test_no_text_of_an_incident_can_mean_anything_to_a_channel(text: str) -> None:
+    shown = inert(text)
+    assert not set(shown) & set("@<>`*~|#\\\r\u202e\u200b\x00")
+    assert "://" not in shown and "](" not in shown
+
+
+def test_a_message_is_bounded_and_has_no_line_that_is_not_ours() -> None:
+    hosts = [f"h{n}" + HOSTILE * 5 for n in range(900)]
+    one = incident(reason=HOSTILE * 500, hosts=hosts, services=hosts)
+    note = of_incident(one, "open", one.id, "https://kappa.example.net/")
+    assert len(note.title) <= LONGEST_TITLE and len(note.text) <= LONGEST_TEXT
+    assert "\n" not in note.title and len(note.text.splitlines()) <= 5
+    assert note.link == f"https://kappa.example.net/incident?incident={one.id}&version=live"
