@@ -9,6 +9,7 @@
 # make accuracy the detector on labelled data, beside baselines: one table (DATA=folder with data/ and score/)
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
 # make jar      app/embedded/own_jar.toml: the hash of the jar of our own Java classes, after a change of one of them
+# make wheel    dist: the wheel, and requirements with which pip installs it and all that it needs, each by its hash
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
 # make docs     the pages that are generated from the code: docs/settings.md, docs/schemas, and the dashboard for Grafana
 # make lint     lint, types and layers alone;  make format  write the format
@@ -27,7 +28,7 @@ LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock jar sbom docs lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock jar wheel sbom docs lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -95,6 +96,14 @@ lock:
 jar: setup
 	$(BIN)/python -m app.embedded.java_compiler .kappa/jars
 
+# Setuptools takes over what an earlier build has left.
+wheel: setup
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir dist .
+	cp requirements/build.txt dist/build.txt
+	@cd dist && wheel=$$(echo *.whl) && cp ../requirements/run.txt requirements.txt && \
+		echo "./$$wheel --hash=sha256:$$(sha256sum $$wheel | cut -d' ' -f1)" >> requirements.txt && echo "dist/$$wheel"
+
 sbom: setup
 	$(BIN)/python deploy/sbom.py build/sbom.json
 
@@ -108,5 +117,5 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
