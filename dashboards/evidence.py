@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboards import log_curves
 from dashboards.chrome import View
 from dashboards.model_plot import HOW_TO_READ, model_plot
 from dashboards.queries.frames import Listing
@@ -27,29 +28,44 @@ APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "sile
 def show_contributions(
     of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], view: View
 ) -> list[Callable[[], None]]:
-    """Series by their share of the evidence; the first ones with observed and expected values.
+    """Series by their share of the evidence; the first ones with observed and expected values, others where these are asked for.
 
-    `episodes` has the columns of NOVELTY, `curves` those of POINT for the series that have scores. The first curve is drawn
-    at once. Answered is what draws the others in their places: they are below what one sees first.
+    `episodes` has the columns of NOVELTY, `curves` those of POINT for the series whose scores are indexed. The first of these curves is drawn
+    at once. Answered is what draws the others in their places, those from the log last: they are below what one sees first.
     """
     st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
-    novelties = {row["series"]: row for _, row in episodes.iterrows()}
-    if curves:
-        st.caption(HOW_TO_READ)
-    draws: list[Callable[[], None]] = []
-    for _, row in of.contributions[:PLOTTED].iterrows():
-        series = row["series"]
-        contribution(row, novelties.get(series), view)
-        if series in curves:
-            draws.append(partial(curve, series, curves[series], of.shown, view, st.container()))
+    st.caption(HOW_TO_READ)
+    note, places = st.container(), show_each(of, {row["series"]: row for _, row in episodes.iterrows()}, view)
+    draws = [partial(curve, n, curves[n], of.around, view, place) for n, place in places.items() if n in curves]
     for draw in draws[:1]:
         draw()
+    others = {name: place for name, place in places.items() if name not in curves}
+    return [*draws[1:], partial(draw_from_log, of, others, view, note)]
+
+
+def show_each(of: Incident, novelties: Mapping[str, Any], view: View) -> dict[str, DeltaGenerator]:
+    """Each series in words; answers where curves are to stand, by the names of the series that have one."""
+    places = {}
+    for _, row in of.contributions[:PLOTTED].iterrows():
+        contribution(row, novelties.get(row["series"]), view)
+        places[row["series"]] = st.container()
     rest = of.contributions[PLOTTED:]
     if len(rest):
         with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
+            with_curves = st.toggle("With curves", key=f"curves {of.id}")
             for _, row in rest.iterrows():
                 contribution(row, novelties.get(row["series"]), view)
-    return draws[1:]
+                if with_curves:
+                    places[row["series"]] = st.container()
+    return places
+
+
+def draw_from_log(of: Incident, places: Mapping[str, DeltaGenerator], view: View, note: DeltaGenerator) -> None:
+    """Curves of the series whose scores are not indexed, in their places."""
+    if places:
+        for name, points in log_curves.read(view, of.series, of.around, of.since, f"seconds {of.id}", note).items():
+            if name in places:
+                curve(name, points, of.around, view, places[name])
 
 
 def show_causes(of: Incident, view: View) -> None:

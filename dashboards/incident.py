@@ -21,7 +21,7 @@ from dashboards.queries.incident import Incident, episodes, incident, similar
 from dashboards.queries.labels import LabelDocument, of_incidents
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
-from dashboards.queries.series import has_scores, points
+from dashboards.queries.series import points
 from dashboards.tables import chosen_row, score_column, table, text_column, time_column
 from dashboards.theme import badge, severity_badge
 from dashboards.words import (
@@ -40,15 +40,6 @@ MAX_LANES = 12
 IN_ADDRESS = 100  # ids of episodes in an address for Kibana, about 27 characters each
 # A browser takes a seventh of a second for each curve, and draws all that it has got before anybody sees any of it.
 BELOW_SECONDS = 0.2
-NO_POINTS = (
-    "There is no curve to show: none of these series has an indexed score of that time. Scores are indexed from when "
-    "`index.scores` was set, or from `index.scores_since`; a host or service as a whole has none."
-)
-NO_SCORES = (
-    "There is no curve to show: version {version} does not index its scores. With `index.scores = true` the job `index` "
-    "writes a document for each series and window from then on (about 0.1 kB each); what is listed here comes from the "
-    "novelties, which are always indexed."
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,6 @@ class Found:
     episodes: Listing
     similar: Listing
     points: Mapping[str, pd.DataFrame]
-    has_scores: bool
     labels: Mapping[str, LabelDocument]
 
 
@@ -125,9 +115,6 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     evidence.show_causes(found.incident, view)
     show_timeline(found, view)
     show_episodes(found, view)
-    if not found.points:
-        text = NO_SCORES.format(version=code(view.version)) if not found.has_scores else NO_POINTS
-        st.info(text, icon=":material/info:")
     later = evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
@@ -153,7 +140,7 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         if of is None:
             return Missing(identity, newest.result(), chrome.now())
         members, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
-        plotted = points(client, version, of.series[: evidence.PLOTTED], of.shown)
+        plotted = points(client, version, of.series, of.around)
         alike = like.result()
         return Found(
             newest=newest.result(),
@@ -162,7 +149,6 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
             episodes=members.result(),
             similar=alike,
             points=plotted,
-            has_scores=bool(plotted) or has_scores(client, version),
             labels=of_incidents(client, [identity, *alike.rows["id"]]),
         )
 

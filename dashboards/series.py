@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
 
-from dashboards import chrome, commands, links
+from dashboards import chrome, commands, links, log_curves
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.identity import RESPONDER, wanted
@@ -23,11 +23,6 @@ from dashboards.tables import chosen_row, count_column, score_column, table, tex
 from dashboards.words import code, expected, explained, local_text, measured, named, number, plain
 
 STATE_SECONDS = 120.0
-NO_SCORES = (
-    "There is no curve to show: version {version} does not index its scores. With `index.scores = true` the job `index` "
-    "writes a document for each series and window from then on. Novelties of the series are below, and the button asks "
-    "its model."
-)
 NO_POINTS = (
     "No window of this series was scored in the last {words}: it was not there then, it is warming up, or its name is "
     "another one. Choose a longer range."
@@ -135,15 +130,18 @@ def read_series(client: Elasticsearch, view: View, series: str) -> SeriesPageDat
 
 
 def show_curve(found: SeriesPageData, view: View, series: str) -> None:
-    """The model plot, or why there is none."""
-    if found.points is None:
-        text = NO_POINTS.format(words=view.words) if found.has_scores else NO_SCORES.format(version=code(view.version))
-        st.info(text, icon=":material/info:")
-    else:
+    """The model plot, or why there is none. Where scores are not indexed, it is read from the log."""
+    points = found.points
+    if points is None and not found.has_scores:
+        note, key = st.container(), f"seconds {series}"
+        points = log_curves.read(view, [series], found.span, found.span.end, key, note).get(series)
+    elif points is None:
+        st.info(NO_POINTS.format(words=view.words), icon=":material/info:")
+    if points is not None:
         st.caption(HOW_TO_READ)
-        model_plot(found.points, found.span, view.zone, measured(series)).show("curve")
+        model_plot(points, found.span, view.zone, measured(series)).show("curve")
         st.caption("How surprising each window was; the dotted line is at one in a million.")
-        score_plot(found.points, found.span, view.zone).show("scores")
+        score_plot(points, found.span, view.zone).show("scores")
     address = links.kibana("scores", found.span, links.any_of("novelty.series", [series]))
     if address:
         st.link_button("Scores in Kibana", address, icon=":material/open_in_new:")

@@ -69,13 +69,18 @@ class BoundedHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        if isinstance(self.server, BoundedServer):
-            self.server.asked(self.request)
+        self.heard()
         path, _, query = self.path.partition("?")
         known = len(self.path) <= MOST_PATH
-        status, content_type, body = (
-            self.answer(path, query) if known else (414, "text/plain", b"the address is too long\n")
-        )
+        self.reply(*(self.answer(path, query) if known else (414, "text/plain", b"the address is too long\n")))
+
+    def heard(self) -> None:
+        """The request is read: from now on it is our time."""
+        if isinstance(self.server, BoundedServer):
+            self.server.asked(self.request)
+
+    def reply(self, status: int, content_type: str, body: bytes) -> None:
+        """Send an answer."""
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

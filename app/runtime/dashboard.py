@@ -9,10 +9,11 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
@@ -20,11 +21,13 @@ from pydantic import BaseModel, SecretStr
 from app.core.errors import SettingsError
 from app.core.ports import LOOPBACK, is_loopback, port_is_free
 from app.core.settings import PROJECT, Settings
+from app.runtime.score_server import serving_scores
 from pipelines.errors import KappaError
 
 PAGE = PROJECT / "dashboards" / "navigation.py"
 DEFAULT_PORT = 8501
 PREFIX = "KAPPA_"
+NO_SCORES: Mapping[str, str] = MappingProxyType({})
 
 
 def serve(
@@ -53,9 +56,11 @@ def served(
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Streamlit and the code to sign in with, while the block runs. Raises SettingsError where nobody could sign in as the settings say."""
     code = new_code(settings, host)
-    with TemporaryDirectory(prefix="kappa-") as folder:  # only its user can read it
+    with ExitStack() as within:
+        folder = within.enter_context(TemporaryDirectory(prefix="kappa-"))  # only its user can read it
         secrets = write_secrets(settings, Path(folder))
-        server = start(settings, port, host, code, secrets)
+        scores = within.enter_context(serving_scores(settings))
+        server = start(settings, port, host, code, secrets, scores)
         try:
             if code:
                 report(f"to sign in on the pages: the code {code}")
@@ -135,8 +140,10 @@ def log_file(settings: Settings) -> Path:
     return settings.home / "logs" / "dashboard.log"
 
 
-def environment(settings: Settings, code: str = "") -> dict[str, str]:
+def environment(settings: Settings, code: str = "", scores: Mapping[str, str] = NO_SCORES) -> dict[str, str]:
     """The environment of the pages: addresses of servers and jobs, the code to sign in with, and settings for the commands that they run.
+
+    `scores`: what `serving_scores` answers.
 
     Pages read no settings. Secrets go with the environment of their process, which only its user can read.
     """
@@ -155,6 +162,7 @@ def environment(settings: Settings, code: str = "") -> dict[str, str]:
         "RUN": str(settings.home / "run"),
         "ACCESS": json.dumps(access(settings, code)),
         "COMMAND": json.dumps([sys.executable, "-m", "app.cli"]),
+        **scores,
     }
     inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
     return inherited | as_variables(settings) | {f"{PREFIX}DASHBOARD_{name}": text for name, text in variables.items()}
@@ -194,7 +202,9 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def start(settings: Settings, port: int, host: str, code: str, secrets_file: Path | None) -> subprocess.Popen[bytes]:
+def start(
+    settings: Settings, port: int, host: str, code: str, secrets_file: Path | None, scores: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     """Start Streamlit. Its environment has all that the pages need."""
     options = {
         "server.port": str(port),
@@ -214,7 +224,7 @@ def start(settings: Settings, port: int, host: str, code: str, secrets_file: Pat
     with log.open("wb") as file:
         return subprocess.Popen(
             command,
-            env=environment(settings, code),
+            env=environment(settings, code, scores),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -23,6 +23,7 @@ CAUSE = ("kind", "host", "service", "metric", "series", "onset", "score", "why")
 # How far it reaches, and what chance makes of it; absent from documents of before they were.
 ABOUT = ("scope", "affected", "population", "share", "false_alarms_per_day")
 BEFORE_SHARE = 0.5  # of the incident's length is shown before and after it
+AROUND = timedelta(hours=1)
 MARGINS = (timedelta(minutes=10), timedelta(hours=6))
 # What an incident may have in common with another one, how much that weighs, and where it is.
 SHARED = {"series": 4.0, "templates": 3.0, "hosts": 1.0, "services": 0.5}
@@ -66,6 +67,11 @@ class Incident:
     def span(self) -> Span:
         """From its beginning to its end, or to its latest event."""
         return Span(self.since, max(self.since, self.until or self.latest))
+
+    @property
+    def around(self) -> Span:
+        """Its time with an hour before and an hour after it."""
+        return Span(self.since - AROUND, self.span.end + AROUND)
 
     @property
     def shown(self) -> Span:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, KafkaProducer
 from streamlit.testing.v1 import AppTest
 from support.markdown import CODE_SPAN, HOSTILE, MARKUP, as_read
 from support.page_documents import CPU, Documents
@@ -19,6 +19,7 @@ from app.core.settings import KafkaSettings, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.runtime.dashboard import environment
+from app.runtime.score_server import serving_scores
 from app.search.mappings import drop_version
 from dashboards import chrome
 from dashboards.queries import Connection, QueryError, Span, newest_event, overview, search, series, versions
@@ -239,7 +240,37 @@ def shown_of(test: AppTest) -> list[str]:
 
 
 @pytest.mark.usefixtures("served")
-def test_incident_without_indexed_scores_says_how_to_have_curves(client: Elasticsearch, version: str) -> None:
+def test_without_indexed_scores_curves_come_from_the_log(
+    client: Elasticsearch, version: str, deployed: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now", ["cpu"])
+    documents.novelty("vm-1", "anomaly", "update", (30, 10), 30.0, "cpu")
+    documents.write()
+    producer = KafkaProducer(bootstrap_servers=deployed.kafka.bootstrap_servers)
+    for minute in range(180, -1, -1):
+        at = int(documents.at(minute).timestamp() * 1000)
+        score = {
+            "record": "score",
+            "series": CPU,
+            "window_end": at,
+            "score": 1.0,
+            "value": float(minute),
+            "kind": "normal",
+        }
+        producer.send(deployed.topic("scores"), key=CPU.encode(), value=json.dumps(score).encode())
+    producer.close()
+    with serving_scores(deployed) as scores:
+        for name, text in scores.items():
+            monkeypatch.setenv(f"KAPPA_DASHBOARD_{name}", text)
+        test = opened("incident", incident="now")
+        assert "There is no curve" not in words(test)
+        assert len(test.get("vega_lite_chart")) == 2
+        assert len(opened("series", series=CPU).get("vega_lite_chart")) == 2
+
+
+@pytest.mark.usefixtures("served")
+def test_incident_without_any_scores_says_how_to_have_curves(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, datetime.now(tz=UTC))
     documents.incident(["vm-1"], "anomaly", "update", (30, 10), 30.0, "now", ["cpu"])
     documents.novelty("vm-1", "anomaly", "update", (30, 10), 30.0, "cpu")
