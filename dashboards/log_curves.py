@@ -32,7 +32,7 @@ def has_curve(series: str) -> bool:
 def read(
     view: View, series: Sequence[str], span: Span, focus: datetime, key: str, place: DeltaGenerator
 ) -> Mapping[str, pd.DataFrame]:
-    """A frame for each series that has scores in the span, columns of POINT; what is not there is said at `place`."""
+    """A frame for each series that has scores in the span, columns of POINT; `place` gets a word where some are missing."""
     wanted = [name for name in series if has_curve(name)]
     if not wanted:
         return {}
