@@ -44,7 +44,7 @@ from benchmarks.process_usage import ProcessUsage
 from benchmarks.reached import announced
 
 START, SHARDS = 1_767_600_000_000, 16
-WARM_SECONDS = 120  # until then the JVM compiles
+WARM_SECONDS = 360  # until then the JVM compiles much
 HONEST_SECOND = 2  # of a window: when the points of other hosts come
 WINDOWS_MORE = 10  # windows with heartbeats alone, so that the last one closes
 SETTINGS = """

@@ -92,8 +92,8 @@ def home_without_archive(folder: Path) -> Path:
     return folder
 
 
-def register_functions(spark: SparkSession, functions: Functions) -> None:
-    """Register our classes in the JVM under SQL names.
+def register_functions(spark: SparkSession, functions: Functions, changing: Mapping[str, str]) -> None:
+    """Register our classes in the JVM under SQL names. Those of `changing`, by name, make functions that Spark calls once for each row.
 
     Uses the Java API of the session: the Python one wants a class with generics, which the compiler of our classes leaves
     out. Without it, records are parsed and written by Spark's SQL functions (decision 10 has figures).
@@ -101,6 +101,8 @@ def register_functions(spark: SparkSession, functions: Functions) -> None:
     java: Any = spark._jsparkSession
     for name, (kind, answer, arguments) in functions.items():
         java.udf().register(name, java_object(spark, kind, *arguments), java.parseDataType(answer.json()))
+    for name, kind in changing.items():
+        java.udf().register(name, java_object(spark, kind).function())
 
 
 def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:

@@ -137,7 +137,9 @@ def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
     unread = context.quarantine.of("extract", [topics[kind] for kind in INPUTS])
-    return only(extract.closed_windows(telemetry, logs, context.settings.windowing, labels, unread, changes), part)
+    own = context.settings
+    closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits)
+    return only(closed, part)
 
 
 def only(closed: DataFrame, part: Slice) -> DataFrame:

@@ -25,7 +25,14 @@ from pipelines.jvm import SOURCES
 
 COMPILER = ("janino-*.jar", "commons-compiler-*.jar")
 NEEDED = (
-    *("hadoop-client-api-*.jar", "jackson-core-*.jar", "json4s-ast_*.jar", "scala-library-*.jar", "slf4j-api-*.jar"),
+    *(
+        "hadoop-client-api-*.jar",
+        "jackson-core-*.jar",
+        "json4s-ast_*.jar",
+        "scala-library-*.jar",
+        "scala-reflect-*.jar",
+        "slf4j-api-*.jar",
+    ),
     *(f"spark-{part}_*.jar" for part in ("core", "sql-api", "catalyst", "unsafe", "common-utils", "common-utils-java")),
 )
 RELEASE = 8  # the newest that this compiler writes

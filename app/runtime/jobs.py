@@ -81,7 +81,7 @@ def extract_job(
             Input((topics[kind],), parts, delay, starting=starting) for kind, parts in shares.items() if parts
         ),
         transform=lambda telemetry, logs, labels=None, changes=None: extract.closed_windows(
-            telemetry, logs, windowing, labels, unread, changes
+            telemetry, logs, windowing, labels, unread, changes, settings.limits
         ),
         sink=extract.sink(
             windowing,

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from models.core.limits import LimitParameters
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
-from pipelines import letters, overflow
+from pipelines import letters, overflow, surplus
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
@@ -66,8 +66,12 @@ def closed_windows(
     labels: DataFrame | None = None,
     quarantine: Quarantine = NOTHING,
     changes: DataFrame | None = None,
+    limits: LimitParameters | None = None,
 ) -> DataFrame:
     """Statistics of the windows that are closed, and what was refused in them. What is in quarantine is refused unread.
+
+    Of hosts with more series than `limits` allow, rows that would be left out of the statistics later may be missing already, and
+    a template without an id stands for all of a level that are.
 
     Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
@@ -81,6 +85,7 @@ def closed_windows(
             found = read(few)
             lines = lines.select(*found.columns).unionByName(found)
     lines = admitted(lines, ["series", "template", "message"], windowing, quarantine)
+    points, lines = surplus.points_without(points, limits), surplus.lines_without(lines, limits)
     return point_statistics(points, windowing).unionByName(line_statistics(lines))
 
 
@@ -383,16 +388,15 @@ def rows_of(
 def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Rows of series: what `closed_windows` counted, and the totals of log lines per host, service and level."""
     rows = closed.where(F.col("refused").isNull() & (F.col("series") != HEARTBEAT))
-    # templates/HOST/SERVICE/LEVEL/ID without its first and last part
-    name = F.concat(F.lit("logs/"), F.substring_index(F.expr("substring(series, 10)"), "/", 3))
     totals = (
-        rows.where(F.col("series").startswith("template/"))
-        .groupBy("window_end", name.alias("series"))
+        rows.where(overflow.of_template())
+        .groupBy("window_end", overflow.level_of(F.col("series"), "logs").alias("series"))
         .agg(F.sum("n").alias("n"))
     )
     host = F.element_at(F.split("series", "/", 3), 2)
     return (
-        rows.drop("refused")
+        rows.where(~overflow.of_other_templates())
+        .drop("refused")
         .unionByName(totals, allowMissingColumns=True)
         .withColumn("shard", shard_of(host, windowing.shards))
     )

@@ -63,6 +63,8 @@ FUNCTIONS: Functions = {
         (),
     ),
 }
+# SQL name -> class, of functions whose answers depend on what they were asked before
+CHANGING = {"kappa_among_least": "AmongLeast"}
 
 REFUSED = -1
 PACKED = StructType([StructField("shard", IntegerType()), StructField("value", BinaryType())])

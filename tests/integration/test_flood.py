@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare
 from models.core.limits import LimitParameters
+from models.detection.limits import SHOWN_NAMES
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.long]
@@ -110,14 +112,19 @@ def test_a_flood_of_one_host_costs_no_more_than_its_limits_and_changes_nothing_f
     assert Counter((one["limit"], one["window_end"]) for one in letters) == {
         (limit, START + (window + 1) * WINDOW_MS): 1 for window in FLOODED for limit in ("metrics", "services")
     }
-    assert {one["wanted"] for one in letters if one["limit"] == "metrics"} == {SERIES + 6}
+    wanted = {one["wanted"] for one in letters if one["limit"] == "metrics"}
+    kept = LIMITS.metric_rows + SHOWN_NAMES
+    assert wanted
+    assert all(one == pytest.approx(SERIES + 6, rel=4 / kept**0.5) for one in wanted)
     assert max(len(value) for _, value, _ in records(found[True], "dead-letters")) < 10_000
     assert not records(found[False], "dead-letters")
 
     events = [json.loads(value) for _, value, _ in records(found[True], "novelties")]
     about = [event for event in events if event["record"] == "episode" and event["part"] == "limit"]
     assert [(event["series"], event["status"]) for event in about] == [("host/greedy", "open")]
-    assert about[0]["reason"].startswith(
-        "host greedy has 60,006 metric series, 60 times the 1,000 that a host may have"
+    reason = re.match(
+        r"host greedy has ([\d,]+) metric series, [\d.]+ times the 1,000 that a host may have", about[0]["reason"]
     )
+    assert reason is not None
+    assert int(reason[1].replace(",", "")) in wanted
     assert not [event for event in events if event["record"] == "episode" and event["kind"] == "silence"]

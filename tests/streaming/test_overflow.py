@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections import Counter
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from support.raw_records import NOON_MS, WINDOWING
 
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
+from models.detection.limits import SHOWN_NAMES
 from models.records.records import RefusedRecord
+from pipelines import overflow
 from pipelines.jobs import detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
 
@@ -68,10 +72,11 @@ def test_only_hosts_that_have_too_much_lose_rows_and_no_partitioning_changes_whi
     assert counted["noisy", "template"] == LIMITS.template_rows == 30
     assert counted["noisy", "logs"] == 30  # of 90 services
     over = {name: row for name, row in found.items() if name.startswith("overflow/")}
-    assert {name: (row["n"], row["last"]) for name, row in over.items()} == {
-        "overflow/big/metrics/0": (950, 1000.0),
-        "overflow/noisy/templates/0": (370, 400.0),
-    }
+    assert over.keys() == {"overflow/big/metrics/0", "overflow/noisy/templates/0"}
+    for name, sent, kept in (("big/metrics", 1000, LIMITS.metric_rows), ("noisy/templates", 400, LIMITS.template_rows)):
+        row = over[f"overflow/{name}/0"]
+        assert row["n"] == row["last"] - kept
+        assert row["last"] == pytest.approx(sent, rel=4 / math.sqrt(kept + SHOWN_NAMES))
     assert over["overflow/big/metrics/0"]["shard"] == next(
         row["shard"] for name, row in found.items() if name.startswith("gauge/big/")
     )
@@ -81,6 +86,28 @@ def test_only_hosts_that_have_too_much_lose_rows_and_no_partitioning_changes_whi
     assert written(spark, (LINES + FLOOD + HONEST)[::-1], 7) == found
     alone = written(spark, HONEST)
     assert {name: row for name, row in found.items() if "/honest/" in name} == alone
+
+
+@pytest.mark.parametrize("more", [SHOWN_NAMES - 1, SHOWN_NAMES])
+def test_a_few_more_series_than_may_be_kept_are_counted(spark: SparkSession, more: int) -> None:
+    row = written(spark, [f"gauge/big//x{i}" for i in range(LIMITS.metric_rows + more)])["overflow/big/metrics/0"]
+    assert row["n"] == row["last"] - LIMITS.metric_rows
+    assert len(json.loads(row["sample"])) == more
+    assert row["n"] == more or more == SHOWN_NAMES <= row["n"]
+
+
+@pytest.mark.slow
+def test_the_estimate_of_how_many_were_sent_is_as_exact_as_its_theory_says(spark: SparkSession) -> None:
+    numbers = spark.range(200 * 5_000).select(F.col("id") % 200, F.concat(F.lit("gauge/h/s/m"), "id").alias("series"))
+    rows = numbers.toDF("window_end", "series").withColumn("hash", F.xxhash64("series"))
+    order = Window.partitionBy("window_end").orderBy("hash")
+    least = rows.withColumn("rank", F.row_number().over(order)).where("rank = 400")
+    found = [row[0] for row in least.select(overflow.sent(F.lit(400))).collect()]
+    error = [one / 5_000 - 1 for one in found]
+    assert len(error) == 200
+    assert not any(one % 10 for one in found), "three digits are as many as are known"
+    assert abs(statistics.fmean(error)) < 4 / math.sqrt(400 * 200)
+    assert statistics.pstdev(error) == pytest.approx(1 / math.sqrt(400), rel=0.25)
 
 
 def test_a_level_that_is_kept_counts_all_lines_of_its_templates(spark: SparkSession) -> None:
@@ -117,16 +144,14 @@ def test_what_is_left_out_is_a_dead_letter_of_its_host_and_window(spark: SparkSe
     found = detect.records(answers.where("part is null"), topics, 4).where("topic = 'd'").collect()
     assert len(found) == 1
     letter = json.loads(found[0]["value"])
-    assert (letter["record"], letter["host"], letter["limit"], letter["left_out"]) == (
-        "overflow",
-        "big",
-        "metrics",
-        950,
-    )
+    assert (letter["record"], letter["host"], letter["limit"]) == ("overflow", "big", "metrics")
+    assert letter["left_out"] == letter["wanted"] - LIMITS.metric_rows == pytest.approx(950, rel=0.5)
     headers = {one["key"]: bytes(one["value"]).decode() for one in found[0]["headers"]}
     assert headers["kappa.record"] == RefusedRecord.KIND
     assert headers["kappa.topic"] == "st"
     assert headers["kappa.offset"] == "None"
     assert headers["kappa.stage"] == "detect"
-    assert headers["kappa.reason"] == "host big: 950 left out by the limit of metrics, 10000, of 1000"
+    assert headers["kappa.reason"] == (
+        f"host big: {letter['left_out']} left out by the limit of metrics, 10000, of {letter['wanted']}"
+    )
     assert found[0]["partition"] == int(headers["kappa.partition"])
