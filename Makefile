@@ -12,6 +12,7 @@
 # make wheel    dist: the wheel, and requirements with which pip installs it and all that it needs, each by its hash
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
 # make docs     the pages that are generated from the code: docs/settings.md, docs/schemas, and the dashboard for Grafana
+# make docs-site  the documents as a site, build/site: strict, so a link that leads nowhere is an error
 # make lint     lint, types and layers alone;  make format  write the format
 # make clean    remove what can be made again; data stay
 
@@ -28,7 +29,7 @@ LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock jar wheel sbom docs lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock jar wheel sbom docs docs-site lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -92,6 +93,7 @@ lock:
 	echo 'setuptools>=80' | $(LOCK) - -o requirements/build.txt
 	$(LOCK) pyproject.toml -o requirements/run.txt
 	$(LOCK) pyproject.toml --extra dev -o requirements/dev.txt -c requirements/run.txt
+	$(LOCK) pyproject.toml --extra docs -o requirements/docs.txt -c requirements/dev.txt
 
 jar: setup
 	$(BIN)/python -m app.embedded.java_compiler .kappa/jars
@@ -111,6 +113,11 @@ docs: setup
 	$(BIN)/python -m app.cli.settings_page
 	$(BIN)/python -m app.cli.schema_files
 	$(BIN)/python -m dashboards.grafana
+
+docs-site: setup
+	@$(INSTALL) -r requirements/docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo build/site/index.html
 
 format: setup
 	$(BIN)/ruff format .

@@ -36,13 +36,14 @@ def pinned(name: str) -> dict[str, str]:
     return {canonicalize_name(package): release for package, release, *_ in found}
 
 
-@pytest.mark.parametrize("name", ["build", "run", "dev"])
+@pytest.mark.parametrize("name", ["build", "run", "dev", "docs"])
 def test_every_package_is_pinned_with_a_hash(name: str) -> None:
     assert pinned(name)
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("run", OWN["dependencies"]), ("dev", OWN["optional-dependencies"]["dev"])]
+    ("name", "wanted"),
+    [("run", OWN["dependencies"]), *((name, OWN["optional-dependencies"][name]) for name in ("dev", "docs"))],
 )
 def test_what_the_project_asks_for_is_pinned_as_it_asks(name: str, wanted: list[str]) -> None:
     versions = pinned(name)
@@ -51,7 +52,7 @@ def test_what_the_project_asks_for_is_pinned_as_it_asks(name: str, wanted: list[
 
 
 def test_the_image_has_the_packages_that_the_tests_ran_with() -> None:
-    assert pinned("run").items() <= pinned("dev").items()
+    assert pinned("run").items() <= pinned("dev").items() & pinned("docs").items()
 
 
 def test_what_is_installed_is_what_is_pinned() -> None:
