@@ -39,33 +39,37 @@ def an_object(**fields: Any) -> dict[str, Any]:
     return {"properties": fields}
 
 
-ALERT = an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE, reason=KEYWORD, severity=LONG)
+ALERT = an_object(
+    **dict.fromkeys(("kind", "category", "type", "module", "dataset", "id", "reason"), KEYWORD),
+    start=DATE,
+    end=DATE,
+    severity=LONG,
+)
+RULE = an_object(**dict.fromkeys(("id", "name", "category", "ruleset"), KEYWORD))
 NAMED = an_object(name=KEYWORD)
+ECS = an_object(version=KEYWORD)
+OF_ALERTS: dict[str, Any] = {
+    **{"@timestamp": DATE, "ecs": ECS, "event": ALERT, "rule": RULE, "observer": NAMED},
+    **{"host": NAMED, "service": NAMED, "message": TEXT, "tags": KEYWORD},
+}
 
 # Of each kind of document: fields of the Elastic Common Schema, and under `novelty`, `pipeline` and `label` those of the record.
 PROPERTIES: dict[str, dict[str, Any]] = {
     "scores": {
         "@timestamp": DATE,
+        "ecs": ECS,
         "event": an_object(kind=KEYWORD, dataset=KEYWORD),
         "host": NAMED,
         "service": NAMED,
         "novelty": an_object(version=KEYWORD, metric=KEYWORD, **search_types(Score, *OF_SCORES)),
     },
     "novelties": {
-        "@timestamp": DATE,
-        "event": ALERT,
-        "host": NAMED,
-        "service": NAMED,
+        **OF_ALERTS,
         "log": an_object(level=KEYWORD),
-        "message": TEXT,
         "novelty": an_object(**search_types(EpisodeEvent, *OF_EPISODES)),
     },
     "incidents": {
-        "@timestamp": DATE,
-        "event": ALERT,
-        "host": NAMED,
-        "service": NAMED,
-        "message": TEXT,
+        **OF_ALERTS,
         "novelty": an_object(
             **search_types(IncidentEvent, *OF_INCIDENTS),
             template=search_type(IncidentEvent, "templates"),
@@ -75,6 +79,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     },
     "pipeline": {
         "@timestamp": DATE,
+        "ecs": ECS,
         "event": an_object(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
         "message": TEXT,
         "pipeline": an_object(
@@ -83,6 +88,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     },
     LABELS: {
         "@timestamp": DATE,
+        "ecs": ECS,
         "event": an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE),
         "host": NAMED,
         "message": TEXT,

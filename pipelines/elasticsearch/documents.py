@@ -26,6 +26,9 @@ from pipelines.inputs import labels
 from pipelines.inputs.fields import record_text
 from pipelines.letters import MOST_BYTES
 
+# The release of the Elastic Common Schema whose fields these are.
+ECS_VERSION = "9.4.0"
+OURS = "kappa"  # the module, the observer and the set of rules of every alert
 DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
 SAMPLE_CHARACTERS = 512
 ID = "^[0-9a-f]{1,64}$"
@@ -184,6 +187,7 @@ def score_document(version: str) -> Column:
     """What a series scored in a window."""
     return F.struct(
         date(of("window_end")).alias("@timestamp"),
+        ecs(),
         F.struct(F.lit("metric").alias("kind"), F.lit("kappa.scores").alias("dataset")).alias("event"),
         named(part(2)).alias("host"),
         named(part(3)).alias("service"),
@@ -204,11 +208,15 @@ def novelty_document(version: str) -> Column:
     end = F.when(of("status") == "close", date(of("window_end")))
     return F.struct(
         date(of("start")).alias("@timestamp"),
+        ecs(),
         alert("kappa.novelties", end, F.floor(finite(of("score")))).alias("event"),
+        rule(F.concat_ws("/", of("kind"), filled(of("part"))), F.coalesce(filled(of("part")), of("kind"))),
+        observer(),
         named(of("host")).alias("host"),
         named(of("service")).alias("service"),
         F.when(filled(of("level")).isNotNull(), F.struct(of("level").alias("level"))).alias("log"),
         of("reason").alias("message"),
+        F.array_compact(F.array(of("kind"))).alias("tags"),
         F.struct(
             *event_fields(version),
             of("series").alias("series"),
@@ -227,10 +235,14 @@ def incident_document(version: str) -> Column:
     """What is known of an incident."""
     return F.struct(
         date(of("start")).alias("@timestamp"),
+        ecs(),
         alert("kappa.incidents", date(of("end")), of("severity_points")).alias("event"),
+        rule(of("kind"), of("kind")),
+        observer(),
         all_named(of("hosts")).alias("host"),
         all_named(of("services")).alias("service"),
         of("reason").alias("message"),
+        F.array_compact(F.array(of("kind"), of("severity"), of("scope"))).alias("tags"),
         F.struct(
             *event_fields(version),
             *(of(name).alias(name) for name in INCIDENT_FIELDS),
@@ -256,6 +268,7 @@ def pipeline_document(version: str) -> Column:
     topic, partition, offset, stage = source_position()
     return F.struct(
         date(append_time()).alias("@timestamp"),
+        ecs(),
         F.struct(
             F.lit("pipeline_error").alias("kind"),
             F.concat(F.lit("kappa."), F.col("dataset")).alias("dataset"),
@@ -281,6 +294,7 @@ def label_document() -> Column:
     event = [F.lit("event").alias("kind"), F.lit("kappa.labels").alias("dataset")]
     return F.struct(
         date(append_time()).alias("@timestamp"),
+        ecs(),
         F.struct(*event, *(own[name].alias(name) for name in ("start", "end"))).alias("event"),
         all_named(own["host"]).alias("host"),
         filled(own["comment"]).alias("message"),
@@ -320,12 +334,33 @@ def alert(dataset: str, end: Column, severity: Column) -> Column:
     """The `event` of a novelty or an incident."""
     return F.struct(
         F.lit("alert").alias("kind"),
+        F.array(F.lit("host")).alias("category"),
+        F.array(F.when(of("kind") == "change", F.lit("change")).otherwise(F.lit("info"))).alias("type"),
+        F.lit(OURS).alias("module"),
         F.lit(dataset).alias("dataset"),
+        of("id").alias("id"),
         date(of("start")).alias("start"),
         end.alias("end"),
         of("reason").alias("reason"),
         severity.alias("severity"),
     )
+
+
+def ecs() -> Column:
+    """Which release of the Elastic Common Schema a document follows."""
+    return F.struct(F.lit(ECS_VERSION).alias("version")).alias("ecs")
+
+
+def rule(identity: Column, name: Column) -> Column:
+    """What raised an alert: the part of the model, where one did."""
+    return F.struct(
+        identity.alias("id"), name.alias("name"), of("kind").alias("category"), F.lit(OURS).alias("ruleset")
+    ).alias("rule")
+
+
+def observer() -> Column:
+    """Who raised an alert."""
+    return F.struct(F.lit(OURS).alias("name")).alias("observer")
 
 
 def event_fields(version: str) -> list[Column]:

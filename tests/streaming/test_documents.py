@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from app.search.mappings import PROPERTIES
 from pipelines.elasticsearch.bulk import with_lines
-from pipelines.elasticsearch.documents import documents, newest
+from pipelines.elasticsearch.documents import ECS_VERSION, documents, newest
 
 pytestmark = pytest.mark.spark
 
@@ -152,6 +152,7 @@ def test_a_score_is_a_metric_of_its_host_at_the_end_of_its_window(spark: SparkSe
     assert found["version"] is None
     assert found["document"] == {
         "@timestamp": "2026-11-21T23:59:55.000Z",
+        "ecs": {"version": ECS_VERSION},
         "event": {"kind": "metric", "dataset": "kappa.scores"},
         "host": {"name": "vm/1"},
         "service": {"name": "web"},
@@ -192,9 +193,14 @@ def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None
     assert (found["index"], found["id"]) == ("kappa-novelties-live-2026.11.21", "0a1b")
     assert found["document"] == {
         "@timestamp": "2026-11-21T23:59:55.000Z",
+        "ecs": {"version": ECS_VERSION},
         "event": {
             "kind": "alert",
+            "category": ["host"],
+            "type": ["info"],
+            "module": "kappa",
             "dataset": "kappa.novelties",
+            "id": "0a1b",
             "start": "2026-11-21T23:59:55.000Z",
             "end": "2026-11-22T00:00:05.000Z",
             "reason": 'never seen: "lost <*>"',
@@ -203,6 +209,9 @@ def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None
         "host": {"name": "vm-1"},
         "service": {"name": "web"},
         "log": {"level": "ERROR"},
+        "rule": {"id": "new/new template", "name": "new template", "category": "new", "ruleset": "kappa"},
+        "observer": {"name": "kappa"},
+        "tags": ["new"],
         "message": 'never seen: "lost <*>"',
         "novelty": {
             "version": "live",
@@ -238,6 +247,22 @@ def test_an_incident_names_all_its_hosts_and_what_contributes(spark: SparkSessio
     assert {name: document["novelty"][name] for name in named} == {name: INCIDENT[name] for name in named}
     assert document["novelty"]["causes"] == [{**CAUSE, "onset": "2026-11-21T23:59:55.000Z"}]
     assert "end" not in document["event"]
+    assert (document["event"]["severity"], document["event"]["id"]) == (62, "ff00")
+    assert document["rule"] == {"id": "anomaly", "name": "anomaly", "category": "anomaly", "ruleset": "kappa"}
+    assert document["tags"] == ["anomaly", "major", "fleet"]
+
+
+def test_categories_are_those_that_ecs_allows(spark: SparkSession) -> None:
+    """Allowed values of ECS 9.4; an alert of the category `host` may have the types access, change, end, info and start."""
+    kinds = ("anomaly", "change", "new", "silence")
+    rows = [("incidents", {**INCIDENT, "id": f"{n}", "kind": kind}) for n, kind in enumerate(kinds)]
+    found = [one["document"]["event"] for one in indexed(spark, *rows)]
+    assert [(event["category"], event["type"]) for event in found] == [
+        (["host"], ["change" if kind == "change" else "info"]) for kind in kinds
+    ]
+    others = [("scores", SCORE), ("labels", LABEL), ("late", b"{}")]
+    given = {one["document"]["event"]["kind"] for one in indexed(spark, *rows, *others)}
+    assert given <= {"alert", "asset", "enrichment", "event", "metric", "state", "pipeline_error", "signal"}
 
 
 def test_the_end_of_an_incident_is_that_of_its_last_episode(spark: SparkSession) -> None:
@@ -313,6 +338,7 @@ def test_a_dead_letter_is_a_document_without_its_raw_bytes(spark: SparkSession) 
     assert len(message) == 512
     assert document == {
         "@timestamp": "2026-11-21T23:59:55.000Z",
+        "ecs": {"version": ECS_VERSION},
         "event": {"kind": "pipeline_error", "dataset": "kappa.dead-letters", "reason": "not JSON"},
         "pipeline": {
             "version": "live",
@@ -403,6 +429,7 @@ def test_a_label_is_a_document_of_its_own_fields_that_belongs_to_no_version(spar
     assert (first["index"], first["version"], first["problem"]) == ("kappa-labels-2026.11", None, None)
     assert json.loads(first["document"]) == {
         "@timestamp": "2026-11-22T00:00:07.000Z",
+        "ecs": {"version": ECS_VERSION},
         "event": {"kind": "event", "dataset": "kappa.labels", "start": LABEL["start"], "end": LABEL["end"]},
         "host": {"name": ["vm-1"]},
         "message": "the backup ran twice",
