@@ -1,7 +1,8 @@
-"""OpenTelemetry Collector, `encoding: otlp_json`: one record holds many resources, scopes, metrics and points.
+"""OpenTelemetry Collector, `otlp_json` or `otlp_proto`: one record holds many resources, scopes, metrics and points.
 
-64-bit integers come as strings. A cumulative monotonic sum is a counter, any other number a gauge; a histogram or summary
-gives `.count` and `.sum`, counters where they are cumulative (a summary always is). Quantiles and buckets are left out.
+Of protobuf, pipelines/jvm/OtlpText.java makes the JSON that is read here. 64-bit integers come as strings, and zeros are left
+out. A cumulative monotonic sum is a counter, any other number a gauge; a histogram or summary gives `.count` and `.sum`,
+counters where they are cumulative (a summary always is). Quantiles and buckets are left out.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
 
     plain = F.coalesce(metric["gauge"], metric["sum"]).isNotNull()
     number = F.array(part("", F.coalesce(data["asDouble"], data["asInt"])))
-    count, total = part(".count", data["count"]), part(".sum", data["sum"])
-    both = F.when(data["sum"].isNull(), F.array(count)).otherwise(F.array(count, total))  # a sum is optional
+    count = part(".count", F.coalesce(data["count"], F.lit("0")))
+    given = F.coalesce(data["sum"], F.when(metric["summary"].isNotNull(), "0"))  # of a histogram it is optional
+    both = F.when(given.isNull(), F.array(count)).otherwise(F.array(count, part(".sum", given)))
     labels = let(_attributes(data["attributes"]), lambda own: named(_labels(own, resource["labels"])))
     cumulative = form["aggregationTemporality"].isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")
     counter = F.when(metric["gauge"].isNotNull(), False).when(metric["summary"].isNotNull(), True)

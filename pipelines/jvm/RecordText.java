@@ -13,8 +13,8 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF1;
 
 /**
- * The bytes of a record -> (json, line, reason): its text where that is one JSON object within the limits below; else why not,
- * and the beginning of what may be a line of syslog.
+ * The bytes of a record -> (json, line, reason): its text where that is one JSON object within the limits below, or OpenTelemetry's
+ * protobuf, of which it is made (OtlpText); else why not, and the beginning of what may be a line of syslog.
  *
  * <p>Whatever looks at a record but for the readers of flat ones looks at what this answers. So Spark's functions see no
  * record that is large, deep or of very many parts, and their time is bounded. What one pass over the record costs is in
@@ -36,6 +36,7 @@ public class RecordText implements UDF1 {
   static final int MOST_CONTAINERS = 10000; // objects and arrays
   private static final int MOST_LINE = 1 << 15; // characters of a line of syslog that are looked at
   private static final int SHOWN = 64; // characters of a key in a reason
+  static final String TRACES = "traces are not read, only metrics and logs";
 
   private static final JsonFactory JSON =
       json().enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES).enable(JsonParser.Feature.ALLOW_NON_NUMERIC_NUMBERS);
@@ -56,6 +57,13 @@ public class RecordText implements UDF1 {
     }
     if (record.length > MOST_BYTES) {
       return row(null, null, "a record of " + length(record) + " bytes, more than " + MOST_BYTES);
+    }
+    if (OtlpText.looksLike(record)) {
+      try {
+        return row(OtlpText.of(record), null, null);
+      } catch (OtlpText.Refused refused) {
+        return row(null, null, refused.getMessage());
+      }
     }
     String text = decoded(record);
     if (text == null) {
@@ -81,7 +89,8 @@ public class RecordText implements UDF1 {
     return RowFactory.create(new Object[] {json, line, reason});
   }
 
-  private static String decoded(byte[] record) {
+  /** The text of bytes; null where they are not UTF-8. */
+  static String decoded(byte[] record) {
     try {
       return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(record)).toString();
     } catch (CharacterCodingException notText) {
@@ -99,27 +108,28 @@ public class RecordText implements UDF1 {
   /** Why a text is not one JSON object within the limits; null where it is. */
   private static String problem(String text) throws IOException {
     JsonParser parser = JSON.createParser(text);
-    Counts counts = new Counts();
+    RecordLimits limits = new RecordLimits();
+    boolean ended = false;
     try {
       JsonToken first = parser.nextToken();
       if (first == null) {
         return "not a JSON object";
       }
-      String reason = counts.add(parser, first);
-      while (reason == null && counts.depth > 0) {
+      String reason = counted(limits, parser, first);
+      while (reason == null && limits.depth() > 0) {
         JsonToken next = parser.nextToken();
-        reason = next == null ? "not JSON" : counts.add(parser, next);
+        reason = next == null ? "not JSON" : counted(limits, parser, next);
       }
       if (reason != null) {
         return reason;
       }
-      counts.ended = true;
+      ended = true;
       if (parser.nextToken() != null) {
         return "something after the JSON value";
       }
       return first == JsonToken.START_OBJECT ? null : "not a JSON object";
     } catch (JsonProcessingException broken) {
-      return counts.ended ? "something after the JSON value" : why(parser, String.valueOf(broken.getOriginalMessage()));
+      return ended ? "something after the JSON value" : why(parser, String.valueOf(broken.getOriginalMessage()));
     } finally {
       parser.close();
     }
@@ -153,45 +163,24 @@ public class RecordText implements UDF1 {
     return out.toString();
   }
 
-  /** What has been seen of a record. */
-  private static final class Counts {
-    boolean ended = false;
-    int depth = 0;
-    private int containers = 0;
-    private int points = 0;
-    private int measured = 0; // how deep we are in arrays of points or lines
-    private final int[] elements = new int[MOST_DEPTH + 2];
-    private final boolean[] array = new boolean[MOST_DEPTH + 2];
-    private final boolean[] ofPoints = new boolean[MOST_DEPTH + 2];
-
-    /** Why the record is over a limit with this token, or null. */
-    String add(JsonParser parser, JsonToken token) throws IOException {
-      if (token == JsonToken.END_OBJECT || token == JsonToken.END_ARRAY) {
-        measured -= ofPoints[depth] ? 1 : 0;
-        depth--;
-        return null;
-      }
-      boolean element = token == JsonToken.FIELD_NAME || array[depth];
-      if (element && ++elements[depth] > MOST_ELEMENTS) {
-        return "more than " + MOST_ELEMENTS + (array[depth] ? " elements in an array" : " members in an object");
-      }
-      boolean number = token.isNumeric() && !array[depth] && measured == 0;
-      if ((number || ofPoints[depth]) && ++points > MOST_POINTS) {
-        return "more than " + MOST_POINTS + " points or lines";
-      }
-      if (token == JsonToken.START_OBJECT || token == JsonToken.START_ARRAY) {
-        if (++containers > MOST_CONTAINERS) {
-          return "more than " + MOST_CONTAINERS + " objects and arrays";
-        }
-        boolean isArray = token == JsonToken.START_ARRAY;
-        String name = isArray && !array[depth] ? parser.currentName() : null;
-        depth++;
-        array[depth] = isArray;
-        elements[depth] = 0;
-        ofPoints[depth] = "dataPoints".equals(name) || "logRecords".equals(name);
-        measured += ofPoints[depth] ? 1 : 0;
-      }
+  /** Why a record is over a limit with this token, or null. */
+  private static String counted(RecordLimits limits, JsonParser parser, JsonToken token) throws IOException {
+    if (token == JsonToken.END_OBJECT || token == JsonToken.END_ARRAY) {
+      limits.closed();
       return null;
     }
+    if (limits.depth() == 1 && token == JsonToken.FIELD_NAME && parser.currentName().equals("resourceSpans")) {
+      return TRACES;
+    }
+    boolean inArray = limits.inArray();
+    String reason = token == JsonToken.FIELD_NAME || inArray ? limits.part() : null;
+    if (reason == null && token.isNumeric()) {
+      reason = limits.number();
+    }
+    if (reason == null && (token == JsonToken.START_OBJECT || token == JsonToken.START_ARRAY)) {
+      boolean isArray = token == JsonToken.START_ARRAY;
+      reason = limits.opened(isArray, isArray && !inArray ? parser.currentName() : null);
+    }
+    return reason;
   }
 }

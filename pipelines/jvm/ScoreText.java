@@ -93,7 +93,8 @@ public class ScoreText implements UDF9 {
     }
   }
 
-  private static void quote(StringBuilder text, String value) {
+  /** A string of JSON. */
+  static void quote(StringBuilder text, String value) {
     text.append('"');
     for (int i = 0; i < value.length(); i++) {
       char c = value.charAt(i);

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 
 from support.hostile_values import HOSTS, NAMES, NOT_A_NUMBER, NOT_JSON, NUMBERS, STRUCTURES, TIMES
+from support.otlp_attacks import OTLP_ATTACKS
 from support.poison import ANY, AT, NANOSECONDS, Poison
 
 HOST = "HOST"
@@ -330,4 +331,5 @@ ATTACKS: tuple[Poison, ...] = (
     *named("logs", "syslog", of_syslog()),
     *named("logs", "OpenTelemetry", of_otlp_logs()),
     *named("labels", "label", of_labels()),
+    *OTLP_ATTACKS,
 )

@@ -42,10 +42,15 @@ def read(frame: DataFrame, topic: str) -> DataFrame:
     return found.select("offset", F.to_json(F.struct(*columns)).alias("row"))
 
 
+def frame_of(spark: SparkSession, records: list[bytes], topic: str) -> DataFrame:
+    """Kafka's columns; a record's place in the list is its offset."""
+    rows = [(bytearray(value), topic, 0, i, APPENDED) for i, value in enumerate(records)]
+    return spark.createDataFrame(rows, KAFKA).repartition(4)
+
+
 def both(spark: SparkSession, records: list[bytes], topic: str) -> tuple[DataFrame, DataFrame]:
     """What is read by both readers, and by Spark's functions alone."""
-    rows = [(bytearray(value), topic, 0, i, APPENDED) for i, value in enumerate(records)]
-    frame = spark.createDataFrame(rows, KAFKA).repartition(4)
+    frame = frame_of(spark, records, topic)
     fast = read(frame, topic)
     with spark_alone(topic):
         return fast, read(frame, topic)
