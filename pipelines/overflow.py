@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
 from models.detection.limits import HOSTS, METRICS, SHOWN_CHARACTERS, SHOWN_NAMES, TEMPLATES
+from models.detection.logged_rules import FIRST as RULE
 
 MOST_DIGITS = 12  # an estimate is 10 to this power at most
 MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
@@ -59,7 +60,7 @@ def within(
     """Rows of statistics with their `shard`, without those that are too many, and rows of overflow that say how many these are."""
     if not over:
         return rows
-    rows = rows.withColumns({"host": host_of(F.col("series")), "limit": limit_of()})
+    rows = rows.withColumns({"host": F.when(~of_rule(), host_of(F.col("series"))), "limit": limit_of()})
     of_hosts = [one for one in over if one.limit == HOSTS]
     more: list[DataFrame] = []
     if of_hosts:
@@ -158,6 +159,10 @@ def of_template() -> Column:
     return F.col("series").startswith("template/")
 
 
+def of_rule() -> Column:
+    return F.col("series").startswith(RULE)
+
+
 def of_other_templates() -> Column:
     """Lines of a level whose templates have gone early: a template without an id."""
     return of_template() & F.col("series").endswith("/")
@@ -173,6 +178,6 @@ def level_of(series: Column, kind: str) -> Column:
 
 
 def limit_of() -> Column:
-    """The limit that a row counts for; null of labels. Levels go with their templates."""
+    """The limit that a row counts for; null of labels, changes and rules. Levels go with their templates."""
     lines = of_template() | is_level()
     return F.when(of_metric(), METRICS).when(lines, TEMPLATES)

@@ -93,9 +93,8 @@ def run_slice(
         rows = extract.rows_of(closed, windows, context.settings.windowing, limited)
         shards, version = context.settings.windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
-        answers = detect_bounded(
-            rows, list(windows), context.settings.detector, version, shards, context.partitions, begin
-        )
+        detector, ends = context.settings.detector, list(windows)
+        answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
         answers = kept(answers, folder / "answers")
         answered = answers.where(F.col("part").isNull())
         records = detect.records(answered, topics, context.settings.topics.partitions)
@@ -133,12 +132,12 @@ def kept(frame: DataFrame, folder: Path) -> DataFrame:
 
 def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
     """The output of `extract` for the slice's records, in the slice's windows."""
-    telemetry, logs, labels, changes = (
+    telemetry, logs, labels, changes, rules = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
     unread = context.quarantine.of("extract", [topics[kind] for kind in INPUTS])
     own = context.settings
-    closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits)
+    closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits, rules)
     return only(closed, part)
 
 

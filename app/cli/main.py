@@ -28,6 +28,7 @@ from app.cli.plan import plan
 from app.cli.quarantine import quarantine_app
 from app.cli.recover import recover
 from app.cli.replay import replay_app
+from app.cli.rules import rules_app
 from app.cli.run import run
 from app.cli.savepoint import savepoint_app
 from app.cli.score import score
@@ -60,6 +61,7 @@ app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(replay_app, name="replay")
+app.add_typer(rules_app, name="rules")
 app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(notify_app, name="notify")
 app.add_typer(kibana_app, name="kibana")

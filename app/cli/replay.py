@@ -46,6 +46,13 @@ def replay(
     ] = None,
     lateness: Annotated[int | None, typer.Option(help="Admit records up to so many seconds late.", min=0)] = None,
     include_late: Annotated[bool, typer.Option("--include-late", help="Admit every late record of the range.")] = False,
+    rules_as_known_now: Annotated[
+        bool,
+        typer.Option(
+            "--rules-as-known-now",
+            help="Apply the rules of the log as if all of them had been known since they were true.",
+        ),
+    ] = False,
     partitions: Annotated[
         int | None, typer.Option(help="Spark's partitions; results do not depend on them.", min=1)
     ] = None,
@@ -76,6 +83,7 @@ def replay(
         given,
         lateness=lateness,
         include_late=include_late,
+        rules_as_known_now=rules_as_known_now,
         partitions=partitions,
         index=index,
         dry_run=dry_run,

@@ -19,6 +19,7 @@ from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
 from pipelines.errors import InputError
 from replay import from_manifest
+from replay.known_rules import with_known_rules
 from replay.run import OnProgress, ReplayProgress, with_lateness
 from replay.savepoints import savepoint_folder
 from replay.slices import RequestedRange, offsets_given
@@ -36,6 +37,7 @@ def run(
     *,
     lateness: int | None,
     include_late: bool,
+    rules_as_known_now: bool,
     partitions: int | None,
     index: bool,
     dry_run: bool,
@@ -47,6 +49,11 @@ def run(
     settings = connected(settings, ("kafka", "elasticsearch") if index else ("kafka",))
     if lateness is not None:
         settings = with_lateness(settings, lateness)
+    if rules_as_known_now:
+        if given["manifest"] is not None:
+            msg = "replay: --manifest has rules of its own; leave --rules-as-known-now out"
+            raise InputError(msg)
+        settings = with_known_rules(settings)
     return dry(settings, request) if dry_run else start(settings, request, progress(), report)
 
 

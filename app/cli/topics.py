@@ -35,6 +35,7 @@ Principals = Annotated[
 def acls(
     agents: Principals = None,
     people: Principals = None,
+    responders: Principals = None,
     jobs: Principals = None,
     readers: Principals = None,
     operators: Principals = None,
@@ -45,7 +46,7 @@ def acls(
     from app.kafka.acls import commands  # loads Kafka's client
 
     inside = {"jobs": jobs, "readers": readers, "operators": operators, "notifiers": notifiers}
-    named = {"agents": agents, "people": people} | inside
+    named = {"agents": agents, "people": people, "responders": responders} | inside
     users = {kind: names for kind, names in named.items() if names}
     if not users:
         msg = "topics acls: name a user, such as --agents User:agents; docs/security.md says who needs what"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from app.core.secrets import checked_address
-from models.rules.rule import Rule, compiled
+from models.rules.rule import Matcher, Rule, matcher
 
 ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Kind = Literal["anomaly", "change", "new", "silence"]
@@ -80,10 +79,10 @@ class RouteSettings(BaseModel):
         return Rule(days=self.days, hours=self.hours, zone=self.zone, mute=True)
 
     @cached_property
-    def patterns(self) -> dict[str, re.Pattern[str]]:
+    def patterns(self) -> dict[str, Matcher]:
         """Patterns of host, service and labels, as those of rules: a glob, or after `re:` a regular expression."""
         given = {"host": self.host, "service": self.service} | {f"labels.{k}": v for k, v in self.labels.items()}
-        return {part: compiled(part, text) for part, text in given.items() if text is not None}
+        return {part: matcher(part, text) for part, text in given.items() if text is not None}
 
 
 class NotifySettings(BaseModel):

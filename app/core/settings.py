@@ -44,8 +44,8 @@ from pipelines.windowing import WindowingConfig
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
-INPUTS = ("telemetry", "logs", "labels", "changes")
-FEW = ("labels", "changes")  # inputs of one partition, as what people and tools write is little
+INPUTS = ("telemetry", "logs", "labels", "changes", "rules")
+FEW = ("labels", "changes", "rules")  # inputs of one partition, as what people and tools write is little
 SHARED = (*INPUTS, "quarantine", "deliveries")  # topics that all versions share
 
 
@@ -242,7 +242,7 @@ class TopicSettings(SettingsGroup):
         default=24 * 14,
         ge=1,
         description=(
-            "How long `telemetry`, `logs`, `labels` and `changes` are kept, and so how far back a replay reaches. Not used with "
+            "How long `telemetry`, `logs`, `labels`, `changes` and `rules` are kept, and so how far back a replay reaches. Not used with "
             "`create` timestamps: those topics are kept for ever."
         ),
     )
@@ -349,6 +349,14 @@ class ControlSettings(SettingsGroup):
     rules: tuple[Rule, ...] = Field(
         default=(),
         description="What may be reported of which series and when, and what is learnt: tables `[[control.rules]]`, see [control](control.md).",
+    )
+    rules_from: int = Field(
+        default=0,
+        ge=0,
+        description=(
+            "Offset in the topic `rules` from which records count. `kappa replay --rules-as-known-now` sets it: `control.rules` has "
+            "what those before say."
+        ),
     )
 
 
@@ -499,7 +507,8 @@ class Settings(BaseSettings):
         """The models' parameters, with the window length of `windowing`, the rules, and the limits of a shard."""
         own = dataclasses.asdict(self.detection) | {"window_seconds": float(self.windowing.window_seconds)}
         limits = self.limits.of_shard(self.windowing.shards)
-        return ControlledParameters(**own, rules=self.control.rules, limits=limits)
+        control = self.control
+        return ControlledParameters(**own, rules=control.rules, rules_from=control.rules_from, limits=limits)
 
     @property
     def input_partitions(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from app.core.settings import FEW, INPUTS, Settings
 from app.kafka.topics import DELIVERIES, OUTPUTS, QUARANTINE
 
+RULES = "rules"
 CREDENTIALS = "--command-config admin.properties"
 
 
@@ -34,7 +35,12 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
     )
     return {
         "agents": [Right(("Write",), f"{prefix}{kind}") for kind in INPUTS if kind not in FEW],
-        "people": [Right(("Write",), f"{prefix}{kind}") for kind in FEW],
+        "people": [Right(("Write",), f"{prefix}{kind}") for kind in FEW if kind != RULES],
+        # Who writes rules can silence alarms; what is in effect is read before.
+        "responders": [
+            *(Right(("Write",), f"{prefix}{kind}") for kind in FEW if kind != RULES),
+            Right(("Read", "Write"), f"{prefix}{RULES}"),
+        ],
         # Heartbeats are written to the inputs; how a topic stamps its records is checked before a job starts.
         "jobs": [
             *(Right(("Read", "Write", "DescribeConfigs"), name) for name in inputs),

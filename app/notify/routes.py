@@ -62,7 +62,7 @@ def _mismatches(route: RouteSettings, incident: Incident) -> Iterator[str]:
     if incident.rank < SEVERITIES.index(route.severity):
         yield f"severity is {incident.severity}, wanted {route.severity} at least"
     for part, pattern in route.patterns.items():
-        if not any(pattern.fullmatch(value) for value in _values(incident, part)):
+        if not any(pattern(value) for value in _values(incident, part)):
             yield f"no {part} matches"
     if route.calendar.calendar and not route.calendar.holds(incident.window_end, INSTANT_MS):
         yield "the time of its last window is outside of days and hours"

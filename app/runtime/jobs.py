@@ -64,7 +64,7 @@ def extract_job(
     on_refused: extract.OnRefused | None = None,
     quarantine: Quarantine = NOTHING,
 ) -> Job:
-    """telemetry, logs, labels, changes -> statistics, late, dead-letters."""
+    """telemetry, logs, labels, changes, rules -> statistics, late, dead-letters."""
     windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds
     name = extract_name(instance, instances)
     telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
@@ -72,7 +72,7 @@ def extract_job(
         msg = f"{instances} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
         raise InputError(msg)
     starting = starting_of(start_position(settings))
-    # Of labels and changes there is one partition: the first of several jobs reads it.
+    # Of labels, changes and rules there is one partition: the first of several jobs reads it.
     shares = {kind: own_share(count, instance, instances) for kind, count in settings.input_partitions.items()}
     unread = quarantine.of("extract", [topics[kind] for kind in shares])
     return Job(
@@ -80,8 +80,8 @@ def extract_job(
         inputs=tuple(
             Input((topics[kind],), parts, delay, starting=starting) for kind, parts in shares.items() if parts
         ),
-        transform=lambda telemetry, logs, labels=None, changes=None: extract.closed_windows(
-            telemetry, logs, windowing, labels, unread, changes, settings.limits
+        transform=lambda telemetry, logs, labels=None, changes=None, rules=None: extract.closed_windows(
+            telemetry, logs, windowing, labels, unread, changes, settings.limits, rules
         ),
         sink=extract.sink(
             windowing,
@@ -120,7 +120,8 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING, instances: 
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
     begin = None if begun is None or begun.folder is None else partial(savepoint_format.begin_of, str(begun.folder))
-    processor = detect.DetectProcessor(settings.detector, settings.version, settings.windowing.shards, begin)
+    shards = settings.windowing.shards
+    processor = detect.DetectProcessor(settings.detector, settings.version, shards, begin, topics["rules"])
     unread = quarantine.of("detect", (topics["statistics"],))
     windowing = settings.windowing
     source = StatisticsTopic(

@@ -27,11 +27,15 @@ def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
     """The part of the settings that results depend on, as JSON types. `instances`: how many `extract` jobs share the inputs."""
     detection = dataclasses.asdict(settings.detector)
     detection.pop("limits")  # of a shard: they follow from those of the fleet
+    control = {"rules": detection.pop("rules")}
+    rules_from = detection.pop("rules_from")
+    if rules_from:
+        control["rules_from"] = rules_from
     found: dict[str, Any] = json.loads(
         json.dumps(
             {
                 "windowing": dataclasses.asdict(settings.windowing),
-                "control": {"rules": detection.pop("rules")},
+                "control": control,
                 "detection": detection,
                 "correlation": dataclasses.asdict(settings.correlation),
                 "limits": dataclasses.asdict(settings.limits),
@@ -143,10 +147,11 @@ def as_begun(settings: Settings) -> Settings:
 
 def model_settings(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the models that a version began with: `detection`, `control`, `correlation` and `limits`."""
-    rules = rules_of(kept.get("control", {}).get("rules", ()))
+    control = kept.get("control", {})
+    rules = ControlSettings(rules=rules_of(control.get("rules", ())), rules_from=control.get("rules_from", 0))
     return {
         "detection": DetectorParameters(**kept["detection"]),
-        "control": ControlSettings(rules=rules),
+        "control": rules,
         "correlation": CorrelationParameters(**kept["correlation"]),
         "limits": LimitParameters(**kept.get("limits", {})),
     }

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 15
+FORMAT = 16
 
 
 class SeriesTable:

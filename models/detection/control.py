@@ -18,6 +18,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection import reasons
 from models.detection.labels import Labels
+from models.detection.logged_rules import LoggedRules, RefusedRule
 from models.detection.shard_state import ShardState
 from models.records.records import EpisodeEvent
 from models.rules.rule import Rule, rules_of
@@ -35,6 +36,8 @@ class ControlledParameters(DetectorParameters):
     ----------
     rules
         Rules, or mappings of their keys as in JSON; of several that contradict each other the last one counts.
+    rules_from
+        Offset in the topic `rules` from which records count: `rules` has what those before say.
     limits
         What a host and the shard may cost; None for no limits.
 
@@ -45,6 +48,7 @@ class ControlledParameters(DetectorParameters):
     """
 
     rules: tuple[Rule, ...] = ()
+    rules_from: int = 0
     limits: LimitParameters | None = None
 
     def __post_init__(self) -> None:
@@ -59,10 +63,29 @@ class Control:
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
         self.labels = Labels(state, p)
-        self._rules: Sequence[Rule] = p.rules if isinstance(p, ControlledParameters) else ()
+        own = p if isinstance(p, ControlledParameters) else ControlledParameters()
+        self._log = LoggedRules(state, own.rules, own.rules_from)
+        self._rules: Sequence[Rule] = self._log.rules()
         self._tables = {name: RuleTable(self._rules) for name in PREFIXES}
         self._holding = (False,) * len(self._rules)
         self._by_name: dict[str, dict[str, bool]] = {MUTED: {}, PLANNED: {}}
+
+    @property
+    def refused(self) -> list[RefusedRule]:
+        """Records of rules that could not be taken in the last window."""
+        return self._log.refused
+
+    def take(self, now: int, rows: Windows) -> Windows:
+        """Take in the rules that were appended in a window, which they are in effect in. Answers the other rows."""
+        rows = self._log.take(now - int(1000 * self._p.window_seconds), now, rows)
+        if self._log.changed:
+            self._rules = self._log.rules()
+            texts = self._state.texts
+            self._tables = {name: t.with_rules(self._rules, texts, PREFIXES[name]) for name, t in self._tables.items()}
+            self._holding = (False,) * len(self._rules)
+            for known in self._by_name.values():
+                known.clear()
+        return rows
 
     def turn(self, now: int, before: int) -> list[EpisodeEvent]:
         """Go on from the window that ended at `before` to the one that ends at `now`: reset the series that a rule resets.

@@ -27,6 +27,7 @@ from models.detection.gauge_changes import GaugeChanges
 from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
 from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.limits import TEMPLATES, Limits
+from models.detection.logged_rules import RefusedRule
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.peer_detector import PeerDetector
 from models.detection.shard_state import ShardState, ShardWindow, host_of
@@ -86,13 +87,13 @@ class ShardDetector:
         window_end
             End of the window, epoch ms.
         rows
-            The series that reported in the window, and labels and changes that were appended in it.
+            The series that reported in the window, and labels, changes and rules that were appended in it.
 
         Returns
         -------
         Scores
-            A row for each of `rows` but labels and changes, templates that are merged as one, then one for each count series whose missing lines
-            are informative.
+            A row for each of `rows` but labels, changes and rules, templates that are merged as one, then one for each count series whose
+            missing lines are informative.
         list of episode events
             What is published of episodes, sorted by series.
 
@@ -102,7 +103,7 @@ class ShardDetector:
             If the window does not come after the last one.
         """
         # what is due before the window is looked at
-        events = self._advance(window_end)
+        rows, events = self._advance(window_end, rows)
         rows = self._announced.take(window_end, self._control.labels.take(window_end, rows))
         rows, ended = self._templates.step(self._limits.take(rows))
         if self._templates.moved:
@@ -148,15 +149,16 @@ class ShardDetector:
         self._control.labels.note(published)
         return scores, sorted([*published, *ended], key=lambda event: event.series)
 
-    def _advance(self, window_end: int) -> list[EpisodeEvent]:
-        """Go on to a window: once an hour forget series that are gone; reset those that a rule resets.
+    def _advance(self, window_end: int, rows: Windows) -> tuple[Windows, list[EpisodeEvent]]:
+        """Go on to a window: take in its rules; once an hour forget series that are gone; reset those that a rule resets.
 
-        Answers the closing of episodes that were open on them.
+        Answers the other rows, and the closing of episodes that were open on them.
         """
         state, before = self._state, self._state.last
         if window_end <= before:
             msg = f"window {window_end} comes after {before}; wanted windows in order"
             raise ValueError(msg)
+        rows = self._control.take(window_end, rows)
         closed: list[EpisodeEvent] = []
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
             closed = state.forget(window_end, self._p)
@@ -168,7 +170,7 @@ class ShardDetector:
         state.first = state.first or window_end
         state.last = window_end
         state.steps += 1
-        return closed + self._control.turn(window_end, before)
+        return rows, closed + self._control.turn(window_end, before)
 
     def _locate(self, now: int, rows: Windows) -> tuple[ShardWindow, list[EpisodeEvent]]:
         """Find the rows of a window's series in the tables; unknown series get theirs, and are reported if that is news.
@@ -277,6 +279,11 @@ class ShardDetector:
     def overflow(self) -> list[Overflow]:
         """What was left out of the last window, by host and limit."""
         return [*self._limits.overflow, *self._announced.overflow]
+
+    @property
+    def refused_rules(self) -> list[RefusedRule]:
+        """Records of rules that could not be taken in the last window; all shards have the same."""
+        return self._control.refused
 
     @property
     def watched(self) -> Watched:

@@ -26,6 +26,7 @@ from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
 from models.detection.service_templates import Services
 from models.records.records import EpisodeEvent
+from models.rules.rule_log import LoggedRule
 from models.stats import gamma_poisson as poisson
 from models.stats import template_mixture
 from models.univariate.univariate_state import PARTS as UNIVARIATE
@@ -52,7 +53,9 @@ CONTROL_COLUMNS = {
     "at": "int64",
     "size": "double",
 }
-PARTS = ("names", "texts", service_templates.PART, "episodes", CHANGE_CANDIDATES, PEERS, *TABLES, *UNIVARIATE)
+RULES = "rules"
+RULE_COLUMNS = {"name": "string", "rule": "string", "since": "int64", "offset": "int64", "place": "int64"}
+PARTS = ("names", "texts", RULES, service_templates.PART, "episodes", CHANGE_CANDIDATES, PEERS, *TABLES, *UNIVARIATE)
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,8 @@ class ShardState:
         Beginnings of templates by their ids, for reasons.
     templates
         What is known of the templates of each context, to merge them.
+    rules, rules_changed
+        Rules of the log by name, and whether they have changed since the last dump.
     pressed
         Quoted hosts of which series were left out in the last hour, and when last, epoch ms; the key `` is the fleet's hosts.
     steps, first, last
@@ -186,6 +191,8 @@ class ShardState:
     texts: dict[str, str] = field(default_factory=dict)
     templates: Services = field(default_factory=dict)
     control: ControlState = field(default_factory=ControlState)
+    rules: dict[str, LoggedRule] = field(default_factory=dict)
+    rules_changed: bool = False
     pressed: dict[str, int] = field(default_factory=dict)
     steps: int = 0
     first: int = 0
@@ -314,13 +321,16 @@ class ShardState:
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
     def dump(self, only_changed: bool) -> dict[str, bytes]:
-        """Parts by name; with `only_changed` without `names`, `texts`, `patterns`, `cold` and `peers`, unless names or these have changed."""
+        """Parts by name; with `only_changed` without `names`, `texts`, `patterns`, `cold`, `peers`, `rules`, unless names or these have changed."""
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
         parts |= self.univariate.dump(only_changed=only_changed)
         parts[CHANGE_CANDIDATES] = self.change_candidates.dump()
         if self.peers.changed or not only_changed:
             parts[PEERS] = self.peers.dump()
+        if self.rules_changed or not only_changed:
+            parts[RULES] = self._rules_part()
+        self.rules_changed = False
         if self.challengers is not None:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
@@ -345,6 +355,14 @@ class ShardState:
         self.renamed = False
         return parts
 
+    def _rules_part(self) -> bytes:
+        """The rules of the log in the order of their places, a column for each attribute."""
+        ordered = sorted(self.rules.values(), key=lambda one: one.place)
+        kinds = {name: pa.type_for_alias(kind) for name, kind in RULE_COLUMNS.items()}
+        return part(
+            {name: pa.array([getattr(one, name) for one in ordered], type=kind) for name, kind in kinds.items()}, {}
+        )
+
     @classmethod
     def load(cls, parts: Mapping[str, bytes]) -> ShardState:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
@@ -367,6 +385,9 @@ class ShardState:
         if CHALLENGERS in parts:
             state.challengers = ChallengerMemories.load(parts[CHALLENGERS])
         state._link()
+        columns, _ = read_part(parts[RULES])
+        known = zip(*(columns[name].to_pylist() for name in RULE_COLUMNS), strict=True)
+        state.rules = {row[0]: LoggedRule(*row) for row in known}
         arrays, _ = read_part(parts["texts"])
         state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))
         state.templates = service_templates.read(parts[service_templates.PART])

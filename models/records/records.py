@@ -78,7 +78,9 @@ class StatisticsRow:
     peers_upper: Annotated[float, Doc("90 % quantile of their means.", "unit of the metric")] = math.nan
     shard: Annotated[int, Doc("Shard of the host: all its series are scored together.")] = 0
     template: Annotated[str | None, Doc("Log template: the message with its variable parts masked.")] = None
-    sample: Annotated[str | None, Doc("Least message of the window in byte order; of a label, its JSON.")] = None
+    sample: Annotated[
+        str | None, Doc("Least message of the window in byte order; of a label, change or rule, its JSON.")
+    ] = None
 
 
 @dataclass(frozen=True, order=True)
@@ -667,8 +669,49 @@ class Topology:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RuleRecord:
+    """A rule about alarms and learning, from the window in which it is appended on. Topic `rules`. The same name replaces."""
+
+    KIND: ClassVar = "rule"
+
+    record: RecordKind = KIND
+    name: Annotated[str, Doc("What people call it, 100 characters at most.")]
+    removed: Annotated[bool, Doc("Whether the rule of this name is no more; then there is no effect.")] = False
+    host: Annotated[str | None, Doc("Pattern of hosts: a glob, or a regular expression after `re:`.")] = None
+    service: Annotated[str | None, Doc("Pattern of services.")] = None
+    metric: Annotated[str | None, Doc("Pattern of metrics.")] = None
+    level: Annotated[str | None, Doc("Pattern of levels.")] = None
+    template: Annotated[str | None, Doc("Pattern of the id of a log template, or of the beginning of its text.")] = None
+    kind: Annotated[str | None, Doc("Pattern of kinds of series.")] = None
+    since: Annotated[
+        str | None, Doc("From when it holds; of the end of a rule, from when it was no more.", "ISO 8601")
+    ] = None
+    until: Annotated[str | None, Doc("Until when it holds.", "ISO 8601")] = None
+    days: Annotated[list[str], Doc("On which days of the week: `mon` to `sun`.")] = field(default_factory=list)
+    hours: Annotated[str, Doc("Between which hours, such as `22:00-06:00`.")] = ""
+    zone: Annotated[str, Doc("Time zone of days and hours.")] = "UTC"
+    mute: Annotated[bool, Doc("Nothing is reported.")] = False
+    planned: Annotated[bool, Doc("Neither scored nor learnt.")] = False
+    dont_learn: Annotated[bool, Doc("Not learnt.")] = False
+    reset: Annotated[str | None, Doc("When what is known is forgotten.", "ISO 8601")] = None
+    direction: Annotated[str | None, Doc("Deviations in the other direction open nothing.")] = None
+    least_deviation: Annotated[float | None, Doc("Smallest deviation that opens an episode.", "unit of the metric")] = (
+        None
+    )
+    least_relative_deviation: Annotated[float | None, Doc("The same as a share of the typical value.")] = None
+    alarm_chance: Annotated[float | None, Doc("Instead of the setting `detection.alarm_chance`.")] = None
+    half_life_days: Annotated[float | None, Doc("Half-life of what is normal.", "days")] = None
+    warm_up_minutes: Annotated[float | None, Doc("Instead of the setting `detection.warm_up_minutes`.", "minutes")] = (
+        None
+    )
+    comment: Annotated[str, Doc("Why, for people.")] = ""
+    author: Annotated[str, Doc("Who wrote it.")] = ""
+    incident: Annotated[str, Doc("Id of the incident that it was written about; empty without one.")] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    """A record that moves the watermark of an input partition to which nobody writes. Topics `telemetry`, `logs`, `labels`, `changes`."""
+    """A record that moves the watermark of an input partition to which nobody writes. Topics `telemetry`, `logs`, `labels`, `changes`, `rules`."""
 
     KIND: ClassVar = "heartbeat"
 
@@ -732,6 +775,7 @@ PUBLIC: dict[str, tuple[type, ...]] = {
     "dead-letters": (RefusedRecord,),
     "labels": (Label, Heartbeat),
     "changes": (ChangeMade, Topology, Heartbeat),
+    "rules": (RuleRecord, Heartbeat),
     "quarantine": (QuarantinedRecord,),
     "deliveries": (Delivery, DeliveriesUntil),
 }

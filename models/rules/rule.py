@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from models.core.series import SERIES_KINDS, Series, parse
 
@@ -25,34 +28,40 @@ FLAGS = ("mute", "planned", "dont_learn")
 DOES = (*FLAGS, "reset", "direction", *NUMBERS)
 HOURS = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)")
 DAY_MINUTES = 1440
+FIRST_YEAR, LAST_YEAR = 1970, 2200
 SELECTED = ("host", "service", "metric", "level", "template", "kind")
 REGEX = "re:"
 MOST_KNOWN = 20_000  # answers kept by a selector
+LARGEST = 1e15  # as of the values of metrics
 
 Instant = str | datetime | None
+Matcher = Callable[[str], bool]
 
 
 class Selector:
     """Patterns by part of a series' name; all must match, and a series that lacks a part does not match a pattern for it.
 
-    A pattern is a glob (`*`, `?`, `[abc]`), or after `re:` a regular expression, for the whole of the part. Case matters. A
+    A pattern is a glob (`*`, `?`, `[abc]`), or after `re:` a regular expression of RE2, for the whole of the part. Case matters. A
     glob for a metric without `{` matches any labels. A pattern for a template is compared with its id and with the beginning
     of its text.
     """
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         """Raises ValueError for a malformed pattern, or a kind that no series has."""
-        self._patterns = {part: compiled(part, text) for part, text in patterns.items()}
+        self._patterns = {part: matcher(part, text) for part, text in patterns.items()}
         self._any_labels = "{" not in patterns.get("metric", "{") and not patterns["metric"].startswith(REGEX)
         kind = self._patterns.get("kind")
-        if kind is not None and not any(kind.fullmatch(known) for known in SERIES_KINDS):
+        if kind is not None and not any(map(kind, SERIES_KINDS)):
             msg = f"kind is {patterns['kind']!r}, which no series is; there are {', '.join(SERIES_KINDS)}"
             raise ValueError(msg)
         self._known: dict[tuple[str, str], bool] = {}
 
     def matches(self, name: str, text: str | None = None) -> bool:
         """Whether a series matches; `text` is the beginning of its template, if it has one."""
-        series = parse(name)
+        return self.selects(parse(name), text)
+
+    def selects(self, series: Series, text: str | None = None) -> bool:
+        """As `matches`, of the parts of a name."""
         return all(self._part(part, series, text) for part in self._patterns)
 
     def _part(self, part: str, series: Series, text: str | None) -> bool:
@@ -71,17 +80,27 @@ class Selector:
         if found is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            found = self._known[part, value] = self._patterns[part].fullmatch(value) is not None
+            found = self._known[part, value] = self._patterns[part](value)
         return found
 
 
-def compiled(part: str, text: str) -> re.Pattern[str]:
-    """The regular expression of a pattern. Raises ValueError for a malformed one."""
+def matcher(part: str, text: str) -> Matcher:
+    """Whether a pattern matches the whole of a text. Raises ValueError for a malformed pattern.
+
+    Regular expressions are RE2's, whose time is linear in the length of the text: names are what senders choose. A glob as Python
+    translates it never goes back behind a `*`.
+    """
+    if not text.startswith(REGEX):
+        glob = re.compile(fnmatch.translate(text))
+        return lambda value: glob.match(value) is not None
+    expression = text.removeprefix(REGEX)
     try:
-        return re.compile(text.removeprefix(REGEX) if text.startswith(REGEX) else fnmatch.translate(text))
-    except re.error as error:
-        msg = f"{part} is {text!r}, which is no regular expression: {error}"
+        pc.match_substring_regex(pa.scalar(""), pattern=expression)
+    except pa.ArrowInvalid as error:
+        msg = f"{part} is {text!r}, which is no regular expression of RE2: {error}"
         raise ValueError(msg) from error
+    whole = rf"\A(?:{expression})\z"
+    return lambda value: bool(pc.match_substring_regex(pa.scalar(value), pattern=whole).as_py())
 
 
 @dataclass(frozen=True)
@@ -167,8 +186,8 @@ class Rule:
             raise ValueError(msg)
         for name in NUMBERS:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                msg = f"{name} is {value}; wanted a number above 0"
+            if value is not None and not 0 < value <= LARGEST:
+                msg = f"{name} is {value}; wanted a number above 0, at most {LARGEST:g}"
                 raise ValueError(msg)
         if self.alarm_chance is not None and not self.alarm_chance < 1:
             msg = f"alarm_chance is {self.alarm_chance}; wanted a probability below 1"
@@ -183,7 +202,7 @@ class Rule:
             _minutes(self.hours)
         try:
             ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # a folder of the database is no file
             msg = f"zone is {self.zone!r}, which is none; wanted a name such as UTC or Europe/Berlin"
             raise ValueError(msg) from error
         begin, end = self.span
@@ -262,7 +281,7 @@ def rule_of(value: Mapping[str, Any]) -> Rule:
 
 
 def instant(name: str, value: Instant) -> str | None:
-    """An instant as ISO 8601 text in UTC. Raises ValueError for other text, or one without a zone."""
+    """An instant as ISO 8601 text in UTC. Raises ValueError for other text, one without a zone, or one outside 1970 to 2200."""
     if value is None:
         return None
     try:
@@ -272,6 +291,9 @@ def instant(name: str, value: Instant) -> str | None:
         raise ValueError(msg) from error
     if at.tzinfo is None:
         msg = f"{name} is {value}, without a zone; wanted an instant such as 2026-01-05T10:00:00Z"
+        raise ValueError(msg)
+    if not FIRST_YEAR <= at.year < LAST_YEAR:
+        msg = f"{name} is {value}; wanted an instant from {FIRST_YEAR} to before {LAST_YEAR}"
         raise ValueError(msg)
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 

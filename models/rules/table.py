@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
+from models.core.series import parse
 from models.rules.rule import FLAGS, Rule
 
 
@@ -58,15 +59,22 @@ class RuleTable:
             self._names, self._masks = names, np.zeros((len(self._rules), 0), dtype=bool)
         known = self._masks.shape[1]
         if known < len(names):
-            fresh = np.zeros((len(self._rules), len(names) - known), dtype=bool)
-            for at, name in enumerate(names[known:]):
-                series = prefix + name
-                text = texts.get(series.rsplit("/", 1)[1]) if series.startswith("template/") else None
-                fresh[:, at] = [rule.selector.matches(series, text) for rule in self._rules]
+            fresh = matched(self._rules, names[known:], texts, prefix)
             self._masks, self._applied = np.concatenate([self._masks, fresh], axis=1), None
         elif known > len(names):
             self._masks, self._applied = self._masks[:, : len(names)], None
         return self._masks
+
+    def with_rules(self, rules: Sequence[Rule], texts: dict[str, str], prefix: str = "") -> RuleTable:
+        """The same table under other rules. Names are matched with those only that are new; the rest is as for `masks`."""
+        found = RuleTable(rules)
+        if self._names is not None:
+            known, before = self._names[: self._masks.shape[1]], dict(zip(self._rules, self._masks, strict=True))
+            new = [rule for rule in rules if rule not in before]
+            before |= zip(new, matched(new, known, texts, prefix), strict=True)
+            found._names = self._names
+            found._masks = np.array([before[rule] for rule in rules], dtype=bool).reshape(len(rules), len(known))
+        return found
 
     def applied(self, masks: Bools, holding: tuple[bool, ...]) -> Applied:
         """What those of the rules that hold have in effect: the same object until rows or holding rules change."""
@@ -95,6 +103,16 @@ class RuleTable:
                 elif name in own:
                     own[name][mask] = value
         return Applied(flags["mute"], flags["planned"], flags["dont_learn"], up, down, least, least_relative, **own)
+
+
+def matched(rules: Sequence[Rule], names: Sequence[str], texts: dict[str, str], prefix: str) -> Bools:
+    """Which rules match which names, `(rules, n)`, as `RuleTable.masks`."""
+    found = np.zeros((len(rules), len(names)), dtype=bool)
+    for at, name in enumerate(names):
+        series = parse(prefix + name)
+        text = texts.get(series.template_id) if series.template_id else None
+        found[:, at] = [rule.selector.selects(series, text) for rule in rules]
+    return found
 
 
 def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: Ints) -> Bools:

@@ -30,8 +30,9 @@ from pipelines.inputs.fields import (
 )
 from pipelines.inputs.labels import label_lines
 from pipelines.inputs.masking import template_of
+from pipelines.inputs.rules import rule_lines
 
-__all__ = ["change_lines", "label_lines", "log_lines", "telemetry_points"]
+__all__ = ["change_lines", "label_lines", "log_lines", "rule_lines", "telemetry_points"]
 
 # the members of a record that tell the forms apart, and most of what is read of them
 _COMMON = (

@@ -24,6 +24,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
 from models.detection.limits import KINDS
+from models.detection.logged_rules import RefusedRule
 from models.records.records import EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines import letters
@@ -40,6 +41,7 @@ COLUMNS = list(TYPES)
 OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
 OBSERVED = "limits"
+RULES = "rules"
 WATERMARK = f'{{"record": "{WatermarkMessage.KIND}"'
 LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
 
@@ -113,11 +115,15 @@ class DetectProcessor(StatefulProcessor):
     # same run that stands at the window which the state names is the model that the state holds.
     _warm: ClassVar[dict[tuple[str, int], tuple[int, ShardDetector]]] = {}
 
-    def __init__(self, parameters: DetectorParameters, version: str, shards: int, begin: Begin | None = None) -> None:
+    def __init__(
+        self, parameters: DetectorParameters, version: str, shards: int, begin: Begin | None = None, rules: str = RULES
+    ) -> None:
+        """`rules` is the name of the topic of that kind."""
         self._parameters = parameters
         self._version = version
         self._shards = shards
         self._begin = begin
+        self._rules = rules
         self._run = uuid.uuid4().hex
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -145,7 +151,7 @@ class DetectProcessor(StatefulProcessor):
         if buffer.limit > before:
             detector, kept = self._detector(shard, before)
             for window_end, windows in buffer.take():
-                answers += step(detector, shard, window_end, windows, self._version, self._shards)
+                answers += step(detector, shard, window_end, windows, self._version, self._shards, self._rules)
             for part, data in joined(detector.dump(only_changed=kept)).items():
                 self._parts.updateValue((part,), (data,))
             self._warm[self._run, shard] = (buffer.done, detector)
@@ -203,12 +209,30 @@ def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
 
 
 def step(
-    detector: ShardDetector, shard: int, window_end: int, windows: Windows, version: str, shards: int
+    detector: ShardDetector,
+    shard: int,
+    window_end: int,
+    windows: Windows,
+    version: str,
+    shards: int,
+    rules: str = RULES,
 ) -> list[Columns]:
-    """Two tables with the columns of `OUTPUT_DDL`: the scores of the window, then its episode events and watermark message."""
+    """Tables with the columns of `OUTPUT_DDL`: the scores of the window, its letters, then its episode events and watermark message.
+
+    `rules` is the name of the topic of that kind.
+    """
     scores, novelties = detector.step(window_end, windows)
     watermark = WatermarkMessage(watermark=window_end, shard=shard, shards=shards, watched=detector.watched)
-    return [score_rows(shard, window_end, scores), event_rows(novelties, watermark, version, detector.overflow)]
+    events = event_rows(novelties, watermark, version, detector.overflow)
+    refused = detector.refused_rules if shard == 0 else []  # all shards read the same rules
+    about = [letter_rows([rule_letter(one, rules) for one in refused])] if refused else []
+    return [score_rows(shard, window_end, scores), *about, events]
+
+
+def rule_letter(refused: RefusedRule, topic: str) -> str:
+    """A letter about a rule that was refused; its time is the beginning of the window in which it was appended."""
+    source = {"topic": topic, "partition": 0, "offset": refused.offset, "timestamp": refused.since}
+    return letters.letter(refused.text.encode(), **source, reason=refused.reason, stage="detect")
 
 
 def together(answers: list[Columns]) -> Columns:

@@ -38,11 +38,13 @@ def detect_bounded(
     shards: int,
     partitions: int,
     begin: Begin | None = None,
+    rules: str = detect.RULES,
 ) -> DataFrame:
     """Scores, episode events and watermark messages of `windows` (ends, ascending, ms), then the state of each shard after them.
 
     `rows` has the columns of `extract.rows_of`, all of them within `windows`. Answers rows of `OUTPUT_DDL` and `STATE`: a row
-    with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing.
+    with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing. `rules` is the name of the
+    topic of that kind.
     """
     spark = rows.sparkSession
     wanted = ["shard", *SCHEMA.names]
@@ -55,12 +57,17 @@ def detect_bounded(
         .repartition(partitions, "shard")
         .sortWithinPartitions("shard", "window_end", "series")
     )
-    work = shard_by_shard(tuple(windows), parameters, version, shards, begin)
+    work = shard_by_shard(tuple(windows), parameters, version, shards, begin, rules)
     return table.mapInPandas(work, f"{OUTPUT_DDL}, {STATE}")
 
 
 def shard_by_shard(
-    windows: tuple[int, ...], parameters: DetectorParameters, version: str, shards: int, begin: Begin | None
+    windows: tuple[int, ...],
+    parameters: DetectorParameters,
+    version: str,
+    shards: int,
+    begin: Begin | None,
+    rules: str = detect.RULES,
 ) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
     """The function of one partition: chunks of sorted rows in, answers out."""
 
@@ -70,7 +77,7 @@ def shard_by_shard(
             if current is None or current.shard != shard:
                 if current is not None:
                     yield from current.finish()
-                current = ShardRun(shard, windows, parameters, version, shards, begin)
+                current = ShardRun(shard, windows, parameters, version, shards, begin, rules)
             if window_end != MARKER:
                 yield from current.take(window_end, columns)
         if current is not None:
@@ -90,9 +97,10 @@ class ShardRun:
         version: str,
         shards: int,
         begin: Begin | None,
+        rules: str,
     ) -> None:
         self.shard = shard
-        self._version, self._shards = version, shards
+        self._version, self._shards, self._rules = version, shards, rules
         begun = begin(shard) if begin is not None else None
         self._done, parts = begun if begun is not None else (BEGINNING, {})
         self._detector = (
@@ -124,7 +132,8 @@ class ShardRun:
 
     def _step(self, window_end: int, columns: Columns) -> None:
         windows = windows_of(columns, np.arange(len(columns["n"])))
-        self._answers += detect.step(self._detector, self.shard, window_end, windows, self._version, self._shards)
+        version, shards, rules = self._version, self._shards, self._rules
+        self._answers += detect.step(self._detector, self.shard, window_end, windows, version, shards, rules)
         self._done = window_end
 
     def _answered(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""extract: telemetry, logs, labels and changes -> statistics, late, dead-letters.
+"""extract: telemetry, logs, labels, changes and rules -> statistics, late, dead-letters.
 
 Reads all input topics in one query, so that one watermark message covers them. Every record is admitted or refused from the record
 alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
@@ -19,10 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
+from models.detection.logged_rules import FIRST as RULE
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
 from pipelines import letters, overflow, surplus
-from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, telemetry_points
+from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import sums_of_flat, sums_schema
@@ -67,6 +68,7 @@ def closed_windows(
     quarantine: Quarantine = NOTHING,
     changes: DataFrame | None = None,
     limits: LimitParameters | None = None,
+    rules: DataFrame | None = None,
 ) -> DataFrame:
     """Statistics of the windows that are closed, and what was refused in them. What is in quarantine is refused unread.
 
@@ -77,10 +79,10 @@ def closed_windows(
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
     record: then `series` is null, and `refused` has the fields of `REFUSED`.
     """
-    read_points, read_lines, read_labels, read_changes = readers(windowing, quarantine)
+    read_points, read_lines, read_labels, read_changes, read_rules = readers(windowing, quarantine)
     points = admitted(read_points(telemetry), ["series", "value", *SUMS], windowing, quarantine)
     lines = read_lines(logs)
-    for read, few in ((read_labels, labels), (read_changes, changes)):
+    for read, few in ((read_labels, labels), (read_changes, changes), (read_rules, rules)):
         if few is not None:
             found = read(few)
             lines = lines.select(*found.columns).unionByName(found)
@@ -89,8 +91,8 @@ def closed_windows(
     return point_statistics(points, windowing).unionByName(line_statistics(lines))
 
 
-def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tuple[Reader, Reader, Reader, Reader]:
-    """What reads telemetry, logs, labels and changes, a record at a time: Kafka's columns -> the columns that `admitted` takes."""
+def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tuple[Reader, ...]:
+    """What reads telemetry, logs, labels, changes and rules, a record at a time: Kafka's columns -> the columns that `admitted` takes."""
 
     def reading(read: Reader) -> Reader:
         return lambda raw: quarantine.refused(read(quarantine.unread(raw)))
@@ -100,6 +102,7 @@ def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tup
         reading(lambda raw: log_lines(raw, refusal_of(windowing)).withColumn("series", template_series())),
         reading(label_lines),
         reading(change_lines),
+        reading(lambda raw: rule_lines(raw, windowing.shards)),
     )
 
 
@@ -393,13 +396,19 @@ def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
         .groupBy("window_end", overflow.level_of(F.col("series"), "logs").alias("series"))
         .agg(F.sum("n").alias("n"))
     )
-    host = F.element_at(F.split("series", "/", 3), 2)
+    shard = shard_in(F.col("series"), windowing.shards)
     return (
         rows.where(~overflow.of_other_templates())
         .drop("refused")
         .unionByName(totals, allowMissingColumns=True)
-        .withColumn("shard", shard_of(host, windowing.shards))
+        .withColumn("shard", shard)
     )
+
+
+def shard_in(series: Column, shards: int) -> Column:
+    """The shard of a row: that of its host; of a rule, which is for all shards, the one in its name."""
+    host = F.element_at(F.split(series, "/", 3), 2)
+    return F.when(series.startswith(RULE), host.try_cast("int")).otherwise(shard_of(host, shards))
 
 
 def shard_of(host: Column, shards: int) -> Column:

@@ -21,12 +21,13 @@ final class StatisticsRecord {
       TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":"),
       INSTANCE = bytes(",\"instance\":"), INSTANCES = bytes(",\"instances\":");
   private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
-      LABEL = bytes("label"), CHANGE = bytes("change"), OVERFLOW = bytes("overflow");
+      LABEL = bytes("label"), CHANGE = bytes("change"), RULE = bytes("rule"), OVERFLOW = bytes("overflow");
   private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
   private static final int MOST_TEXT = 65536; // bytes of JSON of a template or a line: 8,192 characters of six at most
   private static final long MOST_N = 10000000000L;
   private static final double MOST_M2 = 1e45; // of so many values of 1e15
   private static final double ROUNDED = 1.000001; // a mean of values at their bound
+  private static final int OFFSET_DIGITS = 20; // of a rule
   private static final int MOST_DIGITS = 30; // of a number: a double has 17, and an exponent
   private static final long SEED = 42; // of Spark's xxhash64
   private static final String FORM = "not a record that extract writes";
@@ -127,9 +128,12 @@ final class StatisticsRecord {
     }
     shard = (int) in;
     boolean sound = (!lines || !starts(TEMPLATE) || string(MOST_TEXT))
-        && (!(lines || over || isKind(LABEL) || isKind(CHANGE)) || !starts(SAMPLE) || string(lines ? MOST_TEXT : most));
+        && (!(lines || over || isOfPeople()) || !starts(SAMPLE) || string(lines ? MOST_TEXT : most));
     if (!sound || !ends()) {
       return FORM + ": something else at byte " + at;
+    }
+    if (isKind(RULE)) {
+      return isNamed(in) ? null : "a rule that is not for shard " + in;
     }
     int host = over && seriesEnd == seriesBegin ? shard : host(); // what is left out of the fleet is of every shard
     return in == host ? null : "the host is of shard " + host + ", not " + in;
@@ -159,7 +163,7 @@ final class StatisticsRecord {
     return good ? null : FORM + ": peers are not those of numbers, before byte " + at;
   }
 
-  /** A name of the form of models/core/series.py, or of a label, into `name`, and the quote behind it. */
+  /** A name of the form of models/core/series.py, or of what people write, into `name`, and the quote behind it. */
   private boolean series() {
     int length = 0, slashes = 0;
     if (name.length < Math.min(text.length, MOST_SERIES + 2)) {
@@ -197,8 +201,8 @@ final class StatisticsRecord {
     at++;
     kind = seriesBegin - 1;
     boolean over = isKind(OVERFLOW);
-    int wanted = over || isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : isKind(LABEL) || isKind(CHANGE) ? 2 : -1;
-    return slashes == wanted && (over || seriesEnd > seriesBegin);
+    int wanted = over || isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : isOfPeople() ? 2 : -1;
+    return slashes == wanted && (over || seriesEnd > seriesBegin) && (!isKind(RULE) || isOffset(seriesEnd + 1, length));
   }
 
   private int kind; // bytes of the series' kind
@@ -213,6 +217,30 @@ final class StatisticsRecord {
       }
     }
     return true;
+  }
+
+  /** Whether the series is of what people write, and has JSON as its sample. */
+  private boolean isOfPeople() {
+    return isKind(LABEL) || isKind(CHANGE) || isKind(RULE);
+  }
+
+  /** Whether the series is of this shard by its name, as a rule is. */
+  private boolean isNamed(long shard) {
+    byte[] digits = bytes(Long.toString(shard));
+    boolean same = digits.length == seriesEnd - seriesBegin;
+    for (int i = 0; same && i < digits.length; i++) {
+      same = name[seriesBegin + i] == digits[i];
+    }
+    return same;
+  }
+
+  /** Whether a part of the name is an offset with its zeros. */
+  private boolean isOffset(int from, int to) {
+    boolean found = to - from == OFFSET_DIGITS;
+    for (int i = from; found && i < to; i++) {
+      found = name[i] >= '0' && name[i] <= '9';
+    }
+    return found;
   }
 
   private boolean follows(String two) {

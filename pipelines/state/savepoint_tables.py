@@ -23,6 +23,7 @@ from models.detection.change_candidates import ChangeCandidates
 from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
 from models.detection.service_templates import PART as PATTERNS
+from models.detection.shard_state import RULE_COLUMNS, RULES
 from models.univariate import univariate_state
 from pipelines.errors import InputError
 
@@ -38,7 +39,7 @@ TRIAL = {
 REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in shard_state.CONTROL_COLUMNS.items()}
 SPARSE = {CHANGE_CANDIDATES: ChangeCandidates.KINDS, PEERS: Peers.KINDS}
 LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
-TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", *LISTED, "texts", PATTERNS)
+TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", *LISTED, "texts", PATTERNS, RULES)
 
 Tables = dict[str, pa.Table]
 
@@ -85,6 +86,7 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     texts, _ = read["texts"]
     tables["texts"] = pa.table({"template_id": texts["id"], "text": texts["text"]})
     tables[PATTERNS] = pa.table(read[PATTERNS][0])
+    tables[RULES] = pa.table(read[RULES][0])
     where = {
         "shard": shard.shard,
         "done": shard.done,
@@ -156,6 +158,10 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     parts["texts"] = store.part(texts, {})
     patterns = [column(tables[PATTERNS], name).to_pylist() for name in service_templates.COLUMNS]
     parts[PATTERNS] = service_templates.part_of(zip(*patterns, strict=True))
+    lists = {
+        name: (column(tables[RULES], name).to_pylist(), pa.type_for_alias(of)) for name, of in RULE_COLUMNS.items()
+    }
+    parts[RULES] = store.part({name: pa.array(values, type=kind) for name, (values, kind) in lists.items()}, {})
     return parts
 
 

@@ -13,12 +13,13 @@ import pyarrow as pa
 from models.core.store import part, read_part
 from models.detection.peer_law import PART as PEERS
 from models.detection.service_templates import PART as PATTERNS
+from models.detection.shard_state import RULES
 
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 COLD = "cold"  # of metrics, what changes when an hour ends
-# Names, texts and patterns change when series come and go, peers when hosts are compared.
-SELDOM = ("names", "texts", PATTERNS, COLD, PEERS)
+# Names, texts and patterns change when series come and go, peers when hosts are compared, rules when people write some.
+SELDOM = ("names", "texts", PATTERNS, COLD, PEERS, RULES)
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -73,7 +73,7 @@ def write(
             more = random.Random(i).randbytes(more_bytes // 2).hex()
             value = json.dumps(point | {"metric.value": window / 7, "more": more}).encode()
             producer.send(settings.topic("telemetry"), value, partition=0, timestamp_ms=now)
-            for kind, partition in (("telemetry", 1), ("logs", 0), ("labels", 0), ("changes", 0)):
+            for kind, partition in (("telemetry", 1), ("logs", 0), ("labels", 0), ("changes", 0), ("rules", 0)):
                 producer.send(settings.topic(kind), heartbeat(now), partition=partition, timestamp_ms=now)
     producer.flush()
 

@@ -7,7 +7,20 @@ import json
 
 import numpy as np
 import pytest
-from support.control_stories import CPU, LEVEL, LINES, QUICK, STORY, column, of, story, texts_of, turns, when
+from support.control_stories import (
+    CPU,
+    LEVEL,
+    LINES,
+    QUICK,
+    STORY,
+    column,
+    of,
+    story,
+    texts_of,
+    turns,
+    when,
+    with_appended,
+)
 from support.fleet_story import START, WINDOW, DetectorRun, windows, words
 
 from models.core.parameters import DetectorParameters
@@ -30,13 +43,7 @@ def with_labels(rows: Windows, labels: list[tuple[str, str]]) -> Windows:
         (f"label/{series.split('/')[1]}/{i:020d}", json.dumps({"label": label, "series": [series]}))
         for i, (label, series) in enumerate(labels)
     ]
-    size = len(more)
-    nothing, numbers = np.full(size, None, dtype=object), np.full(size, np.nan)
-    names, texts = (np.array([one[i] for one in more], dtype=object) for i in (0, 1))
-    added = Windows(names, np.ones(size, dtype=np.int64), numbers, numbers, numbers, numbers, numbers, nothing, texts)
-    both = {f.name: np.concatenate([getattr(rows, f.name), getattr(added, f.name)]) for f in dataclasses.fields(rows)}
-    order = np.argsort(both["series"], kind="stable")
-    return Windows(**{name: values[order] for name, values in both.items()})
+    return with_appended(rows, more)
 
 
 def play(rows: STORY, labels: Labels, run: DetectorRun | None = None) -> DetectorRun:

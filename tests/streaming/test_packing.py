@@ -55,7 +55,7 @@ def quoted(part: str) -> str:
 def rows(draw: st.DrawFn) -> dict[str, Any]:
     """A row as extract writes it, without its shard."""
     host, service, name = (quoted(draw(NAME)) for _ in range(3))
-    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "label", "change"]))
+    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "label", "change", "rule"]))
     about: dict[str, Any] = {"window_end": W - 10_000 * draw(st.integers(0, 5)), "n": draw(st.integers(1, 10**8))}
     if kind in ("gauge", "counter"):
         least, last, most = sorted(draw(st.lists(VALUE, min_size=3, max_size=3)))
@@ -72,6 +72,8 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
         return {"series": f"{kind}/{host}/{service}/{name}", **about}
     if kind == "logs":
         return {"series": f"logs/{host}/{service}/error", **about}
+    if kind == "rule":
+        return {"series": f"rule/{draw(st.integers(0, TOPIC.shards - 1))}/{7:020d}", **about, "sample": draw(TEXT)}
     if kind in ("label", "change"):
         return {"series": f"{kind}/{host}/{7:020d}", **about, "sample": draw(TEXT)}
     return {"series": f"template/{host}//info/{'0a' * 8}", **about, "template": draw(TEXT), "sample": draw(TEXT)}
@@ -83,7 +85,7 @@ def written(spark: SparkSession, found: list[dict[str, Any]]) -> list[tuple[int,
     types = ["string", "long", "long", *["double"] * 5, "long", *["double"] * 3, "string", "string"]
     ddl = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
     frame = spark.createDataFrame([[row.get(name) for name in names] for row in found], ddl)
-    shard = extract.shard_of(F.element_at(F.split("series", "/", 3), 2), TOPIC.shards)
+    shard = extract.shard_in(F.col("series"), TOPIC.shards)
     fields = F.struct(F.lit("statistics").alias("record"), *extract.STATISTICS)
     made = frame.withColumn("shard", shard).select("shard", F.to_json(fields).cast("binary").alias("value"))
     return [(row.shard, bytes(row.value)) for row in made.collect()]
@@ -228,6 +230,27 @@ def test_a_row_that_was_tampered_with_is_refused(spark: SparkSession, old: bytes
     good, letters = packed(spark, [(value, shard % 2), (value.replace(old, new, 1), shard % 2)])
     assert good == [(shard, value)]
     assert len(letters) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"rule/1/", b"rule/3/"),
+        (b"rule/1/", b"rule/01/"),
+        (b"rule/1/", b"rule//"),
+        (b"rule/1/", b"rule/one/"),
+        (b'"shard":1', b'"shard":3'),
+        (b"0007", b"007"),
+        (b"0007", b"x007"),
+        (b'"sample"', b'"template"'),
+    ],
+)
+def test_a_rule_that_is_not_for_its_shard_is_refused(spark: SparkSession, old: bytes, new: bytes) -> None:
+    row = {"series": f"rule/1/{7:020d}", "window_end": W, "n": 1, "sample": "{}"}
+    ((shard, value),) = written(spark, [row])
+    assert old in value
+    good, letters = packed(spark, [(value, 1), (value.replace(old, new, 1), 1)])
+    assert (good, len(letters)) == ([(shard, value)], 1)
 
 
 def test_whatever_bytes_are_changed_what_is_believed_can_be_read(spark: SparkSession) -> None:

@@ -15,7 +15,7 @@ from pipelines.jobs import extract
 
 pytestmark = pytest.mark.spark
 
-TOPICS = ("telemetry", "logs", "labels", "changes")
+TOPICS = ("telemetry", "logs", "labels", "changes", "rules")
 
 
 def good(topic: str, number: int) -> bytes:
@@ -26,6 +26,8 @@ def good(topic: str, number: int) -> bytes:
         return line(f"request {number} is done", at(1), host=f"good-{number % 5}")
     if topic == "changes":
         return b'{"change":"other","service":"good"}'
+    if topic == "rules":
+        return b'{"record":"rule","name":"good","host":"good","mute":true}'
     return b'{"label":"true","series":["host/good"]}'
 
 
@@ -38,8 +40,8 @@ def closed(spark: SparkSession, poison: Sequence[Poison], *, sent: bool) -> list
             rows.append(raw(good(topic, i), 2 * i, at(2), topic=topic))
             rows += [raw(each.value, 2 * i + 1, at(2), topic=topic)] if sent else []
         inputs.append(frame(spark, rows).repartition(2))
-    telemetry, logs, labels, changes = inputs
-    return extract.closed_windows(telemetry, logs, WINDOWING, labels, changes=changes).collect()
+    telemetry, logs, labels, changes, rules = inputs
+    return extract.closed_windows(telemetry, logs, WINDOWING, labels, changes=changes, rules=rules).collect()
 
 
 @pytest.mark.parametrize("tried", [POISON, ATTACKS], ids=["poison", "attacks"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from support.fleet_story import START, WINDOW, DetectorRun, Row, words
 
+from models.core.windows import Windows
 from models.detection.control import ControlledParameters
 
 QUICK = ControlledParameters(
@@ -47,6 +49,17 @@ def story(count: int, changed: Mapping[range, Mapping[str, float]] = {}, seed: i
         rows |= {LEVEL: lines, LINES: (lines, "took <*> ms")} if lines else {}
         out.append(rows)
     return out
+
+
+def with_appended(rows: Windows, more: Sequence[tuple[str, str]]) -> Windows:
+    """Rows and what people have appended, `(series, JSON)`, as `extract` writes them."""
+    size = len(more)
+    nothing, numbers = np.full(size, None, dtype=object), np.full(size, np.nan)
+    names, texts = (np.array([one[i] for one in more], dtype=object) for i in (0, 1))
+    added = Windows(names, np.ones(size, dtype=np.int64), numbers, numbers, numbers, numbers, numbers, nothing, texts)
+    both = {f.name: np.concatenate([getattr(rows, f.name), getattr(added, f.name)]) for f in dataclasses.fields(rows)}
+    order = np.argsort(both["series"], kind="stable")
+    return Windows(**{name: values[order] for name, values in both.items()})
 
 
 def of(series: str, events: DetectorRun) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ ANY = ""  # read or refused, but one of both
 
 @dataclass(frozen=True)
 class Poison:
-    """A record of a kind of topic (`telemetry`, `logs`, `labels`, `changes`), and how its reason begins: None where
+    """A record of a kind of topic (`telemetry`, `logs`, `labels`, `changes`, `rules`), and how its reason begins: None where
     it is read, `ANY` where it may be.
 
     `host` is one that no other record has, where it has one: what is read of it is found by that.
@@ -200,4 +200,18 @@ def _of_changes() -> list[Poison]:
     ]
 
 
-POISON: tuple[Poison, ...] = (*_of_telemetry(), *_of_logs(), *_of_labels(), *_of_changes())
+def _of_rules() -> list[Poison]:
+    def rule(**members: Any) -> dict[str, Any]:
+        return {"record": "rule", "name": "poison", "mute": True, "host": "nobody"} | members
+
+    return [
+        _of("rules", "not JSON", "not a rule", b"junk"),
+        _of("rules", "5 MB", "not a rule: a record of", b"a" * 5 * MEGABYTE),
+        _of("rules", "deep", "not a rule: nested", b'{"record":' * 100_000),
+        _of("rules", "a long name", "a rule of more than", rule(name="n" * 900_000)),
+        _of("rules", "a long pattern", "a rule of more than", rule(host="*a" * 100_000)),
+        _of("rules", "no value", "not a rule: empty", None),
+    ]
+
+
+POISON: tuple[Poison, ...] = (*_of_telemetry(), *_of_logs(), *_of_labels(), *_of_changes(), *_of_rules())

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 from support.examples import SHARE, examples
 
+from models.core.store import read_part
 from models.core.windows import Windows
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
@@ -53,7 +54,7 @@ def at(window: int) -> str:
 
 RULES = (
     Rule(host="h-1", planned=True, since=at(38), until=at(41)),
-    Rule(host="h-2", mute=True, since=at(30), until=at(37)),
+    Rule(name="pinned", host="h-2", mute=True, since=at(30), until=at(37)),
     Rule(metric="load.1", dont_learn=True, since=at(25), until=at(35)),
     Rule(kind="logs", reset=at(50)),
     Rule(host="h-3", direction="up", half_life_days=1, warm_up_minutes=2),
@@ -172,6 +173,7 @@ def batch_of(story: StatisticsStory, windows: Sequence[int], instance: int, part
     for end in windows:
         own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.instances == instance]
         rows = [{**row, "shard": shard_of(h)} for h in own for row in story.rows[end][h]]
+        rows += rules(end) if instance == 0 else []
         shards = [s for s in range(SHARDS) if s % PARTITIONS == partition]
         yield from (r for s in shards for r in sorted(rows, key=lambda r: r["series"]) if r["shard"] == s)
         yield from (
@@ -207,6 +209,31 @@ def labels(host: str, window: int, end: int) -> list[Record]:
     about = {"label": label, "series": [f"gauge/{host}/web/load.{m}" for m in range(2)] + [f"host/{host}"]}
     row = {"window_end": end, "n": 1, "template": None, "sample": json.dumps(about), **dict.fromkeys(NUMBERS)}
     return [{**row, "series": f"label/{host}/{window:020d}"}]
+
+
+# Written while the story goes on: some replace others or rules of the configuration, some end, one comes twice, one is none.
+LOGGED: dict[int, list[Record]] = {
+    20: [{"name": "quiet", "host": "h-0", "mute": True}, {"name": "cpu", "metric": "load.0", "least_deviation": 2}],
+    28: [
+        {"name": "quiet", "host": "h-4", "mute": True},
+        {"name": "rack", "host": "h-3", "planned": True, "until": at(36)},
+    ],
+    29: [{"name": "rack", "host": "h-3", "planned": True, "until": at(36)}, {"name": "none", "mute": "yes"}],
+    34: [{"name": "pinned", "removed": True}, {"name": "cpu", "metric": "load.1", "direction": "down"}],
+    44: [{"name": "quiet", "removed": True}, {"name": "again", "host": "h-1", "reset": at(40)}],
+}
+
+
+def rules(end: int) -> list[Record]:
+    """The rules that were appended in a window, for each shard."""
+    window = (end - START) // LENGTH - 1
+    row = {"window_end": end, "n": 1, "template": None, **dict.fromkeys(NUMBERS)}
+    texts = [(100 * window + i, json.dumps({"record": "rule", **one})) for i, one in enumerate(LOGGED.get(window, []))]
+    return [
+        {**row, "series": f"rule/{shard}/{offset:020d}", "sample": text, "shard": shard}
+        for shard in range(SHARDS)
+        for offset, text in texts
+    ]
 
 
 # --- jobs
@@ -314,6 +341,14 @@ def text(row: dict[str, Any]) -> str:
     return json.dumps({k: v for k, v in row.items() if k in SCORE}, default=str)
 
 
+def add_score(into: Published, row: dict[str, Any]) -> None:
+    """A score, or a letter about a rule that was refused."""
+    if row["letter"]:
+        add(into, ("letter", json.loads(row["letter"])["timestamp"] + LENGTH), row["letter"])
+    else:
+        add(into, (row["series"], row["window_end"]), text(row))
+
+
 SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", "kind")
 
 
@@ -321,7 +356,7 @@ SCORE = ("series", "window_end", "score", "value", "typical", "lower", "upper", 
 class ChainResult:
     """Everything that was published, and the state at the end."""
 
-    scores: Published
+    scores: Published  # and letters
     novelties: Published
     incidents: Published
     shards: Shards
@@ -357,7 +392,7 @@ def detected(
             written_by = [[r for r in by_shard[s] if r["event"]] for s in range(SHARDS) if s % PARTITIONS == p]
             topic[p] += [json.loads(r["event"]) for r in interleaved(written_by, chance)]
         for row in (r for rows in by_shard.values() for r in rows if not r["event"]):
-            add(scores, (row["series"], row["window_end"]), text(row))
+            add_score(scores, row)
     return job, topic, scores
 
 
@@ -421,7 +456,7 @@ def straight(story_seed: int) -> ChainResult:
             for answers in detect.step(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
                 for row in rows_in(pd.DataFrame(detect.together([answers]))):
                     if not row["event"]:
-                        add(scores, (row["series"], end), text(row))
+                        add_score(scores, row)
                     elif (record := json.loads(row["event"]))["record"] != "watermark":
                         add(novelties, novelty_key(record), json.dumps(record))
                         events[end].append(EpisodeEvent.from_record(record))
@@ -440,6 +475,7 @@ def straight(story_seed: int) -> ChainResult:
 def rows_of(story: StatisticsStory, shard: int, end: int) -> Windows:
     """The rows of a shard in a window."""
     found = [row for host, rows in story.rows[end].items() if shard_of(host) == shard for row in rows]
+    found += [row for row in rules(end) if row["shard"] == shard]
     columns = no_rows()
     if found:
         frame = pd.DataFrame(found, columns=SCHEMA.names)
@@ -469,7 +505,15 @@ def test_the_stories_have_something_to_say() -> None:
     assert all(len(one.scores) > 500 for one in found_events)
     assert all(len(one.novelties) > 3 and len(one.incidents) > 1 for one in found_events)
     assert {story_of(seed).instances for seed in range(3)} == {1, 2, 3}
+    assert all(any(key[0] == "letter" for key in one.scores) for one in found_events)
+    assert {one["name"].as_py() for one in rules_at_the_end(found_events[0])} == {"pinned", "cpu", "again", "rack"}
     assert {key[2] for one in found_events for key in one.novelties} >= {"open", "close"}
+
+
+def rules_at_the_end(found: ChainResult) -> list[dict[str, Any]]:
+    """The rules of the log that a shard knows after the last window."""
+    columns, _ = read_part(found.shards[0][1]["rules"])
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 @examples(8, derandomize=True)
@@ -551,7 +595,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
                     after[row["shard"]][row["part"]] = row["bytes"]
                     state[row["shard"]] = (int(row["done"]), after[row["shard"]])
                 elif not row["event"]:
-                    add(scores, (row["series"], row["window_end"]), text(row))
+                    add_score(scores, row)
                 elif (record := json.loads(row["event"]))["record"] != "watermark":
                     add(novelties, novelty_key(record), json.dumps(record))
     assert scores == wanted.scores
@@ -564,6 +608,7 @@ def sorted_rows(story: StatisticsStory, windows: Sequence[int]) -> pd.DataFrame:
     marker = {"window_end": detect_bounded.MARKER}
     rows = [{**marker, "shard": shard, "series": ""} for shard in range(SHARDS)]
     rows += [{**row, "shard": shard_of(h)} for w in windows for h, found in story.rows[w].items() for row in found]
+    rows += [row for w in windows for row in rules(w)]
     rows.sort(key=lambda row: (row["shard"], row["window_end"], row["series"]))
     return pd.DataFrame(rows, columns=["shard", *SCHEMA.names])
 

@@ -165,7 +165,7 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
 
 def test_added_partitions_are_described_with_how_to_go_on() -> None:
     settings = Settings(home=Path("nowhere"))
-    counts = {"telemetry": 2, "logs": 3, "labels": 1, "changes": 1}
+    counts = {"telemetry": 2, "logs": 3, "labels": 1, "changes": 1, "rules": 1}
     with pytest.raises(DeterminismViolation) as error:
         data_loss.check_partitions(settings, counts.__getitem__)
     text = str(error.value)
@@ -178,9 +178,11 @@ def test_added_partitions_are_described_with_how_to_go_on() -> None:
         "--savepoint",
     ):
         assert word in text
-    data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1, "changes": 1}.__getitem__)
+    data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1, "changes": 1, "rules": 1}.__getitem__)
     with pytest.raises(DeterminismViolation, match="labels has 2 partitions, wanted 1"):
-        data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 2, "changes": 1}.__getitem__)
+        data_loss.check_partitions(
+            settings, {"telemetry": 2, "logs": 2, "labels": 2, "changes": 1, "rules": 1}.__getitem__
+        )
 
 
 def test_missing_records_are_described_with_where_a_replay_can_begin_and_which_savepoint_would_do() -> None:

@@ -22,6 +22,7 @@ from models.records.records import (
     IncidentEvent,
     Label,
     RefusedRecord,
+    RuleRecord,
     Score,
     StatisticsRow,
     Topology,
@@ -52,6 +53,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "incidents": [INCIDENT],
     "labels": [Label(label="true", series=[EPISODE.series]), Heartbeat()],
     "changes": [ChangeMade(change="deployment", service="cart"), Topology(client="web", server="cart"), Heartbeat()],
+    "rules": [RuleRecord(name="night", host="db-*", mute=True), RuleRecord(name="night", removed=True), Heartbeat()],
 }
 
 

@@ -1,0 +1,217 @@
+"""`kappa rules`: records in the topic `rules`, and what is in effect by them. `difference` and `removal` do it from Python."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.connection import Config, connected
+from app.cli.output import Json, print_json, print_line, print_table
+from app.cli.rule_files import checked, rules_in
+from app.core.settings import Settings, load
+from app.core.timestamps import iso, milliseconds
+from models.records.records import RuleRecord
+from models.rules.check import effects, times
+from models.rules.rule import SELECTED
+from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, record_of, rule_from
+from pipelines.errors import InputError
+
+if TYPE_CHECKING:
+    from app.kafka.rule_topic import AppendedRule
+
+rules_app = typer.Typer(help="Rules about alarms and learning, in the log.", no_args_is_help=True)
+
+MOST_COMMENT = 1_000
+NEW, CHANGED, SAME, REMOVED = "new", "changed", "unchanged", "removed"
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
+Since = Annotated[
+    str | None,
+    typer.Option(help="Since when it was so, ISO 8601, for replays with --rules-as-known-now. Default: from now on."),
+]
+Comment = Annotated[str, typer.Option(help="Why, for people.")]
+Author = Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What becomes of one rule: a word, its name, its record, and the keys that it had."""
+
+    word: str
+    name: str
+    record: Mapping[str, Any]
+    before: str = ""
+
+
+@rules_app.command("apply")
+def apply(
+    file: Annotated[Path, typer.Argument(help="TOML with tables [[rules]], each with a name.")],
+    dry_run: DryRun = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Write those that are in effect as well, so that the log keeps them.")
+    ] = False,
+    since: Since = None,
+    comment: Comment = "",
+    author: Author = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Write the rules of a file that are not in effect as they are there. Rules that the file does not have stay."""
+    found = rules_in(file, checked_since(since), **about(comment, author))
+    settings = connected(load(config), ("kafka",))
+    applied(settings, found, again, dry_run, as_json)
+
+
+def applied(
+    settings: Settings, records: Sequence[Mapping[str, Any]], again: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Write those of the records that change something, or all of them `again`, and print the difference."""
+    from app.kafka import rule_topic  # loads Kafka's client
+
+    differences = difference(rule_topic.read(settings).in_effect().known, records)
+    changing = [one for one in differences if again or one.word != SAME]
+    if changing and not dry_run:
+        rule_topic.write(settings, [one.record for one in changing])
+    if as_json:
+        rows = [{"rule": one.name, "is": one.word, "record": one.record} for one in differences]
+        print_json({"written": 0 if dry_run else len(changing), "rules": rows})
+        return
+    word = "would write" if dry_run else "wrote"
+    print_table(f"{word} {len(changing)} of {len(differences)} rules", ["", "rule", "is", "was"], shown(differences))
+
+
+@rules_app.command("list")
+def list_rules(config: Config = None, as_json: Json = False) -> None:
+    """The rules of the log that are in effect, or will be."""
+    from app.kafka import rule_topic  # loads Kafka's client
+
+    settings = connected(load(config), ("kafka",))
+    topic = rule_topic.read(settings)
+    known = topic.in_effect().known.values()
+    found = [described(one, topic.at(one.offset)) for one in sorted(known, key=lambda one: one.place)]
+    if as_json:
+        print_json({"rules": found})
+        return
+    columns = ["rule", "series", "does", "when", "written", "by"]
+    rows = [[one[name] for name in ("name", "series", "does", "when", "written", "author")] for one in found]
+    print_table(f"{len(found)} rules of the log, {len(settings.control.rules)} of the settings", columns, rows)
+
+
+@rules_app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the rule.")], config: Config = None, as_json: Json = False
+) -> None:
+    """One rule: what it says, and every record of it."""
+    from app.kafka import rule_topic  # loads Kafka's client
+
+    topic = rule_topic.read(connected(load(config), ("kafka",)))
+    history = [one for one in topic.records if json.loads(one.text).get("name") == name]
+    known = topic.in_effect().known.get(name)
+    if not history:
+        msg = f"the log has no rule {name!r}; see `kappa rules list`"
+        raise InputError(msg)
+    records = [{"offset": one.offset, "written": iso(one.appended), "record": json.loads(one.text)} for one in history]
+    if as_json:
+        print_json({"name": name, "in_effect": None if known is None else json.loads(known.rule), "records": records})
+        return
+    print_line(f"{name}: {'not in effect' if known is None else known.rule}")
+    for one in records:
+        print_line(f"{one['written']} {json.dumps(one['record'], ensure_ascii=False)}")
+
+
+@rules_app.command("remove")
+def remove(
+    names: Annotated[list[str], typer.Argument(help="Names of rules, of the log or of the settings.")],
+    dry_run: DryRun = False,
+    since: Since = None,
+    comment: Comment = "",
+    author: Author = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """End rules: they are no more from now on."""
+    from app.kafka import rule_topic  # loads Kafka's client
+
+    settings = connected(load(config), ("kafka",))
+    records = removal(settings, rule_topic.read(settings).in_effect().known, names, checked_since(since))
+    records = [{**record, **about(comment, author)} for record in records]
+    if not dry_run:
+        rule_topic.write(settings, records)
+    if as_json:
+        print_json({"written": 0 if dry_run else len(records), "rules": records})
+        return
+    print_line(f"{'would end' if dry_run else 'ended'}: {', '.join(names)}")
+
+
+def difference(known: Mapping[str, LoggedRule], records: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """What each record changes. Raises InputError where there would be too many rules."""
+    found = []
+    for record in records:
+        before = known.get(record["name"])
+        now = canonical(keys_of(record_of(json.dumps(record))))
+        word = NEW if before is None else SAME if before.rule == now else CHANGED
+        found.append(Difference(word, record["name"], record, "" if before is None else before.rule))
+    new = sum(one.word == NEW for one in found)
+    if len(known) + new > MOST_RULES:
+        msg = f"{new} rules more than the {len(known)} that are there; wanted at most {MOST_RULES} in all: remove some first"
+        raise InputError(msg)
+    return found
+
+
+def removal(
+    settings: Settings, known: Mapping[str, LoggedRule], names: Sequence[str], since: str | None
+) -> list[dict[str, Any]]:
+    """Records that end rules. Raises InputError for a name that no rule has."""
+    there = known.keys() | {rule.name for rule in settings.control.rules if rule.name}
+    unknown = [name for name in names if name not in there]
+    if unknown:
+        msg = f"there is no rule {unknown[0]!r}; see `kappa rules list`"
+        raise InputError(msg)
+    begin = {} if since is None else {"since": since}
+    return [checked(name, {"record": RuleRecord.KIND, "name": name, "removed": True, **begin}) for name in names]
+
+
+def checked_since(since: str | None) -> str | None:
+    """A time as ISO 8601 in UTC, to the second. Raises InputError."""
+    return None if since is None else iso(milliseconds("rules: --since", since))
+
+
+def about(comment: str, author: str | None) -> dict[str, str]:
+    """What a record says for people. Raises InputError for a text that is too long."""
+    if len(comment) > MOST_COMMENT:
+        msg = f"--comment has {len(comment)} characters; wanted at most {MOST_COMMENT}"
+        raise InputError(msg)
+    texts = {"comment": comment, "author": getpass.getuser() if author is None else author}
+    return {name: text for name, text in texts.items() if text}
+
+
+def described(one: LoggedRule, appended: AppendedRule) -> dict[str, Any]:
+    """A rule for people."""
+    record, rule = appended.record, rule_from(json.loads(one.rule), one.since)
+    series = " ".join(f"{part}={text}" for part in SELECTED if (text := getattr(rule, part)) is not None)
+    return {
+        "name": one.name,
+        "series": series or "all",
+        "does": effects(rule),
+        "when": times(rule),
+        "written": iso(appended.appended),
+        "author": record.author,
+        "comment": record.comment,
+        "incident": record.incident,
+        "rule": json.loads(one.rule),
+    }
+
+
+def shown(differences: Sequence[Difference]) -> list[list[str]]:
+    """Differences as the rows of a table, without what stays."""
+    return [
+        [one.word, one.name, canonical(keys_of(record_of(json.dumps(one.record)))), one.before]
+        for one in differences
+        if one.word != SAME
+    ]

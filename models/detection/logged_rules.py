@@ -1,0 +1,57 @@
+"""Rules of the log, as they come into a shard: rows of series `rule/SHARD/OFFSET`, in the window in which they were appended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.core.windows import Windows
+from models.detection.shard_state import ShardState
+from models.rules.rule import Rule
+from models.rules.rule_log import HOUR_MS, RuleLog
+
+FIRST = "rule/"  # names of rules begin so
+
+
+@dataclass(frozen=True)
+class RefusedRule:
+    """A record of the topic `rules` that could not be taken: its offset, the begin of its window (epoch ms), why, and its JSON."""
+
+    offset: int
+    since: int
+    reason: str
+    text: str
+
+
+class LoggedRules:
+    """The rules in effect in a shard, kept in its state: those of its configuration, and what the log says."""
+
+    def __init__(self, state: ShardState, pinned: Sequence[Rule], begin: int) -> None:
+        self._log = RuleLog(pinned, begin, state.rules.values())
+        self._state = state
+        state.rules_changed |= len(self._log.known) < len(state.rules)
+        state.rules = self._log.known
+        self.refused: list[RefusedRule] = []
+        self.changed = False
+
+    def take(self, since: int, now: int, rows: Windows) -> Windows:
+        """Take in the rules of a window from `since` to `now`, epoch ms. Answers the other rows.
+
+        Once an hour, those that have ended are forgotten.
+        """
+        self.refused, self.changed = [], False
+        if now // HOUR_MS != self._state.last // HOUR_MS:
+            self.changed = self._log.forget(since)
+        own = rows.span(FIRST)
+        for name, text in zip(rows.series[own].tolist(), rows.sample[own].tolist(), strict=True):
+            offset = int(name.rsplit("/", 1)[1])
+            try:
+                self.changed |= self._log.take(text or "", offset, since)
+            except ValueError as error:
+                self.refused.append(RefusedRule(offset, since, str(error), text or ""))
+        self._state.rules_changed |= self.changed
+        return rows.without_span(own)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules in effect."""
+        return self._log.rules()

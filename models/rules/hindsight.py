@@ -1,0 +1,89 @@
+"""Rules of the log as if they had been known when they were true.
+
+A record is about all time from when its window begins, or from its `since` where that is earlier, until a later record of that name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from models.rules.rule import Rule
+from models.rules.rule_log import (
+    OnRefused,
+    Placed,
+    RuleLog,
+    keys_of,
+    milliseconds_of,
+    moment,
+    record_of,
+    rule_from,
+    taken,
+)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What holds of a name from `begin` to before `end`, epoch ms: the keys of a rule in the log, or a rule of the configuration."""
+
+    begin: float
+    end: float
+    place: int
+    keys: Mapping[str, Any] | None = None
+    pinned: Rule | None = None
+
+    def rule(self) -> Rule | None:
+        """As a rule of a configuration; None where nothing is left of it."""
+        rule = self.pinned if self.pinned is not None else rule_from(self.keys or {}, int(self.begin))
+        if rule.reset_ms is not None:
+            return rule if self.begin <= rule.reset_ms < self.end else None
+        begin, end = max(self.begin, rule.span[0]), min(self.end, rule.span[1])
+        if begin >= end:
+            return None
+        since, until = (None if math.isinf(at) else moment(at) for at in (begin, end))
+        return replace(rule, since=since, until=until)
+
+
+def known_beforehand(
+    pinned: Sequence[Rule],
+    records: Iterable[Placed],
+    window_ms: int,
+    on_refused: OnRefused = lambda offset, reason: None,
+) -> tuple[Rule, ...]:
+    """The rules of a configuration that knows what the log says.
+
+    Parameters
+    ----------
+    pinned
+        Rules of the configuration so far.
+    records
+        Those of the topic `rules`, in the order of their offsets.
+    window_ms
+        Length of a window.
+    on_refused
+        Called for a record that takes no effect.
+
+    Returns
+    -------
+    tuple of Rule
+        Rules with beginnings and ends, in the order in which they count.
+    """
+    log = RuleLog(pinned)
+    pieces: dict[str, list[Piece]] = {}
+    for number, rule in enumerate(pinned):
+        # one without a name is never replaced
+        own = Piece(-math.inf, math.inf, number - len(pinned), pinned=rule)
+        pieces.setdefault(rule.name or f"/{number}", []).append(own)
+    for _, since, text in taken(log, records, window_ms, on_refused):
+        record = record_of(text)
+        given = record.reset if record.reset is not None else record.since
+        begin = since if given is None else min(since, milliseconds_of(given))
+        before = [replace(one, end=min(one.end, begin)) for one in pieces.get(record.name, ())]
+        pieces[record.name] = [one for one in before if one.begin < one.end]
+        if not record.removed:
+            place = log.known[record.name].place
+            pieces[record.name].append(Piece(begin, math.inf, place, keys=keys_of(record)))
+    ordered = sorted((one for own in pieces.values() for one in own), key=lambda one: (one.place, one.begin))
+    return tuple(found for one in ordered if (found := one.rule()) is not None)

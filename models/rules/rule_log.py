@@ -1,0 +1,263 @@
+"""Rules that are records of the log: what a record says, and which rules are in effect after some of them.
+
+A record with the name of a rule replaces that rule, in its place; one that says `removed` ends it. Rules of the configuration that a
+version began with come before those of the log, and are replaced and ended by their names in the same way. Nothing here looks
+at a clock: what is in effect follows from the records, in the order of their offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from models.records.records import RuleRecord
+from models.records.schema import fields_of, parsed
+from models.rules.rule import REGEX, SELECTED, Rule, instant, rule_of
+
+MOST_RULES = 256  # of the log that are in effect, or will be
+MOST_BYTES = 4_096  # of a record
+MOST_NAME = 100  # characters
+HOUR_MS = 3_600_000
+MOST_PATTERN, MOST_REGEX = 512, 200
+COUNTED = re.compile(r"\{\d")  # `a{1000}` is a thousand steps for each character of a name
+KEYS = tuple(field.name for field in fields(Rule))
+FOR_PEOPLE = ("@timestamp",)  # members beside the fields of a record
+
+
+@dataclass(frozen=True)
+class LoggedRule:
+    """A rule of the log.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    rule
+        The keys of `Rule` that its record gives, as canonical JSON; empty for a rule of the configuration that has ended.
+    since
+        When the window begins in which it was appended, epoch ms.
+    offset, place
+        Offsets of its record, and of the first record of a rule of this name: rules are in the order of their places.
+    """
+
+    name: str
+    rule: str
+    since: int
+    offset: int
+    place: int
+
+    def effective(self) -> Rule:
+        """As it takes effect: from when it came where it does not say since when; what was to be reset before is reset then."""
+        found = rule_from(json.loads(self.rule), self.since)
+        if found.reset_ms is None or found.reset_ms >= self.since:
+            return found
+        return replace(found, reset=moment(self.since))
+
+
+class RuleLog:
+    """The rules that are in effect by what the log says so far.
+
+    Parameters
+    ----------
+    pinned
+        Rules of the configuration.
+    begin
+        Records with smaller offsets are not taken: `pinned` has what they say.
+    known
+        Where to go on from.
+    """
+
+    def __init__(self, pinned: Sequence[Rule] = (), begin: int = 0, known: Iterable[LoggedRule] = ()) -> None:
+        self._pinned, self._begin = tuple(pinned), begin
+        self._named = {rule.name for rule in pinned if rule.name}
+        self.known: dict[str, LoggedRule] = {}
+        for one in sorted(known, key=lambda one: one.place):
+            if one.offset >= begin:
+                self.known[one.name] = one
+
+    def take(self, text: str, offset: int, since: int) -> bool:
+        """Take in a record.
+
+        Parameters
+        ----------
+        text
+            Its JSON.
+        offset
+            Its offset in the topic.
+        since
+            When the window begins in which it was appended, epoch ms.
+
+        Returns
+        -------
+        bool
+            Whether it changes what is in effect.
+
+        Raises
+        ------
+        ValueError
+            It is no rule, or there would be more than `MOST_RULES`. Nothing has changed then.
+        """
+        if offset < self._begin:
+            return False
+        record = record_of(text)
+        rule = "" if record.removed else canonical(keys_of(record))
+        before = self.known.get(record.name)
+        if before is not None and before.rule == rule:
+            return False
+        if rule:
+            rule_from(keys_of(record), since)
+        if record.removed and record.name not in self._named:
+            return self.known.pop(record.name, None) is not None
+        if before is None and len(self.known) >= MOST_RULES:
+            msg = f"there are {MOST_RULES} rules of the log, which is the most; remove one, or wait until one has ended"
+            raise ValueError(msg)
+        place = offset if before is None or not before.rule else before.place
+        self.known[record.name] = LoggedRule(record.name, rule, since, offset, place)
+        return True
+
+    def forget(self, now: int) -> bool:
+        """Forget rules that ended before a window that begins at `now`, epoch ms. Answers whether there were any."""
+        over = [name for name, one in self.known.items() if one.rule and has_ended(one.effective(), now)]
+        for name in over:
+            one = self.known.pop(name)
+            if name in self._named:  # it has replaced one of the configuration, which must not come back
+                self.known[name] = replace(one, rule="")
+        return bool(over)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules in effect: those of the configuration, then those of the log, in the order of their places."""
+        own = sorted((one for one in self.known.values() if one.rule), key=lambda one: one.place)
+        return (*(rule for rule in self._pinned if rule.name not in self.known), *(one.effective() for one in own))
+
+
+def has_ended(rule: Rule, now: int) -> bool:
+    """Whether a rule holds in no window that begins at `now` (epoch ms) or later."""
+    return rule.span[1] <= now if rule.reset_ms is None else rule.reset_ms < now
+
+
+def record_of(text: str) -> RuleRecord:
+    """The record that a JSON text is. Raises ValueError for anything else, and for a member that no record has."""
+    source = strict(text)
+    unknown = source.keys() - fields_of(RuleRecord).keys() - set(FOR_PEOPLE)
+    if unknown:
+        msg = f"no key {sorted(unknown)[0]!r} in a rule"
+        raise ValueError(msg)
+    return checked(parsed(RuleRecord, source))
+
+
+def checked(record: RuleRecord) -> RuleRecord:
+    """The same record. Raises ValueError for a kind, name or pattern that it cannot have."""
+    if record.record != RuleRecord.KIND:
+        msg = f"record is {record.record!r}; wanted {RuleRecord.KIND}"
+        raise ValueError(msg)
+    if not 0 < len(record.name) <= MOST_NAME or not record.name.isprintable() or record.name != record.name.strip():
+        msg = f"name is {record.name[:MOST_NAME]!r}; wanted 1 to {MOST_NAME} printable characters, no space at the ends"
+        raise ValueError(msg)
+    for part in SELECTED:
+        check_pattern(part, getattr(record, part) or "")
+    if record.since is not None:
+        instant("since", record.since)
+    if not record.removed:
+        rule_from(keys_of(record), 0)
+    return record
+
+
+def check_pattern(part: str, pattern: str) -> None:
+    """Raise ValueError for a pattern that is too long, or that costs too much for each name."""
+    most = MOST_REGEX if pattern.startswith(REGEX) else MOST_PATTERN
+    if len(pattern) > most:
+        msg = f"{part} has {len(pattern)} characters; wanted at most {most}"
+        raise ValueError(msg)
+    if pattern.startswith(REGEX) and COUNTED.search(pattern):
+        msg = f"{part} is {pattern!r}, which counts repetitions; wanted a regular expression without {{n}}"
+        raise ValueError(msg)
+
+
+def strict(text: str) -> dict[str, Any]:
+    """A JSON object whose members have names of their own and finite numbers. Raises ValueError for anything else."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            msg = "a member is there twice"
+            raise ValueError(msg)
+        return found
+
+    def refuse(name: str) -> float:
+        msg = f"{name} is no number of JSON"
+        raise ValueError(msg)
+
+    def finite(digits: str) -> float:
+        number = float(digits)
+        if not math.isfinite(number):
+            refuse(digits[:20])
+        return number
+
+    try:
+        found = json.loads(text, object_pairs_hook=once, parse_constant=refuse, parse_float=finite)
+    except RecursionError as error:
+        msg = "nested too deeply"
+        raise ValueError(msg) from error
+    if not isinstance(found, dict):
+        msg = f"a {type(found).__name__}; wanted a JSON object"
+        raise ValueError(msg)
+    return found
+
+
+def keys_of(record: RuleRecord) -> dict[str, Any]:
+    """The keys of a rule that a record gives, those that differ from what they are without it."""
+    usual = {field.name: field.default for field in fields(Rule)}
+    own = {name: getattr(record, name) for name in KEYS}
+    return {name: value for name, value in own.items() if value != usual[name] and value != []}
+
+
+def canonical(keys: Mapping[str, Any]) -> str:
+    """Keys of a rule as JSON in one order."""
+    return json.dumps(keys, sort_keys=True, ensure_ascii=False)
+
+
+def rule_from(keys: Mapping[str, Any], since: int) -> Rule:
+    """The rule with these keys, from `since` on (epoch ms) where they do not say. Raises ValueError for one that cannot be meant."""
+    begin = {} if "since" in keys or "reset" in keys else {"since": moment(since)}
+    return rule_of({**begin, **keys})
+
+
+def moment(milliseconds: float) -> datetime:
+    """A time from epoch milliseconds."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def milliseconds_of(text: str) -> float:
+    """Epoch milliseconds of an instant in a record."""
+    return datetime.fromisoformat(text).timestamp() * 1000
+
+
+def record_text(keys: Mapping[str, Any], **about: str) -> dict[str, Any]:
+    """A rule as a record of the topic; `about` may have `comment`, `author` and `incident`."""
+    return {"record": RuleRecord.KIND, **keys, **{name: text for name, text in about.items() if text}}
+
+
+Placed = tuple[int, int, str]  # offset, when the window begins in which it was appended (epoch ms), JSON
+OnRefused = Callable[[int, str], None]  # called with the offset and the reason
+
+
+def taken(
+    log: RuleLog, records: Iterable[Placed], window_ms: int, on_refused: OnRefused = lambda offset, reason: None
+) -> Iterator[Placed]:
+    """Take records into a log in the order of their offsets, as windows of this length do; yields each that has changed it."""
+    hour = 0
+    for offset, since, text in records:
+        now = since + window_ms
+        if now // HOUR_MS != hour:
+            hour = now // HOUR_MS
+            log.forget(hour * HOUR_MS - window_ms)
+        try:
+            if log.take(text, offset, since):
+                yield offset, since, text
+        except ValueError as error:
+            on_refused(offset, str(error))

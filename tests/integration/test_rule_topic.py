@@ -1,0 +1,66 @@
+"""`kappa rules` on a real Kafka: what is written is what is listed, whatever else is in the topic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from support.live_jobs import settings_file
+from typer.testing import CliRunner
+
+from app.cli.main import app
+from app.core.settings import load
+from app.embedded.stack_state import Addresses
+from app.kafka import rule_topic, topics
+from app.kafka.connection import client_options
+from app.kafka.heartbeats import heartbeat
+
+pytestmark = [pytest.mark.stack]
+
+RULES = '[[rules]]\nname = "night"\nhost = "db-*"\nmute = true\n[[rules]]\nname = "rack"\nhost = "web-1"\nreset = 2026-03-03T09:00:00Z\n'
+
+
+def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: str, tmp_path: Path) -> None:
+    config, file = settings_file(tmp_path, stack, unique, unique, 1000), tmp_path / "rules.toml"
+    settings = load(config)
+    topics.create(settings)
+
+    def kappa(*arguments: str) -> dict[str, Any]:
+        answer = CliRunner().invoke(
+            app, ["rules", *arguments, "--config", str(config), "--json"], catch_exceptions=False
+        )
+        assert answer.exit_code == 0, answer.output
+        found: dict[str, Any] = json.loads(answer.stdout)
+        return found
+
+    file.write_text(RULES)
+    assert kappa("apply", str(file), "--dry-run")["written"] == 0
+    assert kappa("list")["rules"] == []
+    assert kappa("apply", str(file), "--comment", "why", "--author", "me")["written"] == 2
+    with KafkaProducer(**client_options(settings)) as producer:
+        for value in (
+            heartbeat(0),
+            b"junk",
+            b'{"record":"rule","name":"bad"}',
+            b'{"record":"rule"' + b" " * 5_000 + b"}",
+        ):
+            producer.send(settings.topic("rules"), value, partition=0)
+    listed = kappa("list")["rules"]
+    assert [(one["name"], one["series"], one["does"], one["author"]) for one in listed] == [
+        ("night", "host=db-*", "mute", "me"),
+        ("rack", "host=web-1", "reset 2026-03-03T09:00:00Z", "me"),
+    ]
+    assert kappa("apply", str(file))["written"] == 0
+    assert kappa("apply", str(file), "--again")["written"] == 2
+    file.write_text(RULES.replace("db-*", "db-1"))
+    assert [(one["rule"], one["is"]) for one in kappa("apply", str(file))["rules"]] == [
+        ("night", "changed"),
+        ("rack", "unchanged"),
+    ]
+    assert kappa("remove", "rack", "--since", "2026-03-01T00:00:00Z")["written"] == 1
+    assert [one["name"] for one in kappa("list")["rules"]] == ["night"]
+    assert [one["record"].get("removed") for one in kappa("show", "rack")["records"]] == [None, None, True]
+    assert rule_topic.read(settings, until=1).in_effect().known.keys() == {"night"}

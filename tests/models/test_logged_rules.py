@@ -1,0 +1,209 @@
+"""Rules that are records of the log: from which window on they hold, what replaces and ends them, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from support.control_stories import CPU, QUICK, of, story, turns, when, with_appended
+from support.fleet_story import START, WINDOW, DetectorRun, windows
+from support.rule_stories import Appended, played, rule, run, same
+
+from models.detection.detector import ShardDetector
+from models.records.records import RuleRecord
+from models.records.schema import fields_of
+from models.rules.rule import Rule
+from models.rules.rule_log import KEYS, MOST_RULES, RuleLog, record_text
+
+FAULT = {range(60, 75): {CPU: 40.0}}
+
+
+EFFECTS: list[dict[str, Any]] = [
+    {"mute": True},
+    {"host": "h-1", "planned": True, "until": when(90)},
+    {"metric": "cpu", "dont_learn": True, "until": when(80)},
+    {"metric": "cpu", "direction": "down"},
+    {"service": "web", "least_deviation": 100.0, "half_life_days": 1},
+    {"host": "h-1", "reset": when(62)},
+]
+
+
+@pytest.mark.parametrize("effect", EFFECTS, ids=lambda effect: next(reversed(effect)))
+def test_a_rule_has_its_effect_from_the_window_in_which_it_was_appended(effect: dict[str, Any]) -> None:
+    rows = story(100, FAULT)
+    logged = played(rows, {58: [rule(**effect)]})
+    begin = {} if "reset" in effect else {"since": when(58)}
+    pinned = run(Rule(name="a", **(effect | begin)))
+    pinned.play(rows)
+    assert same(logged, pinned)
+    assert not same(logged, played(rows, {}))
+
+
+def test_a_mute_that_is_removed_is_no_more_from_that_window_on() -> None:
+    rows = story(100, {range(60, 90): {CPU: 40.0}})
+    muted = played(rows, {20: [rule(mute=True)], 70: [rule(removed=True)]})
+    first = next(n for n in muted.events if n.series == CPU)
+    assert (first.status, first.window_end) == ("open", START + 71 * WINDOW)
+
+
+def test_the_same_name_replaces_and_another_name_does_not() -> None:
+    rows = story(100, FAULT)
+    replaced = played(rows, {20: [rule(mute=True)], 30: [rule(host="h-2", mute=True)]})
+    assert turns(CPU, replaced) == turns(CPU, played(rows, {}))
+    assert played(rows, {20: [rule(mute=True)], 30: [rule("b", host="h-2", mute=True)]}).events == []
+
+
+def test_a_rule_of_the_configuration_is_replaced_and_ended_by_its_name() -> None:
+    rows, born = story(100, FAULT), Rule(name="a", mute=True)
+    assert played(rows, {}, run(born)).events == []
+    for record in (rule(removed=True), rule(host="h-2", mute=True), rule(mute=True, until=when(40))):
+        assert of(CPU, played(rows, {30: [record]}, run(born)))[0] == ("open", "anomaly")
+
+
+def test_a_rule_of_the_configuration_stays_replaced_after_the_rule_of_the_log_has_ended() -> None:
+    hours = [story(1)[0]] * 500
+    ended = played(hours, {3: [rule(host="h-2", mute=True, until=when(5))]}, run(Rule(name="a", mute=True)))
+    assert [one.rule for one in ended.detector._state.rules.values()] == [""]
+    assert ended.detector._control._rules == ()
+
+
+def test_repeats_of_a_record_change_nothing() -> None:
+    rows = story(140, {range(60, 75): {CPU: 40.0}, range(110, 120): {CPU: 40.0}})
+    records = [rule(host="h-1", reset=when(30)), rule("b", metric="cpu", least_deviation=3)]
+    once = played(rows, {50: records})
+    often = played(rows, {50: records * 2, 70: records, 71: records[::-1]})
+    assert same(once, often)
+    assert once.detector._control._rules == often.detector._control._rules
+
+
+def test_what_was_to_be_reset_before_is_reset_when_the_rule_comes() -> None:
+    rows = story(100, FAULT)
+    late, now = played(rows, {50: [rule(reset=when(10))]}), played(rows, {50: [rule(reset=when(50))]})
+    assert same(late, now)
+
+
+def test_a_detector_that_is_dumped_and_loaded_goes_on_bit_for_bit() -> None:
+    rows = story(140, FAULT)
+    appended: Appended = {
+        20: [rule("z", least_deviation=2), rule("b", metric="cpu", least_deviation=100)],
+        64: [rule("z", least_deviation=200), rule("c", host="h-2", mute=True)],
+        70: [rule("b", removed=True)],
+    }
+    whole, cut = played(rows, appended), run()
+    kept: dict[str, bytes] = {}
+    for number, window in enumerate(rows):
+        played([window], appended, cut)
+        kept |= cut.detector.dump(only_changed=bool(kept))
+        if number in (19, 20, 63, 64, 65, 70, 100):
+            cut.detector = ShardDetector.load(kept, QUICK)
+    assert same(whole, cut)
+    assert whole.detector.dump() == cut.detector.dump() == kept
+
+
+def test_records_that_the_configuration_has_taken_in_are_left_out() -> None:
+    rows = story(100, FAULT)
+    assert of(CPU, played(rows, {20: [rule(mute=True)]}, run(rules_from=2_001)))[0] == ("open", "anomaly")
+    assert of(CPU, played(rows, {20: [rule(mute=True)]}, run(rules_from=2_000))) == []
+    begun = played(rows[:30], {20: [rule(mute=True)]}).detector.dump()
+    later = DetectorRun(ShardDetector.load(begun, dataclasses.replace(QUICK, rules_from=2_001)), START + 30 * WINDOW)
+    assert of(CPU, played(rows[30:], {}, later))[0] == ("open", "anomaly")
+    assert later.detector._state.rules == {}
+
+
+REFUSED: list[tuple[Any, str]] = [
+    ("no JSON", "Expecting value"),
+    ([], "wanted a JSON object"),
+    (rule(mute="yes"), "mute is 'yes'"),
+    (rule(mute=True, hosts="h-1"), "no key 'hosts'"),
+    (rule(host=5, mute=True), "host is 5"),
+    (rule(host="h-1"), "does nothing"),
+    (rule(host="re:(a|b", mute=True), "no regular expression"),
+    (rule(host="re:(?=a)b", mute=True), "no regular expression"),
+    (rule(host="re:a{1000}", mute=True), "counts repetitions"),
+    (rule(host="re:" + "a" * 200, mute=True), "wanted at most 200"),
+    (rule(host="a" * 513, mute=True), "wanted at most 512"),
+    (rule(planned=True), "would never learn"),
+    (rule(mute=True, since="0001-01-01T00:00:00+14:00"), "wanted an instant from 1970"),
+    (rule(mute=True, zone="../../etc/passwd"), "zone is"),
+    (rule(mute=True, zone="Europe"), "zone is"),
+    (rule(mute=True, days=["mon", 3]), "days is"),
+    (rule(mute=True, hours="99"), "hours is"),
+    (rule("a" * 101, mute=True), "1 to 100 printable"),
+    (rule("a\nb", mute=True), "1 to 100 printable"),
+    (rule(" a", mute=True), "1 to 100 printable"),
+    (rule("", mute=True), "1 to 100 printable"),
+    ({"record": "rule", "mute": True}, "name is missing"),
+    (rule(mute=True) | {"record": "label"}, "record is 'label'"),
+    ('{"record":"rule","name":"a","least_deviation":1e999}', "no number of JSON"),
+    ('{"record":"rule","name":"a","least_deviation":NaN}', "no number of JSON"),
+    ('{"record":"rule","name":"a","mute":true,"name":"b"}', "there twice"),
+    (rule(least_deviation=1e16), "above 0, at most"),
+    ('{"record":"rule","name":"a","mute":' + "[" * 100_000, "nested too deeply"),
+]
+
+
+@pytest.mark.parametrize(("record", "why"), REFUSED, ids=[why for _, why in REFUSED])
+def test_what_cannot_be_meant_is_refused_and_changes_nothing(record: Any, why: str) -> None:
+    text = record if isinstance(record, str) else json.dumps(record)
+    log = RuleLog()
+    with pytest.raises(ValueError, match=why):
+        log.take(text, 7, START)
+    assert log.known == {}
+    detector = ShardDetector(QUICK)
+    detector.step(START + WINDOW, with_appended(windows({CPU: 1.0}), [(f"rule/0/{7:020d}", text)]))
+    (refused,) = detector.refused_rules
+    assert (refused.offset, refused.text) == (7, text)
+    assert why in refused.reason
+    detector.step(START + 2 * WINDOW, windows({CPU: 1.0}))
+    assert detector.refused_rules == []
+
+
+def test_there_are_no_more_rules_than_the_most_and_one_that_ends_makes_room() -> None:
+    log = RuleLog()
+    for i in range(MOST_RULES):
+        log.take(json.dumps(rule(f"r{i}", mute=True, until=when(10 + i))), i, START)
+    with pytest.raises(ValueError, match="which is the most"):
+        log.take(json.dumps(rule("more", mute=True)), 1_000, START)
+    assert log.take(json.dumps(rule("r3", mute=True)), 1_001, START)  # it replaces
+    assert log.forget(START + 10 * WINDOW)
+    assert log.take(json.dumps(rule("more", mute=True)), 1_002, START)
+    assert [one.name for one in log.rules()][2:5] == ["r3", "r4", "r5"]
+    assert log.rules()[-1].name == "more"
+
+
+def test_a_rule_that_is_replaced_keeps_its_place_and_one_that_comes_back_is_last() -> None:
+    log = RuleLog()
+    for offset, record in enumerate(
+        [rule("a", mute=True), rule("b", mute=True), rule("a", least_deviation=2), rule("b", removed=True)]
+    ):
+        assert log.take(json.dumps(record), offset, START)
+    assert [one.name for one in log.rules()] == ["a"]
+    log.take(json.dumps(rule("c", mute=True)), 8, START)
+    log.take(json.dumps(rule("b", mute=True)), 9, START)
+    assert [one.name for one in log.rules()] == ["a", "c", "b"]
+
+
+def test_a_record_has_every_key_of_a_rule_and_comes_back_from_one() -> None:
+    assert set(KEYS) <= set(fields_of(RuleRecord))
+    keys: dict[str, Any] = {
+        "name": "n",
+        "host": "a*",
+        "days": ["mon"],
+        "hours": "22:00-06:00",
+        "planned": True,
+        "least_deviation": 2,
+    }
+    log = RuleLog()
+    log.take(json.dumps(record_text(keys, comment="why", author="me")), 0, START)
+    (found,) = log.rules()
+    assert dataclasses.replace(found, since=None) == Rule(**keys)
+    assert found.span[0] == START
+
+
+def test_a_rule_may_say_until_when_alone_and_must_not_have_ended_before_it_came() -> None:
+    log = RuleLog()
+    assert log.take(json.dumps(rule(planned=True, until=when(5))), 0, START)
+    with pytest.raises(ValueError, match="since before until"):
+        log.take(json.dumps(rule("b", mute=True, until=when(0))), 1, START + 10 * WINDOW)

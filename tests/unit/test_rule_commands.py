@@ -1,0 +1,120 @@
+"""`kappa rules`: what a file of rules becomes, what changes, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.rule_files import rules_in
+from app.cli.rules import CHANGED, NEW, SAME, difference, removal
+from app.core.settings import load
+from models.rules.rule import Rule
+from models.rules.rule_log import MOST_RULES, RuleLog
+from pipelines.errors import InputError
+
+FILE = """
+[[rules]]
+name = "nightly backup"
+host = "db-*"
+mute = true
+days = ["mon", "fri"]
+hours = "22:00-04:00"
+zone = "Europe/Berlin"
+
+[[rules]]
+name = "rack"
+host = "web-1?"
+planned = true
+since = 2026-03-03T09:00:00+01:00
+until = 2026-03-03T11:30:00+01:00
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "rules.toml"
+    file.write_text(text)
+    return file
+
+
+def log_of(records: list[dict[str, Any]]) -> RuleLog:
+    log = RuleLog()
+    for offset, record in enumerate(records):
+        log.take(json.dumps(record), offset, 1_767_571_200_000)
+    return log
+
+
+def test_a_file_becomes_records_with_instants_in_utc(tmp_path: Path) -> None:
+    found = rules_in(written(tmp_path, FILE), author="me")
+    assert found[1] == {
+        "record": "rule",
+        "name": "rack",
+        "host": "web-1?",
+        "planned": True,
+        "since": "2026-03-03T08:00:00Z",
+        "until": "2026-03-03T10:30:00Z",
+        "author": "me",
+    }
+    assert log_of(found).rules()[0].days == ("mon", "fri")
+
+
+def test_since_is_given_to_rules_that_do_not_say_it(tmp_path: Path) -> None:
+    found = rules_in(written(tmp_path, FILE), "2026-03-01T00:00:00Z")
+    assert [one["since"] for one in found] == ["2026-03-01T00:00:00Z", "2026-03-03T08:00:00Z"]
+
+
+def test_what_is_in_effect_as_the_file_has_it_is_not_written_again(tmp_path: Path) -> None:
+    first = rules_in(written(tmp_path, FILE))
+    changed = rules_in(written(tmp_path, FILE.replace("db-*", "db-?") + '\n[[rules]]\nname = "x"\nmute = true\n'))
+    known = log_of(first).known
+    assert [one.word for one in difference(known, first)] == [SAME, SAME]
+    assert [(one.word, one.name) for one in difference(known, changed)] == [
+        (CHANGED, "nightly backup"),
+        (SAME, "rack"),
+        (NEW, "x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("rules = 3", "wanted tables"),
+        ("[rules]", "wanted tables"),
+        ('[[control.rules]]\nname = "a"', "found 'control' as well"),
+        ("not TOML", "cannot be read"),
+        ("[[rules]]\nmute = true", "rule '1': .*name is missing"),
+        ('[[rules]]\nname = "a"\nmuted = true', "rule 'a': no key 'muted' in a rule"),
+        ('[[rules]]\nname = "a"\nmute = true\n[[rules]]\nname = "a"\nmute = true', "two rules have the name 'a'"),
+        ('[[rules]]\nname = "a"\nplanned = true', "would never learn"),
+        ('[[rules]]\nname = "a"\nmute = true\nsince = 2026-03-03T09:00:00', "without a zone"),
+        ('[[rules]]\nname = "a"\nmute = true\nhours = 09:00:00', "rule 'a'"),
+        ('[[rules]]\nname = "a"\nmute = true\nhost = "re:(a+)+{9}"', "counts repetitions"),
+        ('[[rules]]\nname = "a"\nmute = true\ncomment = "' + "ä" * 3_000 + '"', "bytes as JSON; wanted at most"),
+        (
+            "\n".join(f'[[rules]]\nname = "{i}"\nmute = true' for i in range(MOST_RULES + 1)),
+            f"wanted at most {MOST_RULES}",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        rules_in(written(tmp_path, text))
+
+
+def test_more_rules_than_there_may_be_are_refused() -> None:
+    known = log_of([{"record": "rule", "name": f"r{i}", "mute": True} for i in range(MOST_RULES - 1)]).known
+    more = [{"record": "rule", "name": f"x{i}", "mute": True} for i in range(2)]
+    assert len(difference(known, more[:1])) == 1
+    with pytest.raises(InputError, match="remove some first"):
+        difference(known, more)
+
+
+def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> None:
+    settings = load(control={"rules": (Rule(name="born", mute=True),)})
+    known = log_of([{"record": "rule", "name": "a", "mute": True}]).known
+    found = removal(settings, known, ["a", "born"], "2026-03-01T00:00:00Z")
+    assert found[1] == {"record": "rule", "name": "born", "removed": True, "since": "2026-03-01T00:00:00Z"}
+    with pytest.raises(InputError, match="there is no rule 'b'"):
+        removal(settings, known, ["a", "b"], None)
