@@ -12,13 +12,13 @@ import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
 
-from dashboards import chrome, evidence, labelling, links
+from dashboards import acknowledging, chrome, evidence, labelling, links, runbook, sharing
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
-from dashboards.queries.labels import LabelDocument, of_incidents
+from dashboards.queries.labels import LabelDocument, acknowledged, of_incidents
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE
 from dashboards.queries.series import points
@@ -65,6 +65,12 @@ class Found:
     similar: Listing
     points: Mapping[str, pd.DataFrame]
     labels: Mapping[str, LabelDocument]
+    acknowledged: LabelDocument | None = None
+
+    @property
+    def label(self) -> LabelDocument | None:
+        """What it was, by the last label."""
+        return self.labels.get(self.incident.id)
 
 
 def page(view: View) -> None:
@@ -113,12 +119,15 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
         return
     head(found.incident, view)
     evidence.show_causes(found.incident, view)
+    show_done(found, view)
+    show_next(found.incident, view)
+    sharing.show(view, found.incident, found.episodes.rows, {"label": found.label, "acknowledged": found.acknowledged})
     show_timeline(found, view)
     show_episodes(found, view)
     later = evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
-    labelling.show(view, found.incident, found.labels.get(found.incident.id))
+    labelling.show(view, found.incident, found.label)
     if later:
         threading.Event().wait(pause)
     for draw in later:
@@ -150,31 +159,48 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
             similar=alike,
             points=plotted,
             labels=of_incidents(client, [identity, *alike.rows["id"]]),
+            acknowledged=acknowledged(client, [identity]).get(identity),
         )
 
 
 def head(of: Incident, view: View) -> None:
-    """The incident in a sentence and five facts."""
-    st.markdown(f"### {plain(of.reason)}")
+    """How bad, what, where, since when."""
+    st.markdown(f"### {severity_badge(of.severity)} {plain(of.reason)}")
     state = ":green-badge[closed]" if of.until is not None else ":red-badge[open]"
-    lasted = duration(of.span.length)
     ends = f"until {local_text(of.until, view.zone)}" if of.until is not None else "not over yet"
+    st.markdown(f"**Where**: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
     st.markdown(
-        f"{state} {severity_badge(of.severity)} {badge(of.kind)} since **{local_text(of.since, view.zone)}**, {ends} ({lasted}) · "
-        f"{plural(of.novelties, 'episode')} · latest evidence {clock(of.latest, view.zone)}"
+        f"**Since when**: {local_text(of.since, view.zone)}, {ends} ({duration(of.span.length)}) · latest evidence {clock(of.latest, view.zone)}"
     )
-    st.markdown(f"Hosts: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
+    points = f"{of.points} of 100 points" if of.points is not None else "no severity"
     reach = scoped(of.about)
-    if reach:
-        st.markdown(f"Reach: {reach}")
+    facts = [points, plural(of.novelties, "episode"), *([reach] if reach else [])]
+    st.markdown(f"**How bad**: {state} {badge(of.kind)} {' · '.join(facts)}")
     with st.expander("How sure is that?"):
-        points = f"Severity {of.points} of 100. " if of.points is not None else ""
         st.caption(
-            f"{points}Score **{of.score:,.1f}** nats: the surprise that chance makes this anywhere in the fleet, -ln of a probability."
+            f"Score **{of.score:,.1f}** nats: the surprise that chance makes this anywhere in the fleet, -ln of a probability."
         )
     address = links.kibana("novelties", of.shown, links.any_of("_id", of.episodes[:IN_ADDRESS]))
     if address and of.episodes:
         st.link_button("Its episodes in Kibana", address, icon=":material/open_in_new:")
+
+
+def show_done(found: Found, view: View) -> None:
+    """Who has it, and its label."""
+    st.subheader("What was done")
+    judged = f" {labelling.in_words(found.label, view)}" if found.label is not None else ""
+    st.markdown(f"{acknowledging.in_words(found.acknowledged, view)}{judged}")
+
+
+def show_next(of: Incident, view: View) -> None:
+    """What to do now: the runbook, and taking it in hand."""
+    st.subheader("What to do now")
+    address = runbook.address(of)
+    if address:
+        st.link_button("Runbook", address, icon=":material/menu_book:")
+    else:
+        st.caption("Without `dashboard.runbook_url` there is no runbook to link to.")
+    acknowledging.button(view, of)
 
 
 def show_timeline(found: Found, view: View) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Any
-
-import pandas as pd
 import streamlit as st
 
 from dashboards import chrome
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
+from dashboards.open_incidents import by_severity, show_lines
 from dashboards.queries.frames import Listing
 from dashboards.queries.overview import LANES, Overview, overview
 from dashboards.tables import chosen_row, say_if_cut, score_column, table, text_column, time_column
-from dashboards.theme import badge, severity_badge
-from dashboards.words import clock, duration, plain, plural, some, what
+from dashboards.words import plural, what
 
 DEFAULT_LANES = "host"
-SPELLED_OUT = 12  # open incidents as lines to click on; more of them as a table
+SPELLED_OUT = 30  # open incidents as lines to click on, those of a storm behind one; more of them as a table
 
 
 def page(view: View) -> None:
@@ -73,24 +69,12 @@ def show_open(found: Overview, view: View) -> None:
     if not listing.total:
         st.success("No incident is open.", icon=":material/check_circle:")
         return
-    for _, row in listing.rows[:SPELLED_OUT].iterrows():
-        line(row, view, found.read)
+    st.markdown(by_severity(listing, found.acknowledged))
+    show_lines(listing.rows[:SPELLED_OUT], found.acknowledged, view, found.read)
     if listing.total > SPELLED_OUT:
         rest = Listing(listing.rows[SPELLED_OUT:], listing.total - SPELLED_OUT)
         with st.expander(f"{plural(rest.total, 'more open incident')}, less severe"):
             incident_table(rest, "latest", "latest evidence", view, "open")
-
-
-def line(row: Any, view: View, read: datetime) -> None:
-    """An incident as a line: its reason leads to its page."""
-    reason, kind, hosts, since, score = st.columns([6, 1, 3, 2, 1], vertical_alignment="center")
-    with reason:
-        view.link("incident", plain(str(row["reason"])), incident=row["id"])
-    kind.markdown(badge(row["kind"]))
-    hosts.markdown(some(row["hosts"]) or "–")
-    began: pd.Timestamp = row["since"]
-    since.markdown(f"since {clock(began, view.zone)}, {duration(max(read - began, timedelta()))}")
-    score.markdown(severity_badge(row["severity"]))
 
 
 def show_closed(found: Overview, view: View) -> None:
@@ -106,9 +90,9 @@ def incident_table(listing: Listing, until: str, until_label: str, view: View, k
     """Incidents as a table; `until` is the column that says how far they reach."""
     rows = listing.rows.assign(series=listing.rows["series"].map(len))
     config = {
+        "severity": text_column("severity", 70),
         "reason": text_column("reason (click to open)", "large"),
         "kind": text_column("kind", 70),
-        "severity": text_column("severity", 70),
         "hosts": st.column_config.ListColumn("hosts", width="medium"),
         "since": time_column("since", view.zone),
         until: time_column(until_label, view.zone),

@@ -442,6 +442,13 @@ class DashboardSettings(SettingsGroup):
     kibana_url: Address | None = Field(
         default=None, description="Address of Kibana. If it is set, pages link to it with time range and filter."
     )
+    runbook_url: Address | None = Field(
+        default=None,
+        description=(
+            "Address of runbooks, to which an incident's page links: `{kind}`, `{severity}`, `{service}`, `{host}`, `{series}` and "
+            "`{incident}` in it stand for those of the incident."
+        ),
+    )
     jobs: tuple[Address, ...] = Field(
         default=(),
         description=(

@@ -158,6 +158,7 @@ def environment(settings: Settings, code: str = "", scores: Mapping[str, str] = 
         "CLIENT_CERT": str(own.client_cert or ""),
         "CLIENT_KEY": str(own.client_key or ""),
         "KIBANA_URL": settings.dashboard.kibana_url or "",
+        "RUNBOOK_URL": settings.dashboard.runbook_url or "",
         "JOBS": json.dumps(job_addresses(settings)),
         "RUN": str(settings.home / "run"),
         "ACCESS": json.dumps(access(settings, code)),

@@ -1,4 +1,4 @@
-"""Labels of incidents: the latest of each."""
+"""Labels of incidents: the latest of each that says what it was, and who has acknowledged it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 from elasticsearch import Elasticsearch
 
 from dashboards.queries.frames import as_list, pick
-from dashboards.queries.search import Query, Span, all_of, at_least, at_most, none_of, search, terms
+from dashboards.queries.search import Query, Span, all_of, at_least, at_most, none_of, search, term, terms
 from models.records.index_names import LABELS, alias_of
+from models.records.records import ACKNOWLEDGED
 
 MAX_LABELS = 2_000
+ACKNOWLEDGES: Query = term("label.label", ACKNOWLEDGED)
+JUDGES: Query = none_of(ACKNOWLEDGES)  # says what an incident was
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,12 @@ class LabelDocument:
 
 def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
     """The latest label of each of these incidents that has one, by its id. Raises QueryError if the search fails."""
-    return latest(client, terms("label.incident", identities)) if identities else {}
+    return latest(client, all_of(JUDGES, terms("label.incident", identities))) if identities else {}
+
+
+def acknowledged(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
+    """Who has acknowledged each of these incidents, the latest. Raises QueryError if the search fails."""
+    return latest(client, all_of(ACKNOWLEDGES, terms("label.incident", identities))) if identities else {}
 
 
 def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
@@ -40,7 +48,7 @@ def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
     ended = at_least("event.end", span.start)
     was_open = all_of(none_of({"exists": {"field": "event.end"}}), at_least("@timestamp", span.start))
     reaches: Query = {"bool": {"should": [ended, was_open], "minimum_should_match": 1}}
-    return latest(client, all_of(at_most("event.start", span.end), reaches))
+    return latest(client, all_of(JUDGES, at_most("event.start", span.end), reaches))
 
 
 def latest(client: Elasticsearch, query: Query) -> dict[str, LabelDocument]:

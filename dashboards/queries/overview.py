@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from elasticsearch import Elasticsearch
@@ -19,6 +20,7 @@ from dashboards.queries.episodes import (
     touching,
 )
 from dashboards.queries.frames import Listing
+from dashboards.queries.labels import LabelDocument, acknowledged
 from dashboards.queries.search import SIDE_BY_SIDE, Query, Span, all_of, at_least, at_most, buckets, search, term, terms
 from models.records.index_names import alias_of
 
@@ -48,7 +50,7 @@ class Lanes:
 class Overview:
     """All that the first page shows. `newest` is the latest event time, None where nothing has been written.
 
-    `novelties` are those of `lanes`; `changes` those since `changes_from`.
+    `novelties` are those of `lanes`; `changes` those since `changes_from`; `acknowledged` has who has open incidents, by their ids.
     """
 
     read: datetime
@@ -61,6 +63,7 @@ class Overview:
     changes: Listing
     changes_from: datetime
     refused: int
+    acknowledged: Mapping[str, LabelDocument] = field(default_factory=dict)
 
     @property
     def age(self) -> timedelta | None:
@@ -106,6 +109,7 @@ def overview(
             changes=changed.result(),
             changes_from=since,
             refused=count.result(),
+            acknowledged=acknowledged(client, list(opened.result().rows["id"])),
         )
 
 

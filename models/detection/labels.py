@@ -1,4 +1,4 @@
-"""Labels that people give to incidents: true, false alarm, expected change. Labels are records of the log.
+"""Labels that people give to incidents: true, false alarm, expected change, acknowledged. Labels are records of the log.
 
 A label comes into a shard as a row of series `label/HOST/OFFSET`, in the window in which it was appended, and takes effect
 before that window is scored. A *pattern* is the cause of an episode, with its direction where it has one.
@@ -8,6 +8,7 @@ before that window is scored. A *pattern* is the cause of an episode, with its d
                      left after `label_half_life_days`
     true             the demand on that pattern is removed
     expected-change  the level that the series has now is adopted as normal, and its open episode ends as a change
+    acknowledged     nothing: it tells people who has the incident in hand
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState
-from models.records.records import EXPECTED, TRUE, EpisodeEvent
+from models.records.records import ACKNOWLEDGED, EXPECTED, TRUE, EpisodeEvent
 
 MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
 FIRST = "label/"  # names of labels begin so
@@ -69,6 +70,8 @@ class Labels:
         return rows.without_span(labels)
 
     def _apply(self, label: str, name: str, now: int) -> None:
+        if label == ACKNOWLEDGED:
+            return
         episode = self._state.episodes.get(name)
         if label == EXPECTED:
             if episode is not None:

@@ -25,7 +25,7 @@ LASTING_KINDS = ("anomaly", "silence")
 SEVERITIES = INFO, MINOR, MAJOR, CRITICAL = ("info", "minor", "major", "critical")
 LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
 APPEARANCES = ("new host", "new service", "new metric", "new template")
-TRUE, FALSE_ALARM, EXPECTED = LABELS = ("true", "false-alarm", "expected-change")
+TRUE, FALSE_ALARM, EXPECTED, ACKNOWLEDGED = LABELS = ("true", "false-alarm", "expected-change", "acknowledged")
 OUTCOMES = DELIVERED, FAILED, HELD = ("delivered", "failed", "held")
 JOBS = ("extract", "detect", "correlate", "index")
 HEADER = "kappa."
@@ -627,7 +627,13 @@ class Label:
     KIND: ClassVar = "label"
 
     record: RecordKind = KIND
-    label: Annotated[str, Doc("Whether it was worth knowing.", values=LABELS)]
+    label: Annotated[
+        str,
+        Doc(
+            "Whether it was worth knowing; `acknowledged`: the author has it in hand, which changes nothing in the models.",
+            values=LABELS,
+        ),
+    ]
     incident: Annotated[str, Doc("Id of the incident.")] = ""
     version: Annotated[str, Doc("Version whose incident it is.")] = ""
     series: Annotated[list[str], Doc("Names of the series that it is about, 1,000 at most.")] = field(

@@ -316,6 +316,29 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
 
 
 @pytest.mark.usefixtures("served")
+def test_who_has_an_incident_is_on_its_page_and_on_the_first_one_and_is_no_judgement(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    story(documents)
+    mine, month = f"{version}-mine", 30 * 24 * 60  # labels are those of all versions: these are of no other test's time
+    documents.incident(["vm-9"], "anomaly", "open", (30, 1), 50.0, mine)
+    documents.label(mine, "true", month + 1, "vm-9", (month, month - 1))
+    documents.label(mine, "acknowledged", month, "vm-9", (month, month - 1))
+    for number in range(6):
+        documents.incident([f"vm-{number}"], "anomaly", "open", (50 + number / 2, 1), 20.0, f"storm-{number}")
+    documents.write()
+    text = words(opened("incident", incident=mine))
+    assert "**Ada** has it" in text
+    assert "True: this was worth knowing" in text
+    first = opened("overview")
+    assert "1 acknowledged, 7 not" in words(first)
+    assert "Ada has it" in words(first)
+    (storm,) = [one.label for one in first.expander if "began within" in one.label]
+    assert "**6 incidents** began within 2 min" in storm
+
+
+@pytest.mark.usefixtures("served")
 def test_last_word_on_an_incident_is_on_its_page_however_long_ago(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, datetime.now(tz=UTC))
     story(documents)

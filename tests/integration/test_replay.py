@@ -53,7 +53,7 @@ def test_a_replay_of_the_whole_log_is_what_ran_live(
         assert sorted(set(records(again, kind))) == sorted(set(records(live, kind)))
     assert any(", expected" in json.loads(value)["reason"] for value in values(again, "novelties"))
     refused = {header for _, _, headers in records(again, "dead-letters") for header in headers}
-    assert ("kappa.reason", b"label is nonsense; wanted true, false-alarm, expected-change") in refused
+    assert ("kappa.reason", b"label is nonsense; wanted true, false-alarm, expected-change, acknowledged") in refused
     assert ("kappa.reason", b"a label with something that is not the name of a series") in refused
 
 

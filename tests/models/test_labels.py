@@ -26,7 +26,7 @@ from support.fleet_story import START, WINDOW, DetectorRun, windows, words
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from models.records.records import EXPECTED, FALSE_ALARM, TRUE
+from models.records.records import ACKNOWLEDGED, EXPECTED, FALSE_ALARM, TRUE
 from models.rules.rule import Rule
 
 Labels = dict[int, list[tuple[str, str]]]
@@ -163,6 +163,12 @@ def test_a_reset_takes_labels_back_in_a_detector_that_is_loaded_and_in_one_that_
     play(rows[cut:], labels, second)
     assert texts_of(whole) == texts_of(first, second)
     assert near(opened(whole, CPU), [50, 135])
+
+
+def test_an_acknowledgement_changes_nothing() -> None:
+    given = {52: [(ACKNOWLEDGED, CPU)], 70: [(ACKNOWLEDGED, CPU), (ACKNOWLEDGED, LEVEL), (ACKNOWLEDGED, "host/h-9")]}
+    runs = [play(ROWS, labels, DetectorRun(ShardDetector(QUICK))) for labels in ({}, given)]
+    assert texts_of(runs[0]) == texts_of(runs[1])
 
 
 @pytest.mark.parametrize("cut", [54, 71, 97])

@@ -44,7 +44,10 @@ def test_a_label_is_a_row_for_each_host_that_its_series_name(spark: SparkSession
         (b"", "not a label"),
         (b"[]", "not a label"),
         (b'{"series":["host/a"]}', "not a label"),
-        (b'{"label":"maybe","series":["host/a"]}', "label is maybe; wanted true, false-alarm, expected-change"),
+        (
+            b'{"label":"maybe","series":["host/a"]}',
+            "label is maybe; wanted true, false-alarm, expected-change, acknowledged",
+        ),
         (b'{"label":"true"}', "a label without series"),
         (b'{"label":"true","series":[]}', "a label without series"),
         (b'{"label":"true","series":["host/a",null]}', "not the name of a series"),

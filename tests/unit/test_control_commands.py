@@ -155,7 +155,7 @@ def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "comment", "series", "why"),
     [
-        ("maybe", "", "host/a", "label is 'maybe'; wanted true, false-alarm, expected-change"),
+        ("maybe", "", "host/a", "label is 'maybe'; wanted true, false-alarm, expected-change, acknowledged"),
         ("true", "x" * 1001, "host/a", "comment has 1001 characters"),
         ("true", "", "cpu", "not the name of a series"),
     ],

@@ -17,7 +17,7 @@ from dashboards.queries import INCIDENT
 from dashboards.queries.frames import frame_of
 from dashboards.queries.labels import LabelDocument, of_document
 from dashboards.words import plain
-from models.records.records import LABELS
+from models.records.records import ACKNOWLEDGED, LABELS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VIEW = View("live", ["live"], "1h", ZoneInfo("Europe/Berlin"), 5)
@@ -147,4 +147,4 @@ def test_nothing_labelled_is_no_recall() -> None:
 
 
 def test_every_label_is_explained() -> None:
-    assert set(SAYS) == set(LABELS)
+    assert {*SAYS, ACKNOWLEDGED} == set(LABELS)

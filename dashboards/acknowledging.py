@@ -1,0 +1,46 @@
+"""Who has an incident in hand: the label `acknowledged`, and the button that gives it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboards import commands
+from dashboards.chrome import View
+from dashboards.commands import CommandError
+from dashboards.identity import RESPONDER
+from dashboards.queries.incident import Incident
+from dashboards.queries.labels import LabelDocument
+from dashboards.words import clock, plain
+from models.records.records import ACKNOWLEDGED
+
+SECONDS = 60.0
+
+
+def in_words(label: LabelDocument | None, view: View) -> str:
+    """Who has it, since when."""
+    if label is None:
+        return "Nobody has acknowledged it."
+    return f"**{plain(label.author) or 'Somebody'}** has it, since {clock(label.given_at, view.zone)}."
+
+
+def button(view: View, of: Incident) -> None:
+    """Take an incident in hand, for who may label it."""
+    if not view.who.may(RESPONDER) or view.who.name is None or of.until is not None:
+        return
+    if st.button("Acknowledge: I have it", key=f"acknowledge {of.id}", icon=":material/front_hand:"):
+        write(view, of, view.who.name)
+
+
+def write(view: View, of: Incident, author: str) -> None:
+    """Append the label to the log, and say what became of it."""
+    try:
+        with st.spinner("Writing to the log …"):
+            commands.answer(
+                ["label", of.id, ACKNOWLEDGED, f"--author={author}", f"--version={view.version}"], SECONDS, view.who
+            )
+    except CommandError as error:
+        st.error(f"It was not acknowledged: {plain(error)}", icon=":material/cloud_off:")
+        return
+    st.success(
+        "You have it: that is in the log, and on the pages when `index` has read it.", icon=":material/check_circle:"
+    )

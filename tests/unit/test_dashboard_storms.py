@@ -1,0 +1,95 @@
+"""What people read of open incidents: storms in one line, who has each, what to send to others, where the runbook is."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.markdown import HOSTILE, as_read
+
+from dashboards import open_incidents, runbook, sharing, storms
+from dashboards.queries.frames import Listing, frame_of
+from dashboards.queries.incident import CAUSE, CONTRIBUTION, Incident
+from dashboards.queries.labels import LabelDocument
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+VIENNA = ZoneInfo("Europe/Vienna")
+HARM = "<script>&/?{kind} [x](http://evil)\n# top"
+
+
+def incidents(minutes: list[float]) -> pd.DataFrame:
+    """Open incidents that began so many minutes after noon, the worst first."""
+    return pd.DataFrame(
+        [{"id": f"{n}", "since": NOON + timedelta(minutes=m)} for n, m in enumerate(minutes)], columns=["id", "since"]
+    )
+
+
+@given(st.lists(st.floats(0, 60), max_size=40))
+def test_each_incident_is_in_one_group_and_groups_are_storms_or_alone(minutes: list[float]) -> None:
+    found = storms.storms(incidents(minutes))
+    assert sorted(name for group in found for name in group["id"]) == sorted(f"{n}" for n in range(len(minutes)))
+    for group in found:
+        assert len(group) == 1 or len(group) >= storms.LEAST
+        assert group["since"].max() - group["since"].min() <= storms.WITHIN
+        assert list(group.index) == sorted(group.index)
+    firsts = [group.index[0] for group in found]
+    assert firsts == sorted(firsts)
+
+
+def test_many_within_minutes_are_a_storm_where_its_worst_would_be() -> None:
+    found = storms.storms(incidents([40, 3, 1, 2, 4, 0, 2.5, 50]))
+    assert [list(group["id"]) for group in found] == [["0"], ["1", "2", "3", "4", "5", "6"], ["7"]]
+    assert len(storms.storms(incidents([1, 2, 3, 4, 5]))) == 5
+
+
+def test_what_is_open_is_counted_by_severity_and_by_who_has_it() -> None:
+    rows = pd.DataFrame({"id": ["a", "b", "c"], "severity": ["major", "minor", "minor"]})
+    text = open_incidents.by_severity(Listing(rows, 3), {"b": LabelDocument("b", "acknowledged", NOON, author="Ada")})
+    assert text.index("[major]") < text.index("[minor]")
+    assert text.endswith("**2** · 1 acknowledged, 2 not")
+    assert open_incidents.by_severity(Listing(rows, 300), {}).startswith("Of the 3 worst:")
+
+
+def incident(text: str = "cpu 99") -> Incident:
+    cause = dict.fromkeys(CAUSE, "") | {"host": text, "why": text, "onset": NOON.isoformat(), "score": 1.0}
+    share = {"series": "gauge/vm-1/web/cpu", "share": 1.0, "score": 20.0, "kind": "anomaly", "reason": text}
+    return Incident(
+        id="3f2a", version="live", since=NOON, until=None, latest=NOON, kind="anomaly", reason=text, score=20.0, novelties=1,
+        hosts=(text,), services=("web",), templates=(), contributions=frame_of([share], CONTRIBUTION), severity="major", points=67,
+        causes=frame_of([cause], CAUSE),
+    )  # fmt: skip
+
+
+EPISODES = pd.DataFrame({"since": [pd.Timestamp(NOON)], "kind": ["anomaly"], "reason": [HARM], "value": [float("nan")]})
+SAID = {"label": None, "acknowledged": LabelDocument("3f2a", "acknowledged", NOON, comment=HARM, author="Ada")}
+
+
+def test_a_summary_says_in_order_what_where_since_how_bad_and_why_in_the_zone_of_who_shares_it() -> None:
+    lines = sharing.summary(incident(), "http://x/incident?incident=3f2a", VIENNA).splitlines()
+    assert [line.split(":", 1)[0] for line in lines] == ["What", "Where", "Since", "How bad", "Probably why", "Page"]
+    assert "2026-11-21 13:00:00 CET, not over yet" in lines[2]
+    assert lines[3] == "How bad: major, 67 of 100"
+
+
+@pytest.mark.parametrize("text", [HARM, *HOSTILE])
+def test_files_hold_hostile_text_as_text(text: str) -> None:
+    found = sharing.markdown(incident(text), EPISODES, SAID, VIENNA)
+    assert "<script>" not in found
+    assert "](http" not in found
+    assert sum(line.startswith("# ") for line in found.splitlines()) == 1
+    assert len(sharing.summary(incident(text), "http://x", VIENNA).splitlines()) == 6
+    own = json.loads(sharing.as_json(incident(text), EPISODES, SAID))
+    assert (own["reason"], own["since"], own["labels"]["acknowledged"]["author"]) == (text, NOON.isoformat(), "Ada")
+    assert own["episodes"] == [{"since": NOON.isoformat(), "kind": "anomaly", "reason": HARM}]
+    assert as_read(found).startswith("# Incident 3f2a")
+
+
+def test_names_in_the_address_of_a_runbook_are_quoted() -> None:
+    set_to = {"KAPPA_DASHBOARD_RUNBOOK_URL": "https://wiki.example.net/{service}/{kind}?host={host}"}
+    assert runbook.address(incident("a/b?c=../{kind}"), set_to) == (
+        "https://wiki.example.net/web/anomaly?host=a%2Fb%3Fc%3D..%2F%7Bkind%7D"
+    )
+    assert runbook.address(incident(), {}) is None
