@@ -23,7 +23,7 @@ from dashboards.queries.search import PREFIX
 
 MAX_CHARACTERS = 20_000
 # The role that each command of `kappa` needs. Others are not run.
-RIGHTS = {"savepoint": VIEWER, "label": RESPONDER, "state": RESPONDER, "replay": OPERATOR}
+RIGHTS = {"savepoint": VIEWER, "label": RESPONDER, "rules": RESPONDER, "state": RESPONDER, "replay": OPERATOR}
 
 
 class CommandError(Exception):

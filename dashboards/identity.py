@@ -26,7 +26,7 @@ VIEWER, RESPONDER, OPERATOR = ROLES = ("viewer", "responder", "operator")
 NOBODY_ROLE = "nobody"  # may not even read
 MAY = {
     VIEWER: "read",
-    RESPONDER: "read, label incidents and ask models",
+    RESPONDER: "read, label incidents, write rules about them and ask models",
     OPERATOR: "read, label incidents, ask models, promote versions and roll back",
 }
 EVERYBODY = "*"  # in a list of names: everybody who has signed in

@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
 
-from dashboards import acknowledging, chrome, evidence, labelling, links, runbook, sharing
+from dashboards import acknowledging, chrome, evidence, labelling, links, ruling, runbook, sharing
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
 from dashboards.queries.episodes import newest_event
@@ -83,6 +83,7 @@ def page(view: View) -> None:
     found = kept(view, identity)
     if found is not None:
         labelling.form(view, found.incident)
+        ruling.form(view, found.incident)
 
 
 def choose(view: View) -> None:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.connection import Config, connected
+from app.cli.label import incident_of
 from app.cli.output import Json, print_json, print_line, print_table
 from app.cli.rule_files import checked, rules_in
+from app.cli.rule_incident import MAINTENANCE, MUTE, rules_of_incident
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
+from app.versions import serving
 from models.records.records import RuleRecord
 from models.rules.check import effects, times
 from models.rules.rule import SELECTED
@@ -84,6 +87,36 @@ def applied(
         return
     word = "would write" if dry_run else "wrote"
     print_table(f"{word} {len(changing)} of {len(differences)} rules", ["", "rule", "is", "was"], shown(differences))
+
+
+@rules_app.command("incident")
+def incident(
+    identity: Annotated[
+        str, typer.Argument(metavar="INCIDENT", help="Its id, as in the topic incidents and on the dashboard.")
+    ],
+    what: Annotated[str, typer.Argument(help="mute or maintenance.")],
+    until: Annotated[
+        str | None,
+        typer.Option(help="Until when, ISO 8601. A mute without it has no end; a maintenance ends as the incident."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Since when maintenance was, ISO 8601. Default: since the incident's start.")
+    ] = None,
+    comment: Comment = "",
+    author: Author = None,
+    dry_run: DryRun = False,
+    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Mute what is strange in an incident, or say that its hosts were in maintenance."""
+    if what not in (MUTE, MAINTENANCE) or (what == MUTE and since is not None):
+        msg = f"rules incident: got {what!r}{' with --since' if since else ''}; wanted {MUTE} [--until], or {MAINTENANCE} [--since] [--until]"
+        raise InputError(msg)
+    settings = connected(serving.of_version(config, version), ("kafka", "elasticsearch"))
+    span = checked_since(since), checked_since(until)
+    found = rules_of_incident(identity, incident_of(settings, identity), what, *span, **about(comment, author))
+    applied(settings, [checked(record["name"], record) for record in found], False, dry_run, as_json)
 
 
 @rules_app.command("list")

@@ -1,0 +1,128 @@
+"""Rules about an incident: which series and times they are about, and the form that writes them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.cli.rule_files import checked
+from app.cli.rule_incident import MAINTENANCE, MUTE, rules_of_incident
+from models.rules.rule import Rule
+from models.rules.rule_log import RuleLog
+from pipelines.errors import InputError
+
+INCIDENT: dict[str, Any] = {
+    "series": ["gauge/web-1/shop/disk.used{device=sda}", "gauge/web.2/shop/disk.used{device=sdb}", "logs/a[1]//error"],
+    "host": ["web-1", "web.2", "a[1]"],
+    "start": "2026-01-05T10:00:00Z",
+    "end": "2026-01-05T11:00:00Z",
+}
+
+
+def rules(what: str, incident: dict[str, Any] = INCIDENT, *span: str | None) -> tuple[Rule, ...]:
+    """As they are after the log has taken them."""
+    since, until = span or (None, None)
+    log = RuleLog()
+    for offset, record in enumerate(rules_of_incident("0123", incident, what, since, until, author="me")):
+        log.take(json.dumps(checked("", record)), offset, 1_767_571_200_000)
+    return log.rules()
+
+
+def test_a_mute_is_of_what_is_strange_on_its_hosts_with_any_labels_and_of_nothing_else() -> None:
+    found = rules(MUTE)
+
+    def muted(name: str) -> bool:
+        return any(rule.selector.matches(name) for rule in found)
+
+    assert all(map(muted, INCIDENT["series"]))
+    assert muted("gauge/web-1/shop/disk.used{device=sdx}")
+    others = [
+        "gauge/web-1/shop/disk.free",
+        "gauge/web-3/shop/disk.used",
+        "gauge/webx2/shop/disk.used",
+        "logs/a1//error",
+        "host/web-1",
+    ]
+    assert not any(map(muted, others))
+    assert all(rule.does == {"mute": True} for rule in found)
+    assert len(found) == 2
+
+
+def test_a_mute_may_have_an_end() -> None:
+    assert {rule.until for rule in rules(MUTE, INCIDENT, None, "2026-02-05T10:00:00Z")} == {"2026-02-05T10:00:00Z"}
+
+
+def test_maintenance_is_of_whole_hosts_as_long_as_the_incident_or_as_it_is_given() -> None:
+    found = rules(MAINTENANCE)
+    assert [rule.host for rule in found] == ["a[[]1]", "web-1", "web.2"]
+    assert {(rule.since, rule.until) for rule in found} == {(INCIDENT["start"], INCIDENT["end"])}
+    assert all(
+        rule.selector.matches(f"host/{host}") for rule, host in zip(found, ("a[1]", "web-1", "web.2"), strict=True)
+    )
+    (given,) = rules(
+        MAINTENANCE, INCIDENT | {"series": [], "host": ["h"]}, "2026-01-05T09:00:00Z", "2026-01-05T12:00:00Z"
+    )
+    assert (given.since, given.until) == ("2026-01-05T09:00:00Z", "2026-01-05T12:00:00Z")
+
+
+def test_what_has_no_end_or_too_many_hosts_is_refused() -> None:
+    with pytest.raises(InputError, match="give --until"):
+        rules(MAINTENANCE, INCIDENT | {"end": None})
+    with pytest.raises(InputError, match="wanted 1 to 50"):
+        rules(MAINTENANCE, INCIDENT | {"host": [f"h{i}" for i in range(51)]})
+    many = [f"gauge/a-long-name-of-a-host-{i}//cpu" for i in range(51)]
+    with pytest.raises(InputError, match="wanted at most 50"):
+        rules(MUTE, INCIDENT | {"series": many})
+    assert len(rules(MUTE, INCIDENT | {"series": many[:20]})) == 20
+
+
+def form(button: int, role: str = "responder") -> AppTest:
+    """The form, with a button pressed."""
+
+    def script(role: str) -> None:
+        from datetime import UTC, datetime
+        from zoneinfo import ZoneInfo
+
+        from dashboards import ruling
+        from dashboards.chrome import View
+        from dashboards.identity import Identity
+        from dashboards.queries.frames import frame_of
+        from dashboards.queries.incident import CONTRIBUTION, Incident
+
+        noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        none = frame_of([], CONTRIBUTION)
+        of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
+        ruling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, Identity("Ada", role)), of)
+
+    test = AppTest.from_function(script, default_timeout=60, args=(role,)).run()
+    if test.button:
+        test.button[button].click().run()
+    assert not test.exception
+    return test
+
+
+@pytest.mark.parametrize(("button", "what"), [(0, "mute"), (1, "maintenance")])
+def test_a_button_writes_rules_for_the_time_that_is_chosen(
+    button: int, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = tmp_path / "called.json"
+    answer = json.dumps({"written": 1, "rules": [{"rule": "x"}]})
+    program = f"import json, sys; open({str(called)!r}, 'w').write(json.dumps(sys.argv[1:])); print({answer!r})"
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
+    test = form(button)
+    arguments = json.loads(called.read_text())
+    assert arguments[:4] == ["rules", "incident", "0123", what]
+    assert arguments[5:] == ["--comment=", "--author=Ada", "--version=trial", "--json"]
+    until = datetime.fromisoformat(arguments[4].removeprefix("--until="))
+    assert timedelta(minutes=59) < until - datetime.now(UTC) <= timedelta(hours=1)
+    assert "`kappa rules remove`" in test.success[0].value
+
+
+def test_who_is_no_responder_has_no_form() -> None:
+    assert not form(0, "viewer").button
