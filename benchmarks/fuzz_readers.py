@@ -1,5 +1,7 @@
 """The readers of flat records against Spark's functions, on records made from seeds: `python -m benchmarks.fuzz_readers --records 2000000`.
 
+A twentieth of the records are OpenTelemetry's protobuf, against its JSON, and damaged against the official decoder.
+
 Prints each difference with its seed and the shortest record that shows it, and ends with exit code 1 if there is one.
 """
 
@@ -16,6 +18,7 @@ from app.runtime.spark import own_session
 
 sys.path.insert(0, str(PROJECT / "tests"))
 
+from support.otlp_differences import unlike_json, unlike_official
 from support.reader_differences import READERS, fuzzed
 
 BATCH = 20_000  # records of a seed
@@ -34,7 +37,11 @@ def main() -> int:
     ):
         for number in range(-(-given.records // BATCH)):
             topic = list(READERS)[number % len(READERS)]
-            for difference in fuzzed(spark, topic, given.seed + number, BATCH):
+            seed = given.seed + number
+            differences = fuzzed(spark, topic, seed, BATCH)
+            for unlike in (unlike_json, unlike_official):
+                differences += unlike(spark, topic, seed, BATCH // 40)[0]
+            for difference in differences:
                 found += 1
                 print(difference, flush=True)
             seconds = time.monotonic() - started

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from models.records.records import Heartbeat
-from pipelines.inputs import canonical, ecs, otlp, prometheus, syslog, telegraf
+from pipelines.inputs import canonical, collectd, ecs, otlp, prometheus, syslog, telegraf
 from pipelines.inputs.changes import change_lines
 from pipelines.inputs.fields import (
     HEARTBEAT,
@@ -44,7 +44,8 @@ POINT_SHAPE = (
     f"struct<{_COMMON},`metric.name`:string,`metric.value`:string,`metric.type`:string,"
     f"metric:struct<name:string,value:string,type:string>,labels:{LABELS},metricset:string,ecs:string,"
     f"timestamp:string,name:string,value:string,tags:{LABELS},fields:{telegraf.FIELDS},"
-    f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS}>"
+    f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS},"
+    f"collectd:{collectd.VALUE_LISTS}>"
 )
 LINE_SHAPE = (
     f"struct<{_COMMON},message:string,`log.level`:string,`log.file.path`:string,"
@@ -172,6 +173,7 @@ def _points(record: Column, shape: Column) -> Column:
     )
     return F.coalesce(
         otlp.points(shape["resourceMetrics"]),
+        collectd.points(shape["collectd"]),
         telegraf.points(metrics),
         let(shape, prometheus.points, named & shape["value"].isNotNull()),
         let(

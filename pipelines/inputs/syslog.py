@@ -42,7 +42,7 @@ def _rfc5424(text: Column) -> Column:
         host=_unless_nil(group(3)),
         service=_unless_nil(group(4)),
         level=_severity(group(1)),
-        message=F.regexp_replace(group(5), "^\ufeff", ""),  # a byte order mark says that the message is UTF-8
+        message=_message(F.regexp_replace(group(5), "^\ufeff", "")),  # a byte order mark says that the message is UTF-8
     )
 
 
@@ -51,7 +51,12 @@ def _rfc3164(text: Column, arrival: Column) -> Column:
         return F.regexp_extract(text, RFC3164, index)
 
     at = F.coalesce(F.nullif(group(5), F.lit("")), _bsd_time(group(2), group(3), group(4), arrival))
-    return line(at=at, host=group(6), service=group(7), level=_severity(group(1)), message=group(8))
+    return line(at=at, host=group(6), service=group(7), level=_severity(group(1)), message=_message(group(8)))
+
+
+def _message(text: Column) -> Column:
+    """Without what rsyslog leaves around it: the space before it in RFC 3164, and its template's end of the line."""
+    return F.btrim(text, F.lit(" \r\n"))
 
 
 def _unless_nil(text: Column) -> Column:

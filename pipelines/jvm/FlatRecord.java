@@ -62,7 +62,8 @@ abstract class FlatRecord implements UDF1 {
   /** Whether a member says that a record may be of another form, which is to be looked at first. */
   static boolean otherForm(String member) {
     return member.equals("record") || member.equals("resourceMetrics") || member.equals("resourceLogs")
-        || member.equals("resourceSpans") || member.equals("metrics") || member.equals("name");
+        || member.equals("resourceSpans") || member.equals("metrics") || member.equals("name")
+        || member.equals("collectd");
   }
 
   /** Whether the object that was read is all there is. */

@@ -31,9 +31,9 @@ final class RecordLimits {
     return ofPoints[depth] ? point() : null;
   }
 
-  /** Counts a number, which is a point outside of arrays. */
+  /** Counts a number, which is a point outside of arrays: of collectd, whose record is an array, elements of `values` are points. */
   String number() {
-    return array[depth] || measured > 0 ? null : point();
+    return array[depth] || measured > 0 || array[1] ? null : point();
   }
 
   private String point() {
@@ -51,7 +51,7 @@ final class RecordLimits {
     depth++;
     array[depth] = isArray;
     elements[depth] = 0;
-    ofPoints[depth] = "dataPoints".equals(name) || "logRecords".equals(name);
+    ofPoints[depth] = "dataPoints".equals(name) || "logRecords".equals(name) || array[1] && depth == 3 && "values".equals(name);
     measuring[depth] = ofPoints[depth] || "scopeMetrics".equals(name);
     measured += measuring[depth] ? 1 : 0;
     return null;

@@ -13,8 +13,9 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF1;
 
 /**
- * The bytes of a record -> (json, line, reason): its text where that is one JSON object within the limits below, or OpenTelemetry's
- * protobuf, of which it is made (OtlpText); else why not, and the beginning of what may be a line of syslog.
+ * The bytes of a record -> (json, line, reason): its text where that is one JSON object within the limits below; else why not,
+ * and the beginning of what may be a line of syslog. An object is made of OpenTelemetry's protobuf (OtlpText), and one with the
+ * member `collectd` of collectd's array.
  *
  * <p>Whatever looks at a record but for the readers of flat ones looks at what this answers. So Spark's functions see no
  * record that is large, deep or of very many parts, and their time is bounded. What one pass over the record costs is in
@@ -71,9 +72,15 @@ public class RecordText implements UDF1 {
     }
     String reason = problem(text);
     if (reason == null) {
-      return row(text, null, null);
+      return row(isArray(text) ? "{\"collectd\":" + text + "}" : text, null, null);
     }
     return row(null, text.charAt(0) == '<' ? beginning(text) : null, reason);
+  }
+
+  /** Whether a text is an array, of an object or an array. */
+  private static boolean isArray(String text) {
+    int array = text.indexOf('[');
+    return array >= 0 && array < text.indexOf('{');
   }
 
   /** The bytes of a record: where it is a stand-in (ByteArrayDeserializer), those of the record that it stands for. */
@@ -109,7 +116,7 @@ public class RecordText implements UDF1 {
   private static String problem(String text) throws IOException {
     JsonParser parser = JSON.createParser(text);
     RecordLimits limits = new RecordLimits();
-    boolean ended = false;
+    boolean ended = false, collectd = false;
     try {
       JsonToken first = parser.nextToken();
       if (first == null) {
@@ -119,6 +126,7 @@ public class RecordText implements UDF1 {
       while (reason == null && limits.depth() > 0) {
         JsonToken next = parser.nextToken();
         reason = next == null ? "not JSON" : counted(limits, parser, next);
+        collectd |= next == JsonToken.FIELD_NAME && limits.depth() == 2 && parser.currentName().equals("dsnames");
       }
       if (reason != null) {
         return reason;
@@ -127,7 +135,7 @@ public class RecordText implements UDF1 {
       if (parser.nextToken() != null) {
         return "something after the JSON value";
       }
-      return first == JsonToken.START_OBJECT ? null : "not a JSON object";
+      return first == JsonToken.START_OBJECT || first == JsonToken.START_ARRAY && collectd ? null : "not a JSON object";
     } catch (JsonProcessingException broken) {
       return ended ? "something after the JSON value" : why(parser, String.valueOf(broken.getOriginalMessage()));
     } finally {

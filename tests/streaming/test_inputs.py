@@ -96,6 +96,18 @@ def telegraf(name: str, fields: dict[str, Any], timestamp: int = MS // 1000, **t
     return {"name": name, "fields": fields, "tags": {"host": "h", **tags}, "timestamp": timestamp}
 
 
+def collectd(*values: float | None, **members: Any) -> dict[str, Any]:
+    known = {
+        "values": values,
+        "dstypes": ["gauge"] * len(values),
+        "dsnames": ["value"],
+        "time": MS / 1000,
+        "interval": 10.0,
+    }
+    names = {"host": "h", "plugin": "memory", "plugin_instance": "", "type": "memory", "type_instance": "free"}
+    return known | names | members
+
+
 def prometheus(value: str, **labels: str) -> str:
     name = labels.pop("name", "up")
     tags = {"__name__": name, "instance": "h:9100", "job": "s", **labels}
@@ -193,6 +205,27 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             resource=attributes(k8s__pod__name={"stringValue": "p"}),
         ),
         {("gauge/h/s/g{a=true,k8s.pod.name=p}", 1.0)},
+    ),
+    "collectd": (json.dumps([collectd(7835099136)]), {("gauge/h//memory{type_instance=free}", 7835099136.0)}),
+    "collectd, several": (
+        "\n"
+        + json.dumps(
+            [
+                collectd(
+                    *(5, 7, 0.5),
+                    dsnames=["rx", "tx", "value"],
+                    dstypes=["derive", "counter", "absolute"],
+                    **{"plugin": "interface", "plugin_instance": "eth0", "type": "if_octets", "type_instance": ""},
+                ),
+                collectd(1.5, meta={"network:received": True}),
+            ]
+        ),
+        {
+            ("counter/h//interface.if_octets.rx{plugin_instance=eth0}", 5.0),
+            ("counter/h//interface.if_octets.tx{plugin_instance=eth0}", 7.0),
+            ("gauge/h//interface.if_octets{plugin_instance=eth0}", 0.5),
+            ("gauge/h//memory{type_instance=free}", 1.5),
+        },
     ),
     "Prometheus": (prometheus("12.5"), {("gauge/h/s/up", 12.5)}),
     "Prometheus, total": (
@@ -312,6 +345,16 @@ BAD: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "Telegraf without numbers": (json.dumps(telegraf("a", {"b": "c"})), "nothing to read in a record of a known form"),
     "Telegraf without host": (json.dumps(telegraf("a", {"b": 1}) | {"tags": {}}), "no host.name"),
+    "collectd, not a number": (json.dumps([collectd(None)]), "no metric.value"),
+    "collectd, no name of a source": (json.dumps([collectd(1, dsnames=[])]), "no metric.name"),
+    "collectd, no host": (json.dumps([collectd(1, host="")]), "no host.name"),
+    "collectd, no time": (json.dumps([collectd(1, time=None)]), "no @timestamp"),
+    "collectd, no values": (json.dumps([collectd()]), "nothing to read in a record of a known form"),
+    "collectd, many values": (json.dumps([collectd(*[1] * 2049)]), "more than 2048 points or lines"),
+    "collectd, not its shape": (json.dumps([{"dsnames": 1}, 5, []]), "no @timestamp"),
+    "collectd, in an array": (json.dumps([[collectd(1)]]), "not a JSON object"),
+    "collectd, twice": (json.dumps([collectd(1)]) * 2, AFTER),
+    "an empty array": ("[]", "not a JSON object"),
     "Prometheus, stale": (prometheus("NaN"), "value is not a number: NaN"),
     "OTLP, not its shape": ('{"resourceMetrics": 5}', "no @timestamp"),
     "OTLP, nothing in it": ('{"resourceMetrics": [{}, null]}', "nothing to read in a record of a known form"),
@@ -453,6 +496,10 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         ("h", "filebeat", "info", "m"),
     ),
     "RFC 5424": (SYSLOG, ("h", "app", "info", "an event")),
+    "RFC 5424, as rsyslog writes it": (
+        "<38>1 2026-01-05T00:00:10.500000+00:00 h sshd 7 - -  a  b\n",
+        ("h", "sshd", "info", "a  b"),
+    ),
     "RFC 5424, nothing but a host": ("<0>1 2026-01-05T00:00:10.5Z h - - - - m", ("h", "", "fatal", "m")),
     "RFC 3164": ("<34>Jan  5 00:00:10 h su[12]: failed: x", ("h", "su", "fatal", "failed: x")),
     "RFC 3164, ISO time": ("<28>2026-01-05T00:00:10.500+00:00 h cron: x", ("h", "cron", "warn", "x")),

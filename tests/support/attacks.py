@@ -169,6 +169,31 @@ def of_metricbeat() -> Rows:
     yield "a module without a name", metricbeat('"system":1').replace("system", ""), ANY
 
 
+def collectd(
+    value: str, time: str = "1795262401.5", host: str = f'"{HOST}"', more: str = "", source: str = '"value"'
+) -> str:
+    """A record of collectd."""
+    rest = '"plugin":"p","type":"t","type_instance":""'
+    return f'[{{"values":[{value}],"dstypes":["gauge"],"dsnames":[{source}],"time":{time},"host":{host},{rest}{more}}}]'
+
+
+def of_collectd() -> Rows:
+    """Attacks on collectd."""
+    for name, text, _ in NUMBERS:
+        yield f"number {name}", collectd(text), ANY
+    for name, text, _ in TIMES:
+        yield f"time {name}", collectd("1", time=text), ANY
+    for name, text, _ in NAMES:
+        yield f"source {name}", collectd("1", source=json.dumps(text)), ANY
+        yield f"instance {name}", collectd("1", more=f',"plugin_instance":{json.dumps(text)}'), ANY
+    yield "2,048 values", collectd(",".join(["1"] * 2_048)), "no metric.name"
+    yield "9,000 values", collectd(",".join(["1"] * 9_000)), "more than 2048 points"
+    yield "2,400 lists without a value", "[" + ",".join([collectd("")[1:-1]] * 2_400) + "]", "nothing to read"
+    yield "lists that are none", '[null,7,"x",[],{"dsnames":7},{"dsnames":[null],"values":[[]]}]', ANY
+    yield "as a member", f'{{"collectd":{collectd("1")}}}', None
+    yield "as a member of a flat record", "{" + own("telemetry") + f',"collectd":{collectd("1")}}}', None
+
+
 def of_prometheus() -> Rows:
     """Attacks on prometheus-kafka-adapter."""
     record = '{"name":"m","value":%s,"timestamp":%s,"labels":{"instance":"%s:9100","job":"j"%s}}'
@@ -327,6 +352,7 @@ ATTACKS: tuple[Poison, ...] = (
     *named("telemetry", "OpenTelemetry", of_otlp()),
     *named("telemetry", "Telegraf", of_telegraf()),
     *named("telemetry", "Metricbeat", of_metricbeat()),
+    *named("telemetry", "collectd", of_collectd()),
     *named("telemetry", "Prometheus", of_prometheus()),
     *named("logs", "syslog", of_syslog()),
     *named("logs", "OpenTelemetry", of_otlp_logs()),

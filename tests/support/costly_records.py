@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from support.otlp_attacks import POINT, field, gauge, record
+from support.otlp_attacks import attribute as key_value
+from support.otlp_attacks import line as otlp_line
 from support.poison import AT, NANOSECONDS, Poison, flat, line, metricbeat, otlp, telegraf
 
 POINTS = 2_048  # RecordText.MOST_POINTS
@@ -35,6 +38,13 @@ def histogram(points: list[dict[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def collectd(count: int, instance: str) -> list[dict[str, Any]]:
+    """Values of collectd, with as many sources."""
+    sources = [f"s{i}" for i in range(count)]
+    names = {"host": "poison", "plugin": "p", "plugin_instance": instance, "type": "t", "type_instance": instance}
+    return [{"values": [1.5] * count, "dstypes": ["derive"] * count, "dsnames": sources, "time": 1795262401, **names}]
+
+
 def _of_telemetry() -> dict[str, Any]:
     point: dict[str, Any] = {"timeUnixNano": NANOSECONDS, "asDouble": 1.5}
     fields = {f"k{i}": i for i in range(POINTS - 10)}
@@ -54,6 +64,8 @@ def _of_telemetry() -> dict[str, Any]:
         "fields with labels that are too long": telegraf("n", fields, **TOO_LONG),
         "fields with labels of slashes": telegraf("n", fields, **QUOTED),
         "thousands of tags": telegraf("n", fields, **{f"k{i}": "v" for i in range(9_000)}),
+        "values of collectd": collectd(POINTS, "v"),
+        "values of collectd with a long instance": collectd(POINTS, "v" * 128),
         "leaves of Metricbeat": metricbeat(system=fields),
         "leaves with long labels": metricbeat(system=fields, labels=LONG_LABELS),
         "leaves under long keys": metricbeat(system={"p" * 120: {"q" * 120: fields}}),
@@ -86,10 +98,27 @@ def _of_labels() -> dict[str, Any]:
     }
 
 
+def _of_protobuf() -> dict[str, dict[str, bytes]]:
+    """Records of OpenTelemetry's protobuf, by topic."""
+    labelled = POINT + b"".join(field(7, key_value(f"k{j}", "v")) for j in range(16))
+    event = otlp_line(field(5, field(1, EVENT.encode())))
+    return {
+        "telemetry": {
+            "points of protobuf": record(gauge(*[POINT] * POINTS)),
+            "points of protobuf with an attribute": record(gauge(*[POINT + field(7, key_value("a", "b"))] * 2_000)),
+            "points of protobuf with 16 attributes": record(gauge(*[labelled] * 290)),
+            "points of protobuf without anything": record(gauge(*[b""] * POINTS)),
+            "scopes of protobuf without anything": field(1, field(2, b"") * 500_000),
+            "groups of protobuf": record(gauge(POINT), *[b"\x73\x74" * 30 + gauge()] * 5_000),
+        },
+        "logs": {"lines of protobuf": record(*[event] * POINTS)},
+    }
+
+
 def _made(topic: str, records: dict[str, Any]) -> list[Poison]:
     return [
         Poison(name, topic, json.dumps(value, separators=(",", ":")).encode(), None) for name, value in records.items()
-    ]
+    ] + [Poison(name, topic, value, None) for name, value in _of_protobuf().get(topic, {}).items()]
 
 
 COSTLY = {

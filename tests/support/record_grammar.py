@@ -323,6 +323,8 @@ OTHER = {
         *(
             '"record"',
             '"resourceMetrics"',
+            '"resourceSpans"',
+            '"collectd"',
             '"host"',
             '"service"',
             '"agent"',
@@ -487,6 +489,10 @@ def _other(source: random.Random, topic: str) -> bytes:
             lambda: f'{{"@timestamp":{at},"host":{{"name":{host}}},"metric":{{"name":{name},"value":{number}}}}}',
             lambda: (
                 f'{{"@timestamp":{at},"host":{{"name":{host}}},"event":{{"module":"a"}},"a":{{"b":{number},"c":{odd(ANY, "1")}}}}}'
+            ),
+            lambda: (
+                f'[{{"values":[{number},1],"dstypes":["gauge","derive"],"dsnames":["value",{name}],"time":{at},"host":{host},'
+                f'"plugin":{odd(NAMES, name)},"plugin_instance":"","type":{name},"type_instance":{host}}}]'
             ),
             lambda: (
                 f'{{"resourceMetrics":[{{{own},"scopeMetrics":[{{"metrics":[{{"name":{name},"gauge":{{"dataPoints":[{{"timeUnixNano":{at},"asDouble":{number}}}]}}}}]}}]}}]}}'

@@ -1,0 +1,148 @@
+"""Agents of the distribution write to a real Kafka, with the configuration that docs/inputs shows, and are read."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes.util import find_library
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from app.core.ports import LOOPBACK, free_port
+from app.core.settings import PROJECT
+from app.embedded.stack_state import Addresses
+from pipelines.inputs import log_lines, telemetry_points
+
+pytestmark = [pytest.mark.stack, pytest.mark.spark]
+
+EXAMPLES = PROJECT / "docs" / "inputs"
+RSYSLOG_MODULES = ("/usr/lib/x86_64-linux-gnu/rsyslog", "/usr/lib/aarch64-linux-gnu/rsyslog", "/usr/lib64/rsyslog")
+SECONDS = 120.0
+
+
+def program(name: str, packages: str, *also: bool) -> str:
+    """Where a program is; skips the test where it or a part of it is not installed."""
+    found = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if found is None or not all(also):
+        pytest.skip(f"{name} is not installed: apt install {packages}")
+    return found
+
+
+def broker(stack: Addresses) -> str:
+    assert stack.kafka is not None
+    return stack.kafka
+
+
+def topic(stack: Addresses, name: str) -> str:
+    admin = KafkaAdminClient(bootstrap_servers=broker(stack))
+    admin.create_topics([NewTopic(name, 1, 1)])
+    admin.close()
+    return name
+
+
+def example(folder: Path, name: str, stack: Addresses, **replaced: str) -> Path:
+    """The file of the docs, with this Kafka's address and a topic of our own."""
+    text = (EXAMPLES / name).read_text()
+    for old, new in {
+        "kafka-1.example.net:9092": broker(stack),
+        **{f'"{k}"': f'"{v}"' for k, v in replaced.items()},
+    }.items():
+        assert text.count(old) == 1, (name, old)
+        text = text.replace(old, new)
+    written = folder / name
+    written.write_text(text)
+    return written
+
+
+@contextmanager
+def running(log: Path, *command: str | Path) -> Iterator[None]:
+    with log.open("wb") as out:
+        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=out)
+    try:
+        yield
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def read_after(
+    spark: SparkSession,
+    stack: Addresses,
+    name: str,
+    count: int,
+    read: Callable[[DataFrame], DataFrame],
+    send: Callable[[], None] = lambda: None,
+) -> list[Any]:
+    """What is read of a topic once it has so many records; until then `send` is called again and again."""
+    deadline, place = time.monotonic() + SECONDS, TopicPartition(name, 0)
+    consumer = KafkaConsumer(bootstrap_servers=broker(stack))
+    while (written := consumer.end_offsets([place])[place]) < count:
+        assert time.monotonic() < deadline, f"{written} records within {SECONDS} s, wanted {count}"
+        send()
+        psutil.cpu_percent(interval=0.5)  # lets others run
+    consumer.close()
+    raw = spark.read.format("kafka").option("kafka.bootstrap.servers", broker(stack)).option("subscribe", name).load()
+    return read(raw).collect()
+
+
+def test_lines_of_rsyslog_are_read(kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str) -> None:
+    rsyslogd = program(
+        "rsyslogd", "rsyslog rsyslog-kafka", any(Path(m, "omkafka.so").exists() for m in RSYSLOG_MODULES)
+    )
+    name, port = topic(stack, f"logs-{unique}"), free_port(None)
+    given = example(folder, "rsyslog.conf", stack, logs=name)
+    main = folder / "main.conf"
+    main.write_text(
+        f'global(workDirectory="{folder}")\nmodule(load="imudp")\n'
+        f'input(type="imudp" address="{LOOPBACK}" port="{port}")\ninclude(file="{given}")\n'
+    )
+    sent = [
+        f"<{priority}>Jan  5 10:00:00 web-1 sshd[{i}]: Failed password for user {i}"
+        for i, priority in enumerate((35, 38, 34))
+    ]
+
+    def send() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            for line in sent:  # what comes before rsyslog listens is lost
+                udp.sendto(line.encode(), (LOOPBACK, port))
+
+    with running(folder / "log", rsyslogd, "-n", "-f", main, "-i", folder / "pid"):
+        rows = read_after(kafka_spark, stack, name, 2 * len(sent), log_lines, send)
+    assert {row["message"] for row in rows} == {f"Failed password for user {i}" for i in range(3)}
+    assert {(row["host"], row["service"], row["level"], row["reason"]) for row in rows} == {
+        ("web-1", "sshd", level, None) for level in ("error", "info", "fatal")
+    }
+    assert len({row["template"] for row in rows}) == 1
+
+
+def test_values_of_collectd_are_read(kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str) -> None:
+    needed = (Path("/usr/lib/collectd/write_kafka.so").exists(), find_library("yajl") is not None)
+    collectd = program("collectd", "collectd-core libyajl2 librdkafka1", *needed)
+    name = topic(stack, f"telemetry-{unique}")
+    given = example(folder, "collectd.conf", stack, telemetry=name)
+    main = folder / "main.conf"
+    plugins = "".join(f"LoadPlugin {plugin}\n" for plugin in ("load", "memory", "cpu"))
+    main.write_text(f'Hostname "web-1"\nInterval 1\nBaseDir "{folder}"\n{plugins}Include "{given}"\n')
+    wanted = {
+        *(f"gauge/web-1//load.{term}term" for term in ("short", "mid", "long")),
+        "gauge/web-1//memory{type_instance=free}",
+        "counter/web-1//cpu{plugin_instance=0,type_instance=idle}",
+    }
+    with running(folder / "log", collectd, "-f", "-C", main, "-P", folder / "pid"):
+        rows = read_after(kafka_spark, stack, name, 100, telemetry_points)
+    assert wanted <= {row["series"] for row in rows}
+    assert {(row["host"], row["reason"]) for row in rows} == {("web-1", None)}
+    free = [row["value"] for row in rows if row["series"] == "gauge/web-1//memory{type_instance=free}"]
+    assert all(0 < value < 2 * psutil.virtual_memory().total for value in free)
+    assert {abs(row["event_time"].timestamp() - row["timestamp"].timestamp()) < 60 for row in rows} == {True}
