@@ -12,9 +12,10 @@ import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
 
-from dashboards import acknowledging, chrome, evidence, labelling, links, ruling, runbook, sharing
+from dashboards import acknowledging, chrome, evidence, labelling, links, notified, ruling, runbook, sharing
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
+from dashboards.queries import deliveries
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
@@ -55,7 +56,7 @@ class Missing:
 class Found:
     """All that the page shows of an incident. `points`: for the first contributions that have scores.
 
-    `labels`: the latest label of it and of those that are like it, by their ids.
+    `labels`: the latest label of it and of those that are like it, by their ids. `deliveries`: its notifications.
     """
 
     newest: datetime | None
@@ -65,6 +66,7 @@ class Found:
     similar: Listing
     points: Mapping[str, pd.DataFrame]
     labels: Mapping[str, LabelDocument]
+    deliveries: pd.DataFrame
     acknowledged: LabelDocument | None = None
 
     @property
@@ -128,6 +130,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     later = evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
+    notified.show(found.deliveries, view)
     labelling.show(view, found.incident, found.label)
     if later:
         threading.Event().wait(pause)
@@ -149,6 +152,7 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         of = incident(client, version, identity)
         if of is None:
             return Missing(identity, newest.result(), chrome.now())
+        notifications = pool.submit(deliveries.of_incident, client, identity)
         members, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series, of.around)
         alike = like.result()
@@ -161,6 +165,7 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
             points=plotted,
             labels=of_incidents(client, [identity, *alike.rows["id"]]),
             acknowledged=acknowledged(client, [identity]).get(identity),
+            deliveries=notifications.result(),
         )
 
 

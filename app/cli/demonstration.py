@@ -26,6 +26,7 @@ from kafka import KafkaConsumer, TopicPartition
 from rich.console import Console
 from rich.table import Table as View
 
+from app.cli.demo_receiver import DemoReceiver
 from app.cli.local_time import clock, local
 from app.collector.collector import collect
 from app.core.errors import StackError
@@ -35,6 +36,7 @@ from app.core.settings import ElasticsearchSettings, KafkaSettings, Settings
 from app.embedded import stack
 from app.kafka import topics
 from app.kafka.connection import client_options
+from app.notify.service import BesideJobs
 from app.runtime import dashboard
 from app.runtime.health import Health, HealthServer, offsets
 from app.runtime.run import running
@@ -150,6 +152,9 @@ def run_demo(
         simulation = simulate(fleet)
         load = contexts.enter_context(LoadGenerator(own, fleet))
         report(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
+        receiver = contexts.enter_context(DemoReceiver(report))
+        own = own.model_copy(update={"notify": receiver.settings})
+        contexts.enter_context(BesideJobs(own))
         with running(own, ("all",)) as (runner, health):
             server = contexts.enter_context(HealthServer(health, LOOPBACK, 0))
             shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
@@ -159,7 +164,7 @@ def run_demo(
             delay = 1000 * own.windowing.watermark_delay_seconds
             table = judge(simulation.truth, simulation.fleet.hosts, results.episode_events, results.incidents, delay)
             documents = count_documents(own)
-            result = as_json(table, results, simulation, load, runner, health, documents)
+            result = as_json(table, results, simulation, load, runner, health, documents, len(receiver.taken))
     if not json_only:
         show(console, table, result)
     return result
@@ -439,6 +444,7 @@ def as_json(
     runner: Runner,
     health: Health,
     documents: int,
+    notifications: int,
 ) -> dict[str, Any]:
     """The one object of `--json`."""
     return {
@@ -454,6 +460,7 @@ def as_json(
         "dead_letters": results.dead_letters,
         "dropped_by_watermark": runner.dropped_by_watermark,
         "documents": documents,
+        "notifications": notifications,
         "hosts": len(simulation.fleet.hosts),
         "incidents": len({i["id"] for i in results.incidents}),
         "false": [f"{', '.join(i['hosts'])}: {i['reason']}" for i in table.false],
@@ -485,7 +492,8 @@ def show(console: Console, table: Table, result: Mapping[str, Any]) -> None:
     )
     console.print(
         f"{result['events']} events, {result['late']} late, {result['dead_letters']} dead letters, "
-        f"{result['dropped_by_watermark']} dropped by the watermark, {result['documents']} documents in Elasticsearch",
+        f"{result['dropped_by_watermark']} dropped by the watermark, {result['documents']} documents in Elasticsearch, "
+        f"{result['notifications']} notifications",
         highlight=False,
     )
     for line in result["false"]:

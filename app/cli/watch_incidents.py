@@ -15,8 +15,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from app.cli.watch_log import LogReader, own_jobs
+from app.cli.watch_log import LogReader
 from app.core.settings import Settings
+from app.runtime.served_health import own_jobs
 from app.versions import serving
 from models.records.records import STATUS_ORDER
 

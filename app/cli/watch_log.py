@@ -1,25 +1,21 @@
-"""What `kappa watch` reads: the topics of a version, and the health of the jobs on this machine."""
+"""What `kappa watch` reads: the topics of a version."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
-from app.runtime.state_server import address_of
+from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from models.records.records import STATUS_ORDER, WatermarkMessage
 from pipelines.errors import InputError
 
@@ -27,10 +23,7 @@ log = structlog.get_logger()
 
 POLL_MS = 500
 TIMEOUT_MS = 5_000
-HTTP_SECONDS = 1.0
 DAY_MS = 86_400_000
-# The watermark messages of the last minutes show where the shards stand.
-WATERMARKS_BACK_MS = 600_000
 # Which topics show that a job is alive, upstream first: each gets a heartbeat or a watermark message every few seconds.
 WRITES = {
     "nothing has come in, not even heartbeats,": topics.INPUTS,
@@ -57,26 +50,6 @@ class LogActivity:
     stalled: tuple[str, ...]
     behind_seconds: float | None
     refused: Mapping[str, int]
-
-
-@dataclass
-class ShardWatermarks:
-    """Up to which window each shard has been scored."""
-
-    latest: dict[int, int] = field(default_factory=dict)
-    shards: int = 0
-
-    def update(self, message: WatermarkMessage | None) -> None:
-        """Take in a watermark message; None is anything else."""
-        if message is not None and message.shards is not None:
-            self.shards = message.shards
-            self.latest[message.shard] = max(message.watermark, self.latest.get(message.shard, 0))
-
-    def behind(self, now: float) -> float | None:
-        """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""
-        if not self.shards or len(self.latest) < self.shards:
-            return None
-        return now - min(self.latest.values()) / 1000
 
 
 def incident_of(value: bytes | None) -> Mapping[str, Any] | None:
@@ -176,31 +149,3 @@ class LogReader:
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
-
-
-def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
-    """The jobs of this machine that serve their health: those of the process with `detect`, and those at `health.port`."""
-    own = settings.health
-    named = None if own.port is None else f"http://{LOOPBACK if own.host == '0.0.0.0' else own.host}:{own.port}"
-    found: dict[str, Mapping[str, Any]] = {}
-    for address in (named, address_of(settings)):
-        found |= {} if address is None else health_at(address)
-    return found
-
-
-def health_at(address: str) -> dict[str, Mapping[str, Any]]:
-    """The jobs of the process at an address; none where nobody answers."""
-    try:
-        with urlopen(f"{address}/healthz", timeout=HTTP_SECONDS) as answer:
-            body = answer.read()
-    except HTTPError as error:  # 503: it answers, and is not healthy
-        with error:
-            body = error.read()
-    except (OSError, http.client.HTTPException) as error:
-        log.debug("no health", address=address, error=repr(error))
-        return {}
-    try:
-        return dict(json.loads(body)["jobs"])
-    except (ValueError, KeyError, TypeError) as error:
-        log.debug("not an answer of /healthz", address=address, error=repr(error))
-        return {}

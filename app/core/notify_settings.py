@@ -32,6 +32,7 @@ class ChannelSettings(BaseModel):
     content_type: str = "application/json"
     ca_certs: Path | None = None
     timeout_seconds: float = Field(default=10.0, gt=0, le=120)
+    pipeline: bool = True
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -67,9 +68,14 @@ class RouteSettings(BaseModel):
     hours: str = ""
     zone: str = "UTC"
     channels: tuple[str, ...] = ()
+    escalate_minutes: float | None = Field(default=None, gt=0)
+    escalate_to: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        if (self.escalate_minutes is None) != (not self.escalate_to):
+            msg = "escalate_minutes and escalate_to belong together: set both, or neither"
+            raise ValueError(msg)
         _ = self.calendar, self.patterns  # raise ValueError for what is malformed
         return self
 
@@ -121,11 +127,27 @@ class NotifySettings(BaseModel):
         default=24.0, gt=0, description="How long a channel that does not take a notification is tried again."
     )
 
+    storm_incidents: int = Field(
+        default=20,
+        ge=0,
+        description=(
+            "How many incidents may open within `notify.storm_minutes` before one notification says that there are too many; 0: "
+            "never. An Alertmanager, which groups alerts itself, gets all."
+        ),
+    )
+    storm_minutes: float = Field(default=5.0, gt=0, description="See `notify.storm_incidents`.")
+    behind_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="How old the last scored window may be before the channels are notified of that.",
+    )
+
     @model_validator(mode="after")
     def _known(self) -> Self:
         named = {
             "default": self.default or (),
             **{f"routes.{i}.channels": route.channels for i, route in enumerate(self.routes)},
+            **{f"routes.{i}.escalate_to": route.escalate_to for i, route in enumerate(self.routes)},
         }
         for where, names in named.items():
             unknown = [name for name in names if name not in self.channels]

@@ -49,7 +49,8 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
         "readers": [Right(("Read",), name, prefixed=True) for name in outputs],
         # `kappa run notify` as a process of its own.
         "notifiers": [
-            Right(("Read",), f"{prefix}incidents", prefixed=True),
+            *(Right(("Read",), f"{prefix}{kind}", prefixed=True) for kind in ("incidents", "novelties")),
+            Right(("Read",), f"{prefix}labels"),
             Right(("Read", "Write"), f"{prefix}{DELIVERIES}"),
         ],
         "operators": [

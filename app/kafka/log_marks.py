@@ -119,8 +119,7 @@ def mark_now(settings: Settings) -> LogMarks:
     """The marks of all topics of a version that exist now. Raises ServiceUnavailable if Kafka does not answer."""
     client = admin_client(settings)
     try:
-        none = settings.topic(topics.DELIVERIES)  # no result depends on it
-        found = described(client, [topic.name for topic in topics.wanted(settings) if topic.name != none])
+        found = described(client, [topic.name for topic in topics.wanted(settings)])
         parts = [
             TopicPartition(topic, one["partition_index"])
             for topic, about in found.items()

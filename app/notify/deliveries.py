@@ -33,9 +33,10 @@ MOST_KNOWN = 100_000  # deliveries of closed incidents that are remembered
 
 @dataclass
 class Remembered:
-    """What the topic says: the last delivery of each incident to each channel, and up to where `incidents` has been dealt with."""
+    """What the topic says: the last delivery of each incident to each channel, when the first was, and what has been dealt with."""
 
     last: dict[tuple[str, str], Delivery] = field(default_factory=dict)
+    first_at: dict[tuple[str, str], int] = field(default_factory=dict)  # epoch ms
     until: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, record: Delivery | DeliveriesUntil) -> None:
@@ -46,10 +47,11 @@ class Remembered:
         key = (record.channel, record.incident)
         self.last.pop(key, None)
         self.last[key] = record
+        self.first_at.setdefault(key, record.at)
         if len(self.last) > 2 * MOST_KNOWN:
             closed = [known for known, one in self.last.items() if one.status == "close"]
             for known in closed[:-MOST_KNOWN]:
-                del self.last[known]
+                del self.last[known], self.first_at[known]
 
 
 def read_back(settings: Settings) -> Remembered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,33 +12,43 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka.connection import client_options, reasons, unavailable
-from app.notify.incident import Incident, Place, incident_of
+from app.notify.incident import MOST_BYTES, Incident, Place, incident_of
 from app.versions import serving
+from models.records.records import LABELS
 
 log = structlog.get_logger()
 
 POLL_MS = 500
 MOST_RECORDS = 500
+LONGEST_ID = 64
 
 
 @dataclass(frozen=True)
 class Read:
-    """A record: where it is, and the incident that people may be notified of; None for any other record."""
+    """A record: where it is, the incident that people may be notified of, or the id of one that somebody has labelled."""
 
     place: Place
-    incident: Incident | None
+    incident: Incident | None = None
     key: str = ""
+    acknowledged: str = ""
 
 
 class IncidentsReader:
     """A consumer without a group. Positions come from outside."""
 
-    def __init__(self, settings: Settings, until: Mapping[TopicPartition, int]) -> None:
-        """`until`: where to begin, by partition. Raises ServiceUnavailable if Kafka does not answer."""
+    def __init__(
+        self, settings: Settings, until: Mapping[TopicPartition, int], labels_since_ms: int | None = None
+    ) -> None:
+        """`until`: where to begin, by partition; `labels_since_ms`: read labels too, of that time (epoch ms) and later.
+
+        Raises ServiceUnavailable if Kafka does not answer.
+        """
         self._settings, self._until = settings, dict(until)
         self._serves, self._versions = serving.ServingVersionWatch(settings.home), dict[str, str]()
         self._serving = serving.read(settings.home)
         self._missing: set[str] = set()
+        self._labels = TopicPartition(settings.topic("labels"), 0)
+        self._labels_since, self._labels_end = labels_since_ms, 0
         options = client_options(settings)
         with reasons(options):
             self.consumer = KafkaConsumer(
@@ -79,16 +90,34 @@ class IncidentsReader:
         beginning.
         """
         self._until |= {at: self.consumer.position(at) for at in self.consumer.assignment()}
-        self.consumer.assign(parts)
+        read_labels = self._labels_since is not None and bool(self.consumer.partitions_for_topic(self._labels.topic))
+        self.consumer.assign([*parts, self._labels] if read_labels else parts)
+        if read_labels:
+            self._seek_labels()
         ends = self.consumer.end_offsets(parts)
         for at in parts:
             promoted = len(self._serving.intervals) > 1 and self._versions[at.topic] == self._serving.version
             begin = 0 if promoted or at.topic in self._missing else ends[at]
             self.consumer.seek(at, self._until.get(at, begin))
 
+    def _seek_labels(self) -> None:
+        """To where they were read before, else to the time from which on they matter."""
+        begin = self._until.get(self._labels)
+        self._labels_end = self.consumer.end_offsets([self._labels])[self._labels]
+        if begin is None:
+            found = self.consumer.offsets_for_times({self._labels: self._labels_since})[self._labels]
+            begin = self._labels_end if found is None else found.offset
+        self.consumer.seek(self._labels, begin)
+
+    @property
+    def labels_read(self) -> bool:
+        """Whether the labels are read that were there at the start."""
+        there = self._labels in self.consumer.assignment()
+        return not there or self.consumer.position(self._labels) >= self._labels_end
+
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition."""
-        return {at: self.consumer.position(at) for at in self.consumer.assignment()}
+        return {at: self.consumer.position(at) for at in self.consumer.assignment() if at != self._labels}
 
     def poll(self) -> Iterator[Read]:
         """Records that have arrived; waits for half a second at the most."""
@@ -97,6 +126,9 @@ class IncidentsReader:
         except KafkaError as error:
             raise unavailable(self._settings, error) from error
         for at, records in polled.items():
+            if at == self._labels:
+                yield from (Read(Place(at.topic, 0, r.offset), acknowledged=labelled(r.value)) for r in records)
+                continue
             version = self._versions[at.topic]
             for record in records:
                 found = incident_of(record.value)
@@ -119,3 +151,15 @@ class IncidentsReader:
     def close(self) -> None:
         """Close the consumer."""
         self.consumer.close()
+
+
+def labelled(value: bytes | None) -> str:
+    """The incident that a label is about; empty of heartbeats, and of what is no label."""
+    if value is None or len(value) > MOST_BYTES or b'"label"' not in value:
+        return ""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return ""
+    incident = found.get("incident") if isinstance(found, dict) and found.get("label") in LABELS else None
+    return incident if isinstance(incident, str) and len(incident) <= LONGEST_ID else ""

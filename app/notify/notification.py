@@ -12,6 +12,7 @@ from models.core.printable import printable
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
 MOST_NAMES = 8
+URGENT = ("KappaBehind", "KappaUnhealthy", "KappaViolation")
 BEGUN = {"open": "new", "update": "worse", "close": "over"}
 # What chat and mail programs take for markup, mentions and links, beside characters that look alike and mean nothing to them.
 INERT = str.maketrans({"@": "＠", "<": "‹", ">": "›", "`": "ʼ", "*": "∗", "~": "∼", "|": "¦", "#": "＃", "\\": "⧵"})
@@ -71,6 +72,28 @@ def of_incident(one: Incident, status: str, key: str, link: str | None) -> Notif
         window_end=one.window_end,
         reason=one.reason,
         link=address,
+    )
+
+
+def about_kappa(key: str, status: str, alertname: str, text: str, start: int, now_ms: int) -> Notification:
+    """What is sent of kappa itself, epoch milliseconds."""
+    severity = "critical" if alertname in URGENT else "major" if alertname != "KappaAlive" else "info"
+    over = status == "close"
+    return Notification(
+        key=key,
+        status=status,
+        severity=severity,
+        kind="pipeline",
+        version="",
+        title=f"[{severity}] kappa, {BEGUN[status]}: {text}"[:LONGEST_TITLE],
+        text=text,
+        hosts=(),
+        services=(),
+        start=start,
+        end=now_ms if over else None,
+        window_end=now_ms,
+        reason=text,
+        alertname=alertname,
     )
 
 

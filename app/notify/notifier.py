@@ -1,37 +1,35 @@
-"""Reads incidents and notifies people of them: a thread that plans, and one for each channel that sends."""
+"""Reads incidents and notifies people of them: a thread that reads and decides, one for each channel, and one that watches the chain."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
-import structlog
 from kafka import TopicPartition
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.kafka.quarantine import fetched_with
+from app.notify.chain_watch import LOOK_SECONDS, ChainWatch
 from app.notify.channels.channel import Channel
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered, read_back, until_records
-from app.notify.incident import Place, incident_of
-from app.notify.incidents_reader import IncidentsReader, Read
-from app.notify.notification import Notification, of_incident
-from app.notify.outbox import Outbox, Waiting
-from app.notify.plan import Plan, Step
+from app.notify.dispatch import Dispatch, is_open
+from app.notify.incident import Incident, Place, incident_of
+from app.notify.incidents_reader import IncidentsReader
+from app.notify.notification import of_incident
+from app.notify.outbox import Outbox
 from app.notify.positions import Positions
-from models.records.records import DELIVERED, FAILED, HELD, Delivery
-
-log = structlog.get_logger()
+from models.records.records import Delivery
 
 POSITION_SECONDS = 5.0
 GOODBYE_SECONDS = 10.0
 
 
 class Notifier:
-    """Tells of incidents until it is stopped."""
+    """Notifies until it is stopped."""
 
     def __init__(
         self,
@@ -39,42 +37,59 @@ class Notifier:
         stopping: threading.Event,
         clock: Callable[[], int] = wall_clock,
         progress: Callable[[], None] = lambda: None,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """`progress` is called every half a second. Raises SettingsError for a channel that cannot be."""
+        """`progress` is called every half a second, the chain looked at every `look_seconds`. Raises SettingsError for a channel that cannot be."""
         self._settings, self._stopping, self._clock, self._progress = settings, stopping, clock, progress
-        self._ending = threading.Event()
-        notify = settings.notify
-        self._channels: dict[str, Channel] = {name: opened(notify, name) for name in notify.channels}
-        self._lock = threading.Lock()  # of the plan
-        self._plan = Plan(notify, [name for name, channel in self._channels.items() if channel.resends])
+        notify, self._ending = settings.notify, threading.Event()
+        channels: dict[str, Channel] = {name: opened(notify, name) for name in notify.channels}
         self._positions = Positions()
         self._recorded: dict[TopicPartition, int] = {}
         self._recorded_at = 0.0
         self._deliveries = DeliveryLog(settings, self._ending)
+        timing = (notify.patience_hours, notify.resend_seconds)
         self.outboxes = {
-            name: Outbox(
-                name, channel, self._settled, self._ending, clock, notify.patience_hours, notify.resend_seconds
-            )
-            for name, channel in self._channels.items()
+            name: Outbox(name, channel, self._ending, clock, *timing) for name, channel in channels.items()
         }
+        self.dispatch = Dispatch(settings, self.outboxes, self._positions, self._deliveries, clock)
+        self._chain = ChainWatch(settings, self.dispatch.chain, self._ending, clock, look_seconds)
 
     def run(self) -> None:
         """Until stopped. Raises ServiceUnavailable where Kafka cannot be reached at the start, or is away for long."""
         remembered = read_back(self._settings)
-        self._plan.remember(remembered.last)
+        self.dispatch.remember(remembered)
         self._recorded = dict(remembered.until)
-        reader = IncidentsReader(self._settings, remembered.until)
-        with closing(reader):
-            for name, outbox in self.outboxes.items():
-                outbox.start(self._still_open(reader, remembered, name) if self._channels[name].resends else ())
+        since = None
+        if self.dispatch.escalation.wanted:  # the labels of what is open
+            waits = [remembered.first_at[key] for key, one in remembered.last.items() if is_open(one)]
+            since = min(waits, default=self._clock())
+        with closing(IncidentsReader(self._settings, remembered.until, since)) as reader:
             try:
+                self._start(reader, remembered)
                 while not self._stopping.is_set():
                     self._turn(reader)
             finally:
                 self._ending.set()
                 for outbox in self.outboxes.values():
                     outbox.join(GOODBYE_SECONDS)
+                self._chain.join(GOODBYE_SECONDS)
                 self._deliveries.close()
+
+    def _start(self, reader: IncidentsReader, remembered: Remembered) -> None:
+        """Start the channels, with what is open."""
+        still_open = list(self._still_open(reader, remembered))
+        for one, incident in still_open:
+            place = Place(one.topic, one.partition, one.offset)
+            first = remembered.first_at[one.channel, one.incident]
+            self.dispatch.escalation.opened(one.incident, incident, place, one.why, first)
+        for name, outbox in self.outboxes.items():
+            own = [(one, incident) for one, incident in still_open if one.channel == name]
+            link = self._settings.notify.link
+            outbox.start(
+                self.dispatch.settled, [of_incident(incident, one.status, one.incident, link) for one, incident in own]
+            )
+        if any(channel.pipeline for channel in self._settings.notify.channels.values()):
+            self._chain.start()
 
     def _turn(self, reader: IncidentsReader) -> None:
         """Half a second."""
@@ -85,56 +100,12 @@ class Notifier:
             self._stopping.wait(1.0)  # a version that has not run yet has no topic
         else:
             for read in reader.poll():
-                self._take(read)
+                self.dispatch.take(read)
             for at, offset in reader.positions().items():
                 self._positions.read(at, offset)
             self._record_positions()
+        self.dispatch.elapse(escalates=reader.labels_read)
         self._progress()
-
-    def _take(self, read: Read) -> None:
-        """Queue what is due after a record."""
-        incident = read.incident
-        if incident is None:
-            return
-        with self._lock:
-            steps = list(self._plan.steps(incident, read.key))
-        for step in steps:
-            self._positions.wait_for(read.place)
-            note = of_incident(incident, step.status, read.key, self._settings.notify.link)
-            if not self.outboxes[step.channel].put(Waiting(note, step.why, [read.place])):
-                self._hold(step, note, read.place, "too many notifications wait for this channel")
-
-    def _hold(self, step: Step, note: Notification, place: Place, answer: str) -> None:
-        """Record that a channel is not notified of something."""
-        log.warning("a notification was left out", channel=step.channel, incident=note.key, reason=answer)
-        held = Delivery(
-            channel=step.channel,
-            incident=note.key,
-            version=note.version,
-            status=note.status,
-            severity=note.severity,
-            outcome=HELD,
-            why=step.why,
-            answer=answer,
-            title=note.title,
-            at=self._clock(),
-            topic=place.topic,
-            partition=place.partition,
-            offset=place.offset,
-        )
-        if self._deliveries.append(held):
-            self._positions.settle([place])
-
-    def _settled(self, item: Waiting, delivery: Delivery) -> bool:
-        """Record a delivery; called by the channels' threads."""
-        if not self._deliveries.append(delivery, patiently=True):
-            return False
-        if delivery.outcome == FAILED and delivery.status == "open":
-            with self._lock:
-                self._plan.not_told(delivery.channel, delivery.incident)
-        self._positions.settle(item.places)
-        log.info("notified", channel=delivery.channel, incident=delivery.incident, outcome=delivery.outcome)
-        return True
 
     def _record_positions(self) -> None:
         """Every few seconds, where they have changed."""
@@ -146,14 +117,14 @@ class Notifier:
             self._recorded |= changed
             self._recorded_at = time.monotonic()
 
-    def _still_open(self, reader: IncidentsReader, remembered: Remembered, channel: str) -> list[Notification]:
-        """What a channel has been notified and is not over, made anew from the log."""
-        found = []
-        for (name, key), one in remembered.last.items():
-            if name != channel or one.status == "close" or one.outcome != DELIVERED or not one.topic:
-                continue
-            record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
-            incident = None if record is None else incident_of(record.value)
-            if incident is not None:
-                found.append(of_incident(incident, one.status, key, self._settings.notify.link))
-        return found
+    def _still_open(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[tuple[Delivery, Incident]]:
+        """What channels were notified of and is not over, with its record in the log."""
+        for one in remembered.last.values():
+            wanted = one.channel in self.outboxes and (
+                self.outboxes[one.channel].channel.resends or self.dispatch.escalation.wanted
+            )
+            if wanted and is_open(one):
+                record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
+                incident = None if record is None else incident_of(record.value)
+                if incident is not None:
+                    yield one, incident

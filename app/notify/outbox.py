@@ -56,26 +56,31 @@ class Outbox:
         self,
         name: str,
         channel: Channel,
-        settled: Settled,
         stopping: threading.Event,
         clock: Callable[[], int],
         patience_hours: float,
         resend_seconds: float,
     ) -> None:
-        """`settled` is called with what became of a notification; it answers False where that could not be recorded."""
-        self.name, self.channel, self._settled, self._clock = name, channel, settled, clock
+        """`patience_hours`: how long a notification is tried; `resend_seconds`: how often what is open is sent again."""
+        self.name, self.channel, self._clock = name, channel, clock
         self._patience_ms, self._resend_ms = int(patience_hours * HOUR_MS), int(1000 * resend_seconds)
         self._stopping = stopping
         self._changed = threading.Condition()
         self._queue: dict[str, list[Waiting]] = {}  # the first of each is tried first
         self._open: dict[str, Notification] = {}
         self._forgotten: set[str] = set()
+        self._settled: Settled
         self._resend_at = 0
         self._thread = threading.Thread(target=self._run, name=f"notify {name}", daemon=True)
         self.problem = ""
 
-    def start(self, still_open: Iterable[Notification] = ()) -> None:
-        """Begin. `still_open`: what an earlier process has sent and is not over."""
+    def start(self, settled: Settled, still_open: Iterable[Notification] = ()) -> None:
+        """Begin.
+
+        `settled` is called with what became of a notification; it answers False where that could not be recorded. `still_open`: what
+        an earlier process has sent and is not over.
+        """
+        self._settled = settled
         self._open = {note.key: note for note in still_open} if self.channel.resends else {}
         self._thread.start()
 
@@ -109,7 +114,8 @@ class Outbox:
         """Wait for the thread, after `stopping` has been set."""
         with self._changed:
             self._changed.notify()
-        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
         self.channel.close()
 
     def _run(self) -> None:
@@ -153,7 +159,7 @@ class Outbox:
                 return
             outcome, answer = FAILED, f"given up: {error}"
         sent = replace(item, note=note, places=item.places[:places])
-        delivery = self._delivery(sent, outcome, answer)
+        delivery = delivery_of(self.name, sent, outcome, answer, self._clock())
         if outcome == FAILED:
             log.error("a notification was not delivered", channel=self.name, incident=note.key, answer=answer)
         else:
@@ -203,24 +209,26 @@ class Outbox:
             self.problem = str(error)
             log.warning("what is open could not be sent again", channel=self.name, answer=str(error))
 
-    def _delivery(self, item: Waiting, outcome: str, answer: str) -> Delivery:
-        note, place = item.note, item.places[-1] if item.places else Place("", 0, 0)
-        return Delivery(
-            channel=self.name,
-            incident=note.key,
-            version=note.version,
-            status=note.status,
-            severity=note.severity,
-            outcome=outcome,
-            why=item.why,
-            answer=answer,
-            title=note.title,
-            attempts=item.attempts,
-            at=self._clock(),
-            topic=place.topic,
-            partition=place.partition,
-            offset=place.offset,
-        )
+
+def delivery_of(channel: str, item: Waiting, outcome: str, answer: str, at_ms: int) -> Delivery:
+    """The record of what became of a notification."""
+    note, place = item.note, item.places[-1] if item.places else Place("", 0, 0)
+    return Delivery(
+        channel=channel,
+        incident=note.key,
+        version=note.version,
+        status=note.status,
+        severity=note.severity,
+        outcome=outcome,
+        why=item.why,
+        answer=answer,
+        title=note.title,
+        attempts=item.attempts,
+        at=at_ms,
+        topic=place.topic,
+        partition=place.partition,
+        offset=place.offset,
+    )
 
 
 class StopWhereAsked(stop_base):

@@ -62,10 +62,17 @@ class Plan:
                 self._note(channel, key, Known(status, incident.rank, incident.version, one.why))
                 yield Step(channel, status, one.why)
 
-    def not_told(self, channel: str, key: str) -> None:
+    def not_notified(self, channel: str, key: str) -> None:
         """A channel could not be notified that an incident opens: a later record of it may open it."""
         self._known.pop((channel, key), None)
         self._channels.get(key, set()).discard(channel)
+
+    def escalates(self, incident: Incident, key: str, channel: str, why: str) -> Step | None:
+        """What is due for a channel to which an incident is escalated; None where it knows it."""
+        if (channel, key) in self._known:
+            return None
+        self._note(channel, key, Known("open", incident.rank, incident.version, why))
+        return Step(channel, "open", why)
 
     def _note(self, channel: str, key: str, known: Known) -> None:
         self._known.pop((channel, key), None)
@@ -78,7 +85,7 @@ class Plan:
         """Forget the older half of what is over."""
         over = [place for place, one in self._known.items() if one.status == "close"]
         for channel, key in over[: len(over) // 2 + 1]:
-            self.not_told(channel, key)
+            self.not_notified(channel, key)
             if not self._channels[key]:
                 del self._channels[key]
 

@@ -2,8 +2,9 @@
 
 Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `kappa-KIND-VERSION`,
 those of versions that serve, or served for a time, `kappa-KIND` as well, with a filter that shows of each what it decided then
-(`app.search.aliases`). Labels belong to no version: their indices have the alias `kappa-labels`. Index names end in a date, so that old
-data go by dropping indices; where the server has index lifecycles it does so itself.
+(`app.search.aliases`). Labels and deliveries belong to no version: their indices have the aliases `kappa-labels` and
+`kappa-deliveries`. Index names end in a date, so that old data go by dropping indices; where the server has index lifecycles it
+does so itself.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
-from models.records.index_names import INDEX_KINDS, LABELS, PREFIX, alias_of, version_of
-from models.records.records import EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
+from models.records.index_names import DELIVERIES, INDEX_KINDS, LABELS, PREFIX, SHARED, alias_of, version_of
+from models.records.records import Delivery, EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
 from models.records.schema import KEYWORD, search_type, search_types
 from pipelines.elasticsearch.refusals import refusal
 from pipelines.errors import ServiceUnavailable
@@ -31,6 +32,7 @@ OF_INCIDENTS = (
     *("version", "kind", "status", "window_end", "score", "novelties", "scope", "affected", "population", "share"),
     *("false_alarms_per_day", "episodes", "episodes_omitted", "severity"),
 )
+OF_DELIVERIES = ("channel", "incident", "version", "status", "severity", "outcome", "why", "answer", "attempts")
 OF_SCORES = ("series", "kind", "score", "template", "value", "typical", "lower", "upper")
 
 
@@ -94,6 +96,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "message": TEXT,
         "label": an_object(**search_types(Label, "label", "incident", "version", "author", "series")),
     },
+    DELIVERIES: {
+        "@timestamp": DATE,
+        "ecs": ECS,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "message": TEXT,
+        "delivery": an_object(**search_types(Delivery, *OF_DELIVERIES)),
+    },
 }
 
 
@@ -117,7 +126,8 @@ def ensure_templates(
     Raises ServiceUnavailable if the cluster does not do it.
     """
     try:
-        client.indices.put_index_template(name=alias_of(LABELS), create=False, **template_of_labels(replicas))
+        for kind in SHARED:
+            client.indices.put_index_template(name=alias_of(kind), create=False, **template_of_shared(kind, replicas))
         lifecycles = retention_days is not None and has_lifecycles(client)
         for kind in INDEX_KINDS:
             settings = settings_of(kind, replicas)
@@ -155,15 +165,15 @@ def template(
     }
 
 
-def template_of_labels(replicas: int) -> dict[str, Any]:
-    """The index template of labels, which all versions share."""
+def template_of_shared(kind: str, replicas: int) -> dict[str, Any]:
+    """The index template of labels or deliveries, which all versions share."""
     return {
-        "index_patterns": [alias_of(LABELS) + "-*"],
+        "index_patterns": [alias_of(kind) + "-*"],
         "priority": PRIORITY,
         "template": {
-            "settings": {"index": settings_of(LABELS, replicas)},
-            "mappings": {"dynamic": "strict", "properties": PROPERTIES[LABELS]},
-            "aliases": {alias_of(LABELS): {}},
+            "settings": {"index": settings_of(kind, replicas)},
+            "mappings": {"dynamic": "strict", "properties": PROPERTIES[kind]},
+            "aliases": {alias_of(kind): {}},
         },
     }
 

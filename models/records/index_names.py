@@ -4,13 +4,14 @@ kappa-KIND-VERSION-YYYY.MM.DD   an index of a version's documents
 kappa-KIND-VERSION              the alias of all of them, and the name of their index template
 kappa-KIND                      the alias of what the versions that serve have decided, and the name of the lifecycle
 kappa-labels-YYYY.MM            an index of labels, which belong to no version; their alias and template is kappa-labels
+kappa-deliveries-YYYY.MM        the same of notifications
 """
 
 from __future__ import annotations
 
 PREFIX = "kappa-"
 INDEX_KINDS = ("scores", "novelties", "incidents", "pipeline")
-LABELS = "labels"
+LABELS, DELIVERIES = SHARED = ("labels", "deliveries")
 
 
 def alias_of(kind: str, version: str = "") -> str:

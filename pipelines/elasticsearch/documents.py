@@ -8,8 +8,10 @@ Everything is built in the JVM. Ids come from the records alone, so that a repea
     incidents   incidents-VERSION-date of start     the incident's                           the last window and status
     pipeline    pipeline-VERSION-date of append     source position of the refused record    none: written once
     labels      labels-month of append              where and when it was appended           none: written once
+    deliveries  deliveries-month of delivery        hash of channel, incident and what       the time
+                                                    was sent
 
-Labels are shared by all versions, as their topic is: whichever version's job writes one, it is the same document.
+Labels and deliveries are shared by all versions, as their topics are: whichever version's job writes one, it is the same document.
 """
 
 from __future__ import annotations
@@ -19,8 +21,17 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from models.records.index_names import LABELS, PREFIX, alias_of
-from models.records.records import LETTER_BYTES, EpisodeEvent, IncidentEvent, Label, Score, WatermarkMessage
+from models.records.index_names import DELIVERIES, LABELS, PREFIX, SHARED, alias_of
+from models.records.records import (
+    LETTER_BYTES,
+    DeliveriesUntil,
+    Delivery,
+    EpisodeEvent,
+    IncidentEvent,
+    Label,
+    Score,
+    WatermarkMessage,
+)
 from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.inputs import labels
 from pipelines.inputs.fields import record_text
@@ -29,7 +40,7 @@ from pipelines.letters import MOST_BYTES
 # The release of the Elastic Common Schema whose fields these are.
 ECS_VERSION = "9.4.0"
 OURS = "kappa"  # the module, the observer and the set of rules of every alert
-DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS)
+DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS, DELIVERIES)
 SAMPLE_CHARACTERS = 512
 ID = "^[0-9a-f]{1,64}$"
 MOST_HEADER = 4_096  # bytes: a reason of 1,000 characters
@@ -40,6 +51,7 @@ STATUSES = 8  # a power of two above the number of statuses: versions are window
 RECORD = spark_ddl(Score, EpisodeEvent, IncidentEvent)
 WANTED = {"scores": Score.KIND, "novelties": EpisodeEvent.KIND, "incidents": IncidentEvent.KIND}
 LABEL = spark_ddl(Label)
+DELIVERY = spark_ddl(Delivery)
 CONTRIBUTIONS = spark_type(fields_of(IncidentEvent)["series"].type)
 INCIDENT_FIELDS = (
     *("novelties", "scope", "affected", "population", "share", "false_alarms_per_day", "episodes", "episodes_omitted"),
@@ -53,28 +65,31 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
     Scores of windows that end before `scores_since`, epoch milliseconds, are left out.
 
     Answers `index, id, version, document, problem` and where the record is: `topic, partition, offset, timestamp`. `version` is null
-    for what is written once; `problem` says why a record is no document. Watermark messages are left out, and so are heartbeats among
-    labels, and what is no label: `extract` reads it too, and makes it a dead letter.
+    for what is written once; `problem` says why a record is no document. Watermark messages are left out, positions among
+    deliveries, heartbeats among labels, and what is no label: `extract` reads it too, and makes it a dead letter.
     """
     dataset, value = F.col("dataset"), F.col("value").cast("string")
     if scores_since is not None:
         # By the text alone, before anything is parsed. One without a window is no score, and is reported as none.
         end = F.nullif(F.regexp_extract(value, r'"window_end":\s*(\d+)', 1), F.lit("")).cast("long")
         raw = raw.where((F.col("topic") != topics["scores"]) | F.coalesce(end >= scores_since, F.lit(True)))
-    is_label, is_record = dataset == LABELS, ~dataset.isin("late", "dead-letters", LABELS)
+    is_label, is_delivery = dataset == LABELS, dataset == DELIVERIES
+    is_record = ~dataset.isin("late", "dead-letters", *SHARED)
     parsed = raw.withColumn("dataset", dataset_of(topics)).select(
         "dataset",
-        F.when(is_label | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
+        F.when(is_label | is_delivery | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
         F.when(is_record, F.from_json(value, RECORD)).alias("r"),
         # As `extract` reads it, so that both take the same for labels.
         F.when(is_label, F.from_json(record_text(F.col("value"))["json"], LABEL)).alias("l"),
+        F.when(is_delivery, F.from_json(value, DELIVERY)).alias("d"),
         *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
     # Spark filters before it parses, by parsing twice: only where there can be watermark messages, heartbeats or no labels. A
     # heartbeat is known by what it says, as in `extract`, and not by its key, which a label may have as well.
     is_watermark = (dataset == "novelties") & of("record").eqNullSafe(WatermarkMessage.KIND)
     is_none = is_label & labels.problem(F.col("l"), F.col("value")).isNotNull()
-    return parsed.where(~is_watermark & ~is_none).select(
+    is_position = is_delivery & F.col("d.record").eqNullSafe(DeliveriesUntil.KIND)
+    return parsed.where(~is_watermark & ~is_none & ~is_position).select(
         index_of(version).alias("index"),
         id_of(version).alias("id"),
         version_of().alias("version"),
@@ -119,6 +134,13 @@ def is_sound() -> Column:
             & (F.octet_length("value") <= MOST_BYTES)
             & ((kind == "scores") | (of("id").rlike(ID) & within_range(of("start"))))
         )
+        | (
+            (F.col("d.record") == Delivery.KIND)
+            & within_range(F.col("d.at"))
+            & F.col("d.channel").isNotNull()
+            & F.col("d.incident").isNotNull()
+            & (F.octet_length("value") <= MOST_BYTES)
+        )
     ).eqNullSafe(True)
 
 
@@ -131,16 +153,19 @@ def event_time() -> Column:
     """The time that a document stands under, epoch milliseconds: it never changes for an id."""
     kind = F.col("kind")
     at_append = kind.isin("pipeline", LABELS)
-    found = F.when(kind == "scores", of("window_end")).when(at_append, append_time()).otherwise(of("start"))
+    found = F.when(kind == "scores", of("window_end")).when(at_append, append_time())
+    found = found.when(kind == DELIVERIES, F.col("d.at")).otherwise(of("start"))
     # What is no document has no date, and may say anything.
     return F.when(is_sound(), found).otherwise(F.unix_millis("timestamp"))
 
 
 def index_of(version: str) -> Column:
-    """The index: kind, version, date of the event; of labels, which are few, the month alone."""
+    """The index: kind, version, date of the event; of labels and deliveries, which are few, the month alone."""
     at = F.timestamp_millis(event_time())
     own = F.concat(F.lit(PREFIX), F.col("kind"), F.lit(f"-{version}-"), F.date_format(at, "yyyy.MM.dd"))
-    return F.when(F.col("kind") == LABELS, F.date_format(at, f"'{alias_of(LABELS)}'-yyyy.MM")).otherwise(own)
+    for kind in SHARED:
+        own = F.when(F.col("kind") == kind, F.date_format(at, f"'{alias_of(kind)}'-yyyy.MM")).otherwise(own)
+    return own
 
 
 def id_of(version: str) -> Column:
@@ -150,8 +175,10 @@ def id_of(version: str) -> Column:
     own = digest(F.col("topic"), F.col("partition"), F.col("offset"))
     # Its topic may have been made again since: then another label has its offset.
     label = digest(F.col("topic"), F.col("partition"), F.col("offset"), append_time())
+    delivery = digest(*(F.col(f"d.{name}") for name in ("channel", "incident", "status", "severity")))
     return (
         F.when(~is_sound(), own)
+        .when(kind == DELIVERIES, delivery)
         .when(kind == "scores", score)
         .when(kind == "pipeline", digest(F.col("dataset"), *source_position(), without_offset()))
         .when(kind == LABELS, label)
@@ -167,7 +194,8 @@ def digest(*parts: Column) -> Column:
 def version_of() -> Column:
     """Grows with what is known: an older event that comes again never replaces a newer one."""
     status = F.when(of("status") == "open", 0).when(of("status") == "update", 1).otherwise(2)
-    return F.when(F.col("kind").isin("novelties", "incidents"), of("window_end") * STATUSES + status)
+    found = F.when(F.col("kind").isin("novelties", "incidents"), of("window_end") * STATUSES + status)
+    return found.when(F.col("kind") == DELIVERIES, F.col("d.at"))
 
 
 def document_of(version: str) -> Column:
@@ -179,6 +207,7 @@ def document_of(version: str) -> Column:
         .when(kind == "novelties", F.to_json(novelty_document(version)))
         .when(kind == "incidents", F.to_json(incident_document(version)))
         .when(kind == LABELS, F.to_json(label_document()))
+        .when(kind == DELIVERIES, F.to_json(delivery_document()))
         .otherwise(F.to_json(pipeline_document(version)))
     )
 
@@ -299,6 +328,22 @@ def label_document() -> Column:
         all_named(own["host"]).alias("host"),
         filled(own["comment"]).alias("message"),
         F.struct(*about, own["series"].alias("series")).alias("label"),
+    )
+
+
+def delivery_document() -> Column:
+    """What became of a notification."""
+    own = F.col("d")
+    texts = ("channel", "incident", "version", "status", "severity", "outcome", "why", "answer")
+    event = [F.lit("event").alias("kind"), F.lit("kappa.deliveries").alias("dataset")]
+    return F.struct(
+        date(own["at"]).alias("@timestamp"),
+        ecs(),
+        F.struct(*event).alias("event"),
+        filled(own["title"]).alias("message"),
+        F.struct(*(filled(own[name]).alias(name) for name in texts), own["attempts"].alias("attempts")).alias(
+            "delivery"
+        ),
     )
 
 

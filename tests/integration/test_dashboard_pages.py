@@ -356,6 +356,25 @@ def test_last_word_on_an_incident_is_on_its_page_however_long_ago(client: Elasti
 
 
 @pytest.mark.usefixtures("served")
+def test_who_was_notified_of_an_incident_is_on_its_page(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    story(documents)
+    documents.write()
+    assert "Who was notified" not in words(opened("incident", incident="now"))
+    documents.delivery("now", "open", 5.0)
+    documents.delivery("now", "update", 3.0, "failed", "403 <b>no</b>")
+    documents.delivery("before", "open", 3.0)
+    documents.write()
+    test = opened("incident", incident="now")
+    assert "Who was notified" in words(test)
+    (shown,) = [frame.value for frame in test.dataframe if "channel" in frame.value]
+    assert [list(row) for row in shown[["channel", "status", "outcome", "answer"]].to_numpy()] == [
+        ["ops", "new", "delivered", "200"],
+        ["ops", "worse", "failed", "403 <b>no</b>"],
+    ]
+
+
+@pytest.mark.usefixtures("served")
 def test_series_has_its_curve_and_what_was_said_of_it(client: Elasticsearch, version: str) -> None:
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("series", series=CPU)

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,19 @@ from typer.testing import CliRunner
 
 from app.cli import main
 from app.core.ports import free_port
-from app.core.settings import Settings, load
+from app.core.settings import PROJECT, Settings, load
+from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.notify.deliveries import read_back
 from app.notify.notifier import Notifier
+from app.notify.service import BesideJobs
 from app.versions import serving
 from models.records.records import Delivery
 
 pytestmark = pytest.mark.stack
+JARS = PROJECT / ".kappa" / "jars"
 
 
 class Log:
@@ -81,11 +85,11 @@ def webhook(receiver: Receiver, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def notifying(settings: Settings) -> Iterator[Notifier]:
+def notifying(settings: Settings, look_seconds: float = 60.0) -> Iterator[Notifier]:
     """A notifier that has read what is there."""
     stopping, turned = threading.Event(), threading.Event()
-    made = Notifier(settings, stopping, progress=turned.set)
-    thread = threading.Thread(target=made.run)
+    made = Notifier(settings, stopping, progress=turned.set, look_seconds=look_seconds)
+    thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     try:
         assert turned.wait(30.0)
@@ -258,3 +262,100 @@ def test_explain_says_who_would_be_told_and_sends_nothing(log: Log, receiver: Re
     assert tried.stdout == "hook: 200 taken\n" and receiver.posts[0].json["alertname"] == "KappaTest"
     unknown = CliRunner().invoke(main.app, ["notify", "explain", "ab", "--config", str(file)])
     assert unknown.exit_code == 1
+
+
+def test_a_storm_becomes_one_notification_also_after_a_restart(log: Log, receiver: Receiver) -> None:
+    settings = log.settings(channels=webhook(receiver), storm_incidents=3)
+    with notifying(settings):
+        log.write(*(value(n) for n in range(1, 8)))
+        receiver.until(lambda r: len(r.posts) == 4)
+        until(lambda: len(log.deliveries()) == 8)
+    with notifying(settings):
+        log.write(value(8), value(5, "close"), value(1, "close"))
+        receiver.until(lambda r: len(r.posts) == 5)
+        until(lambda: len(log.deliveries()) == 9)
+    assert [post.json["alertname"] for post in receiver.posts] == ["KappaIncident"] * 3 + [
+        "KappaStorm",
+        "KappaIncident",
+    ]
+    assert receiver.posts[-1].json["key"] == f"{1:024x}"
+    held = {one.incident for one in log.deliveries() if one.outcome == "held"}
+    assert held == {f"{n:024x}" for n in range(4, 9)}
+
+
+def test_what_nobody_acknowledges_goes_further_and_what_somebody_does_goes_not(log: Log, receiver: Receiver) -> None:
+    with receiving() as pager:
+        channels = webhook(receiver) | {"pager": {"kind": "webhook", "url": pager.url}}
+        route = {"channels": ["hook"], "escalate_minutes": 4 / 60, "escalate_to": ["pager"]}
+        settings = log.settings(channels=channels, routes=[route])
+        with notifying(settings):
+            log.write(value(1), value(2))
+            receiver.until(lambda r: len(r.posts) == 2)
+            begun = time.monotonic()
+            label = {"label": "acknowledged", "incident": f"{1:024x}", "id": "x", "series": ["host/web-1"]}
+            log.write(json.dumps(label).encode(), topic="labels")
+        assert not pager.posts
+        until(lambda: time.monotonic() > begun + 4.5)  # it is due while nobody looks
+        with notifying(settings):  # what waits is remembered, and who has acknowledged
+            pager.until(lambda r: len(r.posts) == 1)
+        assert pager.ids == [f"{2:024x}/open/major"]
+        with notifying(settings):
+            log.write(value(2, "close"), value(1, "close"))
+            receiver.until(lambda r: len(r.posts) == 4)
+            pager.until(lambda r: len(r.posts) == 2)
+    assert pager.ids[1] == f"{2:024x}/close/major"
+
+
+def watermark(log: Log, seconds_ago: float) -> None:
+    message = {"id": "x", "record": "watermark", "shard": 0, "shards": 1}
+    message["watermark"] = int(1000 * (time.time() - seconds_ago))
+    log.write(json.dumps(message).encode(), topic="novelties")
+
+
+def test_an_alertmanager_knows_that_the_chain_is_well_and_when_it_is_not(log: Log, receiver: Receiver) -> None:
+    """The requests that a real one takes: see tests/unit/test_notify_channels.py."""
+    channels = {"ops": {"kind": "alertmanager", "url": receiver.url}} | webhook(receiver)
+    with notifying(log.settings(channels=channels, behind_seconds=5.0), look_seconds=0.1):
+        watermark(log, 0.0)
+        receiver.until(lambda r: firing(r) == {"KappaAlive"})
+        receiver.until(lambda r: firing(r) == {"KappaBehind"})
+        watermark(log, 0.0)
+        receiver.until(lambda r: firing(r) == {"KappaAlive"})
+    hooked = [post.json["alertname"] for post in receiver.posts if post.path == "/hook"]
+    assert hooked == ["KappaBehind"] * 2, "only an Alertmanager gets the heartbeat"
+
+
+def firing(receiver: Receiver) -> set[str]:
+    """What the Alertmanager has been sent and is not over."""
+    found: dict[str, bool] = {}
+    for post in receiver.posts:
+        if post.path != "/hook":
+            for alert in post.json:
+                found[alert["labels"]["alertname"]] = alert["endsAt"] > alert["startsAt"] and ends_later(alert)
+    return {name for name, fires in found.items() if fires}
+
+
+def ends_later(alert: dict[str, Any]) -> bool:
+    return datetime.fromisoformat(alert["endsAt"]).timestamp() > time.time() + 30.0
+
+
+@pytest.mark.long
+def test_a_broker_that_is_started_again_loses_nothing(folder: Path, receiver: Receiver) -> None:
+    servers = Stack(folder / "own", jars=JARS)
+    with ExitStack() as beside:
+        with running_stack(servers) as addresses:
+            log = Log(folder, addresses.kafka or "", "restarted-")
+            beside.callback(log.close)
+            settings = log.settings(channels=webhook(receiver))
+            with notifying(settings):
+                log.write(value(1))
+                receiver.until(lambda r: len(r.posts) == 1)
+            beside.enter_context(BesideJobs(settings))
+            log.write(value(2))
+            receiver.until(lambda r: len(r.posts) == 2)
+        with running_stack(servers) as again:
+            assert again.kafka == addresses.kafka
+            log.write(value(3), value(1, "close"))
+            receiver.until(lambda r: len(r.posts) == 4, seconds=120.0)
+            until(lambda: len(log.deliveries()) == 3)
+    assert len(set(receiver.ids)) == 4

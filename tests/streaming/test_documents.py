@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 NIGHT = 1_795_305_595_000  # 2026-11-21T23:59:55Z
 APPENDED = datetime(2026, 11, 22, 0, 0, 7, tzinfo=UTC)
-TOPICS = {name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters", "labels")}
+TOPICS = {name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters", "labels", "deliveries")}
 KAFKA = (
     "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
@@ -97,6 +97,23 @@ INCIDENT = {
     "episodes_omitted": 1,
     "reason": "many",
     "causes": [CAUSE | {"onset": NIGHT}],
+}
+DELIVERY = {
+    "record": "delivery",
+    "channel": "ops",
+    "incident": "ff00",
+    "version": "live",
+    "status": "open",
+    "severity": "major",
+    "outcome": "failed",
+    "why": "route 1",
+    "answer": "403 no",
+    "title": "[major] new: anomaly on vm-1",
+    "attempts": 3,
+    "at": NIGHT + 10_000,
+    "topic": "incidents",
+    "partition": 1,
+    "offset": 7,
 }
 LABEL = {
     "@timestamp": "2026-11-22T00:00:06.500Z",
@@ -478,3 +495,20 @@ def test_a_line_is_an_action_and_a_document_on_a_line_each(spark: SparkSession) 
         assert list(json.loads(first)) == [action]
         assert "novelty" in json.loads(second)
     assert '"version_type":"external_gte"' in lines[1]
+
+
+def test_the_last_that_became_of_a_notification_is_one_document_and_positions_are_none(spark: SparkSession) -> None:
+    later = DELIVERY | {"outcome": "delivered", "answer": "200", "at": NIGHT + 20_000}
+    position = {"record": "position", "topic": "incidents", "partition": 0, "offset": 3}
+    rows = [("deliveries", DELIVERY), ("deliveries", later), ("deliveries", position)]
+    first, second = indexed(spark, *rows)
+    assert first["index"] == "kappa-deliveries-2026.11" and first["id"] == second["id"]
+    assert (first["version"], second["version"]) == (NIGHT + 10_000, NIGHT + 20_000)
+    assert second["document"]["delivery"] == {
+        "channel": "ops", "incident": "ff00", "version": "live", "status": "open", "severity": "major",
+        "outcome": "delivered", "why": "route 1", "answer": "200", "attempts": 3,
+    }  # fmt: skip
+    assert names_in(second["document"]) == fields_of(PROPERTIES["deliveries"])
+    for broken in ({"record": "x"}, DELIVERY | {"at": -1}, DELIVERY | {"channel": None}, [1]):
+        (found,) = documents(records(spark, [("deliveries", broken)]), "live", TOPICS).collect()
+        assert found["problem"] == "not a record of this topic"

@@ -98,6 +98,21 @@ class Documents:
             {"_index": f"kappa-labels-{time:%Y.%m}", "_source": {"@timestamp": time.isoformat(), **text}}
         )
 
+    def delivery(
+        self, incident: str, status: str, minutes: float, outcome: str = "delivered", answer: str = "200"
+    ) -> None:
+        """What became of a notification so long ago."""
+        about = {"channel": "ops", "incident": incident, "version": self.version, "status": status, "severity": "major"}
+        about |= {"outcome": outcome, "why": "route 1", "answer": answer}
+        event, time = {"kind": "event", "dataset": "kappa.deliveries"}, self.at(minutes)
+        text = {
+            "@timestamp": time.isoformat(),
+            "event": event,
+            "message": "a title",
+            "delivery": {**about, "attempts": 1},
+        }
+        self._actions.append({"_index": f"kappa-deliveries-{time:%Y.%m}", "_source": text})
+
     def write(self) -> None:
         """All of them, searchable at once; the mapping refuses a field that `index` would not write."""
         ensure_templates(self.client, self.version, live=False)

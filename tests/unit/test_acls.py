@@ -26,7 +26,7 @@ def test_only_jobs_write_what_jobs_write() -> None:
 def test_who_notifies_reads_incidents_and_writes_deliveries() -> None:
     own = rights(load(topics={"prefix": "a."}))["notifiers"]
     assert {right.topic for right in own if "Write" in right.operations} == {"a.deliveries"}
-    assert {right.topic for right in own if right.prefixed} == {"a.incidents"}
+    assert {right.topic for right in own if right.prefixed} == {"a.incidents", "a.novelties"}
 
 
 def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_else() -> None:

@@ -26,6 +26,7 @@ from support.receiver import Answer, Receiver, receiving
 from typer.testing import CliRunner
 
 from app.cli import main
+from app.cli.demo_receiver import DemoReceiver
 from app.core.errors import SettingsError
 from app.core.exposure import warning
 from app.core.ports import LOOPBACK, free_port
@@ -146,14 +147,14 @@ class Box:
     def __init__(self, url: str, patience_hours: float = 1.0) -> None:
         self.deliveries: list[Delivery] = []
         self.stopping = threading.Event()
-        self.box = Outbox("own", channel("webhook", url), self.keep, self.stopping, wall_clock, patience_hours, 60.0)
+        self.box = Outbox("own", channel("webhook", url), self.stopping, wall_clock, patience_hours, 60.0)
 
     def keep(self, item: Waiting, delivery: Delivery) -> bool:
         self.deliveries.append(delivery)
         return True
 
     def __enter__(self) -> Box:
-        self.box.start()
+        self.box.start(self.keep)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -378,3 +379,15 @@ def test_a_test_message_is_for_a_channel_that_there_is(receiver: Receiver) -> No
         opened(load().notify, "x")
     channel("webhook", receiver.url).send(trial(1_000), 1_000)
     assert receiver.posts[0].json["status"] == "close"
+
+
+def test_the_receiver_of_the_demonstration_takes_what_is_signed_once_and_nothing_else() -> None:
+    lines: list[str] = []
+    with DemoReceiver(lines.append) as receiver:
+        notify = receiver.settings
+        own = opened(notify, "demo")
+        for _ in range(2):
+            assert own.send(note(), wall_clock()) == "204"
+        with pytest.raises(Refused, match="401"):
+            channel("webhook", notify.channels["demo"].url.get_secret_value(), secret="x").send(note(2), 0)
+    assert lines == [f"notified: {note().title}"] and len(receiver.taken) == 1

@@ -16,8 +16,9 @@ from rich.live import Live
 
 from app.cli import watch_incidents
 from app.cli.watch_incidents import IncidentTracker, PipelineHealth
-from app.cli.watch_log import ShardWatermarks, incident_of
+from app.cli.watch_log import incident_of
 from app.cli.watch_view import JsonView, LineView, TerminalView
+from app.kafka.shard_watermarks import ShardWatermarks
 from models.records.records import WatermarkMessage
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC

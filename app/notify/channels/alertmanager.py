@@ -17,6 +17,7 @@ from app.notify.notification import Notification
 
 PATH = "/api/v2/alerts"
 LASTS = 5  # intervals of sending after which an alert that is not sent again is over
+PIPELINE = "pipeline"  # kind of what is sent of kappa itself, of which there is one alert each
 MOST_ALERTS = 500  # in a request
 MOST_HOSTS, LONGEST_LABEL = 10, 512
 JSON = {"Content-Type": "application/json"}
@@ -90,7 +91,7 @@ def labels_of(note: Notification) -> dict[str, str]:
         "alertname": note.alertname,
         "severity": note.severity,
         "kind": note.kind,
-        "incident": note.key,
+        "incident": "" if note.kind == PIPELINE else note.key,
         "host": hosts,
         "service": ",".join(note.services[:MOST_HOSTS]),
     }

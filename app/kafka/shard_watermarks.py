@@ -1,0 +1,30 @@
+"""Up to which window the shards of `detect` have written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from models.records.records import WatermarkMessage
+
+# The watermark messages of the last minutes show where the shards stand.
+WATERMARKS_BACK_MS = 600_000
+
+
+@dataclass
+class ShardWatermarks:
+    """Up to which window each shard has been scored."""
+
+    latest: dict[int, int] = field(default_factory=dict)
+    shards: int = 0
+
+    def update(self, message: WatermarkMessage | None) -> None:
+        """Take in a watermark message; None is anything else."""
+        if message is not None and message.shards is not None:
+            self.shards = message.shards
+            self.latest[message.shard] = max(message.watermark, self.latest.get(message.shard, 0))
+
+    def behind(self, now: float) -> float | None:
+        """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""
+        if not self.shards or len(self.latest) < self.shards:
+            return None
+        return now - min(self.latest.values()) / 1000

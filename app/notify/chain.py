@@ -1,0 +1,97 @@
+"""Whether the chain itself is well: is it behind, are its jobs healthy, is anything in quarantine or left out by a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
+QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
+LOOKS = 6  # as often in a row something must hold, or not, before it counts
+LIMITS_MS = 600_000  # how long after a limit left something out
+
+
+@dataclass(frozen=True)
+class ChainState:
+    """What is known at a moment. `behind_seconds`: the age of the last window that all shards have scored, or of this process where
+    there is none. `health`: what processes with jobs say; `silent`: how many that did say so do not any more.
+    """
+
+    behind_seconds: float
+    health: Sequence[Mapping[str, Any]] = ()
+    silent: int = 0
+
+
+@dataclass
+class ChainAlerts:
+    """Which alerts hold. Looked at every few seconds; something must hold a few times in a row."""
+
+    behind_seconds: float
+    active: dict[str, str] = field(default_factory=dict)  # a sentence by the alert's name
+
+    def __post_init__(self) -> None:
+        self._streak: dict[str, tuple[bool, int]] = {}
+        self._left_out: float | None = None
+        self._left_out_at: int | None = None
+
+    def look(self, state: ChainState, now_ms: int) -> dict[str, str]:
+        """The alerts that hold now, each with its sentence."""
+        holds = self._problems(state, now_ms)
+        if BEHIND not in holds and UNHEALTHY not in holds and VIOLATION not in holds:
+            holds[ALIVE] = "windows are scored in time: without this alert something is wrong with kappa"
+        for name in (ALIVE, BEHIND, UNHEALTHY, QUARANTINE, LIMITS, VIOLATION):
+            is_on, times = name in holds, 1
+            before = self._streak.get(name)
+            if before is not None and before[0] == is_on:
+                times = min(before[1] + 1, LOOKS)
+            self._streak[name] = (is_on, times)
+            if times >= LOOKS:
+                if not is_on:
+                    self.active.pop(name, None)
+                elif name not in self.active:
+                    self.active[name] = holds[name]
+        return dict(self.active)
+
+    def _problems(self, state: ChainState, now_ms: int) -> dict[str, str]:
+        found = {}
+        if state.behind_seconds > self.behind_seconds:
+            found[BEHIND] = (
+                f"the last window that is scored ended {state.behind_seconds:.0f} s ago: incidents come late"
+            )
+        jobs = {name: job for one in state.health for name, job in one["jobs"].items() if isinstance(job, Mapping)}
+        sick = sorted(name for name, job in jobs.items() if job.get("healthy") is not True)
+        if sick:
+            found[UNHEALTHY] = f"{', '.join(sick)}: no progress"
+        elif state.silent:
+            found[UNHEALTHY] = "a process that runs jobs does not answer any more"
+        kept = sum(number(one, "quarantined") for one in state.health)
+        if kept:
+            found[QUARANTINE] = f"{kept:.0f} records are in quarantine: `kappa quarantine list`"
+        violations = sum(
+            number(one, "violations", "count") - number(one, "violations", "accepted") for one in state.health
+        )
+        if violations > 0:
+            found[VIOLATION] = "a promise of determinism is broken: see the log of the jobs"
+        if self._has_left_out(state, now_ms):
+            found[LIMITS] = "a limit leaves out series, services or hosts: see docs/limits.md"
+        return found
+
+    def _has_left_out(self, state: ChainState, now_ms: int) -> bool:
+        """Whether anything was left out lately."""
+        counts = [one.get("limits") for one in state.health]
+        left_out = sum(
+            number(of, "left_out", name) for of in counts if isinstance(of, Mapping) for name in of.get("left_out", {})
+        )
+        if self._left_out is not None and left_out > self._left_out:
+            self._left_out_at = now_ms
+        self._left_out = left_out
+        return self._left_out_at is not None and now_ms - self._left_out_at < LIMITS_MS
+
+
+def number(of: Mapping[str, Any], *path: str) -> float:
+    """A number in nested mappings; 0 where there is none."""
+    value: Any = of
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,101 @@
+"""A thread that looks every few seconds whether the chain is well, by its watermark messages and by what its jobs serve."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+
+from app.core.settings import Settings
+from app.kafka.connection import open_consumer
+from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
+from app.notify.chain import ChainAlerts, ChainState
+from app.runtime.served_health import addresses, health_at
+from app.versions import serving
+from models.records.records import WatermarkMessage
+from pipelines.errors import KappaError
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 5.0
+AGAIN_SECONDS = 5.0
+
+OnAlerts = Callable[[dict[str, str]], None]
+
+
+class ChainWatch:
+    """Reads the newest watermark messages of `novelties`. While Kafka is away it goes on looking: then windows grow old."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        on_alerts: OnAlerts,
+        ending: threading.Event,
+        clock: Callable[[], int],
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """`on_alerts` gets the alerts that hold, by name, at every look; `ending` ends the thread."""
+        self._look_ms = int(1000 * look_seconds)
+        self._settings, self._on_alerts, self._ending, self._clock = settings, on_alerts, ending, clock
+        self._serves = serving.ServingVersionWatch(settings.home)
+        self._alerts = ChainAlerts(settings.notify.behind_seconds)
+        self._started, self._looked = clock(), 0
+        self._watermarks = ShardWatermarks()
+        self._answered: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="notify chain", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread, after `ending` has been set."""
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            version = self._serves.version()
+            own = self._settings.model_copy(update={"version": version})
+            try:
+                with open_consumer(own, auto_offset_reset="latest") as consumer:
+                    self._watch(own, consumer)
+            except KappaError as error:
+                log.warning("the watermarks cannot be read", error=str(error))
+                self._look(own)
+                self._ending.wait(AGAIN_SECONDS)
+
+    def _watch(self, own: Settings, consumer: KafkaConsumer) -> None:
+        """Until another version serves."""
+        topic = own.topic("novelties")
+        parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
+        self._watermarks = ShardWatermarks()
+        consumer.assign(parts)
+        since = consumer.offsets_for_times(dict.fromkeys(parts, self._clock() - WATERMARKS_BACK_MS)) if parts else {}
+        for at, found in since.items():
+            if found is not None:
+                consumer.seek(at, found.offset)
+        while not self._ending.is_set() and self._serves.version() == own.version:
+            for records in (consumer.poll(timeout_ms=min(1_000, self._look_ms)) if parts else {}).values():
+                for record in records:
+                    self._watermarks.update(WatermarkMessage.from_json(record.value))
+            self._look(own)
+            if not parts and not self._ending.wait(AGAIN_SECONDS):
+                return  # the topic may be there now
+
+    def _look(self, own: Settings) -> None:
+        now = self._clock()
+        if now - self._looked < self._look_ms:
+            return
+        self._looked = now
+        behind = self._watermarks.behind(now / 1000)
+        answers = {address: health_at(address) for address in addresses(own)}
+        healths = [found for found in answers.values() if found is not None]
+        self._answered |= {address for address, found in answers.items() if found is not None}
+        silent = sum(answers.get(address) is None for address in self._answered)
+        if healths:  # a process that is started again may have another address
+            self._answered, silent = {address for address, found in answers.items() if found is not None}, 0
+        known = (now - self._started) / 1000 if behind is None else behind
+        self._on_alerts(self._alerts.look(ChainState(known, healths, silent), now))

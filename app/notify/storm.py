@@ -1,0 +1,97 @@
+"""A storm: more incidents open within some minutes than anybody reads. One notification says so, and the incidents are held back."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.notify.notification import Notification, about_kappa
+from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
+
+MINUTE_MS = 60_000
+PREFIX = "storm-"
+ALERT = "KappaStorm"
+
+
+@dataclass
+class Storm:
+    """Of one channel. `limit`: the most incidents that may open within `minutes`; 0 for no limit."""
+
+    name: str
+    limit: int
+    minutes: float
+
+    def __post_init__(self) -> None:
+        self._opened: deque[int] = deque()
+        self._held: dict[str, str] = {}  # severity by key
+        self._since: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What the channel knows the storm by."""
+        return f"{PREFIX}{self.name}-{self._since}"
+
+    def remember(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
+        """Take in what earlier processes have sent to this channel, the oldest first."""
+        for one in deliveries:
+            if one.incident.startswith(PREFIX):
+                begun = one.incident.rpartition("-")[2]
+                self._since = int(begun) if one.status == "open" and begun.isdigit() else None
+            elif one.outcome == HELD:
+                self._held |= {one.incident: one.severity} if one.status != "close" else {}
+            if one.status == "open" and one.outcome in (DELIVERED, HELD) and one.topic:
+                self._opened.append(one.at)
+        self._opened = deque(sorted(self._opened))
+        self._count(now_ms)
+
+    def opens(self, key: str, severity: str, now_ms: int) -> tuple[bool, Notification | None]:
+        """Whether to hold a notification that an incident opens, and what to send instead where a storm begins with it."""
+        self._opened.append(now_ms)
+        begins = self.limit > 0 and self._since is None and self._count(now_ms) > self.limit
+        if begins:
+            self._since = now_ms
+        if self._since is None:
+            return False, None
+        self._held[key] = severity
+        return True, self._begun(now_ms) if begins else None
+
+    def keep(self, key: str, severity: str) -> None:
+        """A notification that an incident opens was held back for another reason."""
+        self._held[key] = severity
+
+    def has(self, key: str) -> bool:
+        """Whether an incident was held back."""
+        return key in self._held
+
+    def holds(self, key: str, status: str) -> bool:
+        """Whether what comes of an incident is held as well: until the storm is over, and that it closes, for ever."""
+        if key not in self._held:
+            return False
+        if status == "close" or self._since is None:
+            del self._held[key]
+        return status == "close" or self._since is not None
+
+    def ends(self, now_ms: int) -> Notification | None:
+        """What to send where the storm is over."""
+        if self._since is None or self._count(now_ms) > self.limit:
+            return None
+        open_still = Counter(self._held.values())
+        found = ", ".join(f"{open_still[name]} {name}" for name in reversed(SEVERITIES) if open_still[name])
+        text = f"Fewer incidents open again; of those held back are still open: {found or 'none'}. See the dashboard."
+        note = about_kappa(self.key, "close", ALERT, text, self._since, now_ms)
+        self._since = None
+        return note
+
+    def _begun(self, now_ms: int) -> Notification:
+        text = (
+            f"More than {self.limit} incidents have opened within {self.minutes:g} minutes. Until fewer do, they are not sent one by one: "
+            "see the dashboard."
+        )
+        return about_kappa(self.key, "open", ALERT, text, now_ms, now_ms)
+
+    def _count(self, now_ms: int) -> int:
+        """How many incidents have opened within the minutes."""
+        while self._opened and self._opened[0] <= now_ms - self.minutes * MINUTE_MS:
+            self._opened.popleft()
+        return len(self._opened)

@@ -1,0 +1,182 @@
+"""Storms, escalations, and whether the chain is well: stories with a clock that is passed in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.incident_records import incident
+
+from app.core.errors import SettingsError
+from app.core.settings import load
+from app.notify.chain import ALIVE, BEHIND, LIMITS, LOOKS, QUARANTINE, UNHEALTHY, VIOLATION, ChainAlerts, ChainState
+from app.notify.escalation import Escalation
+from app.notify.incident import Place
+from app.notify.incidents_reader import labelled
+from app.notify.storm import Storm
+from models.records.records import Delivery
+
+MINUTE = 60_000
+PLACE = Place("incidents", 0, 7)
+
+
+# --- storms
+
+
+def test_a_storm_is_one_notification_when_it_begins_and_one_when_it_is_over() -> None:
+    storm = Storm("chat", 3, 5.0)
+    sent = [storm.opens(f"i{n}", "major", n * 1_000) for n in range(6)]
+    assert [held for held, _ in sent] == [False, False, False, True, True, True]
+    (begins,) = [note for _, note in sent if note is not None]
+    assert begins.status == "open" and "More than 3 incidents have opened within 5 minutes" in begins.text
+    assert storm.holds("i4", "close") and not storm.has("i4"), "nobody knows that it began"
+    assert storm.ends(MINUTE) is None
+    over = storm.ends(5 * MINUTE + 4_000)
+    assert over is not None and (over.key, over.status) == (begins.key, "close") and "2 major" in over.text
+    assert storm.ends(6 * MINUTE) is None
+    assert not storm.holds("i5", "update"), "from now on it may be sent"
+    assert storm.opens("i9", "minor", 20 * MINUTE) == (False, None)
+
+
+def test_while_a_storm_lasts_nothing_of_what_it_held_is_sent_and_the_rest_is() -> None:
+    storm = Storm("chat", 1, 5.0)
+    assert storm.opens("a", "major", 0) == (False, None)
+    assert storm.opens("b", "major", 1)[0]
+    assert storm.holds("b", "update") and not storm.holds("a", "update") and not storm.holds("a", "close")
+
+
+def test_without_a_limit_there_is_no_storm() -> None:
+    storm = Storm("chat", 0, 5.0)
+    assert not any(storm.opens(f"i{n}", "major", n)[0] for n in range(1_000))
+
+
+def delivery(key: str, status: str, at: int, outcome: str = "delivered") -> Delivery:
+    own: dict[str, Any] = {"channel": "chat", "severity": "major", "topic": "incidents"}
+    return Delivery(incident=key, status=status, outcome=outcome, at=at, **own)
+
+
+def test_a_storm_goes_on_after_a_restart() -> None:
+    storm = Storm("chat", 2, 5.0)
+    lines = [delivery("a", "open", 0), delivery("b", "open", 1), delivery("c", "open", 2, "held")]
+    storm.remember([*lines, delivery("storm-chat-2", "open", 2)], 3)
+    assert storm.key == "storm-chat-2" and storm.has("c") and not storm.has("a")
+    assert storm.opens("d", "major", 4) == (True, None), "it has begun before"
+
+
+@given(st.lists(st.integers(1, 4 * MINUTE), min_size=1, max_size=60))
+def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(pauses: list[int]) -> None:
+    storm, now, passed, begun, ended = Storm("chat", 3, 5.0), 0, list[int](), 0, 0
+    for n, pause in enumerate(pauses):
+        now += pause
+        ended += storm.ends(now) is not None
+        held, note = storm.opens(str(n), "major", now)
+        begun += note is not None
+        if not held:
+            passed.append(now)
+        assert len([at for at in passed if at > now - 5 * MINUTE]) <= 3
+    ended += storm.ends(now + 5 * MINUTE) is not None
+    assert begun == ended
+
+
+# --- escalation
+
+
+def escalation() -> Escalation:
+    channels = {name: {"kind": "webhook", "url": "http://127.0.0.1:1"} for name in ("a", "b")}
+    route = {"channels": ["a"], "escalate_minutes": 30, "escalate_to": ["b"]}
+    return Escalation(load(notify={"channels": channels, "routes": [route]}).notify)
+
+
+def test_what_nobody_acknowledges_goes_further_once() -> None:
+    own = escalation()
+    own.opened("k", incident(1), PLACE, "route 1", 0)
+    own.opened("k", incident(1), PLACE, "route 1", 10 * MINUTE)
+    assert own.due(30 * MINUTE - 1) == []
+    (due,) = own.due(30 * MINUTE)
+    assert (due.channels, due.key, due.place) == (("b",), "k", PLACE) and "within 30 minutes" in due.why
+    assert own.due(60 * MINUTE) == []
+
+
+def test_what_is_labelled_or_over_or_of_another_route_goes_no_further() -> None:
+    own = escalation()
+    own.opened("labelled", incident(1), PLACE, "route 1", 0)
+    own.opened("over", incident(2), PLACE, "route 1", 0)
+    own.opened("default", incident(3), PLACE, "default", 0)
+    own.acknowledged("labelled")
+    own.over("over")
+    own.acknowledged("before it opened here")
+    own.opened("before it opened here", incident(4), PLACE, "route 1", 0)
+    assert own.due(60 * MINUTE) == []
+
+
+def test_escalation_needs_a_time_and_a_channel() -> None:
+    with pytest.raises(SettingsError, match="escalate_minutes and escalate_to belong together"):
+        load(notify={"routes": [{"escalate_minutes": 5}]})
+
+
+@pytest.mark.parametrize(
+    ("value", "incident_id"),
+    [
+        (b'{"label": "acknowledged", "incident": "ab"}', "ab"),
+        (b'{"record": "label", "label": "true", "incident": "ab"}', "ab"),
+        (b'{"record": "heartbeat"}', ""),
+        (b'{"label": "nonsense", "incident": "ab"}', ""),
+        (b'{"label": "true", "incident": 7}', ""),
+        (b'["label"]', ""),
+        (b'{"label"', ""),
+        (None, ""),
+    ],
+)
+def test_any_label_acknowledges(value: bytes | None, incident_id: str) -> None:
+    assert labelled(value) == incident_id
+
+
+# --- the chain
+
+JOBS: dict[str, Any] = {"jobs": {"detect": {"healthy": True}}, "quarantined": 0}
+
+
+def looked(alerts: ChainAlerts, state: ChainState, times: int = LOOKS, now: int = 0) -> set[str]:
+    found: dict[str, str] = {}
+    for _ in range(times):
+        found = alerts.look(state, now)
+    return set(found)
+
+
+def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:
+    alerts, well = ChainAlerts(300.0), ChainState(20.0, [JOBS])
+    assert looked(alerts, well, LOOKS - 1) == set()
+    assert looked(alerts, well, 1) == {ALIVE}
+    assert looked(alerts, ChainState(301.0, [JOBS]), 1) == {ALIVE}, "once is not enough"
+    assert looked(alerts, ChainState(301.0, [JOBS])) == {BEHIND}
+    assert looked(alerts, well) == {ALIVE}
+    assert looked(alerts, ChainState(20.0, (), silent=1)) == {UNHEALTHY}
+
+
+@pytest.mark.parametrize(
+    ("health", "found"),
+    [
+        ({"jobs": {"detect": {"healthy": False}, "index": {"healthy": True}}}, {UNHEALTHY}),
+        ({"jobs": {"detect": {}}}, {UNHEALTHY}),
+        ({**JOBS, "quarantined": 2}, {QUARANTINE, ALIVE}),
+        ({**JOBS, "violations": {"count": 1, "accepted": 0}}, {VIOLATION}),
+        ({**JOBS, "violations": {"count": 1, "accepted": 1}}, {ALIVE}),
+        ({**JOBS, "quarantined": "x", "limits": 7, "violations": None}, {ALIVE}),
+    ],
+)
+def test_what_the_jobs_say_becomes_alerts(health: dict[str, Any], found: set[str]) -> None:
+    assert looked(ChainAlerts(300.0), ChainState(1.0, [health])) == found
+
+
+def test_a_limit_is_an_alert_for_ten_minutes_after_it_left_something_out() -> None:
+    alerts = ChainAlerts(300.0)
+
+    def state(count: int) -> ChainState:
+        return ChainState(1.0, [JOBS | {"limits": {"left_out": {"metrics": count, "hosts": 1}}}])
+
+    assert looked(alerts, state(5)) == {ALIVE}, "what was left out before is known"
+    assert looked(alerts, state(6), now=1_000) == {ALIVE, LIMITS}
+    assert looked(alerts, state(6), now=590_000) == {ALIVE, LIMITS}
+    assert looked(alerts, state(6), now=700_000) == {ALIVE}
