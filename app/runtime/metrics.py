@@ -75,7 +75,6 @@ class Metrics:
         """A job has been started: what it will count is 0 so far, so that the first one is seen as an increase."""
         if job == "correlate":
             for severity in SEVERITIES:
-                self._open.labels(severity)
                 for status in STATUSES:
                     self._events.labels(severity, status)
 
