@@ -27,6 +27,16 @@ from pipelines.errors import KappaError
 PAGE = PROJECT / "dashboards" / "navigation.py"
 DEFAULT_PORT = 8501
 PREFIX = "KAPPA_"
+# Streamlit's own colours of words are too faint on their background: these have a contrast of 4.5 or more (WCAG 2, AA).
+THEME = {
+    "theme.light.primaryColor": "#0b4f8a",
+    "theme.light.textColor": "#0e1117",
+    "theme.light.codeTextColor": "#00140c",
+    "theme.light.yellowTextColor": "#6b4e00",
+    "theme.dark.primaryColor": "#8cc8ff",
+    "theme.dark.textColor": "#ffffff",
+    "theme.dark.codeTextColor": "#d9fbe8",
+}
 NO_SCORES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -216,6 +226,7 @@ def start(
         "client.toolbarMode": "viewer",
         # What goes wrong within is for the log, not for whoever looks.
         "client.showErrorDetails": "none",
+        **THEME,
         **({"secrets.files": str(secrets_file)} if secrets_file else {}),
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
