@@ -75,7 +75,7 @@ def live(
     )
     with (
         running(own, ("all",)) as (runner, _),
-        Heartbeats(client_options(own), [own.topic(kind) for kind in topics.INPUTS]),
+        Heartbeats(client_options(own), [own.topic(kind) for kind in topics.INPUTS], own.windowing),
     ):
         load = generate(spark, own, rate, series)
         say(f"{rate:,} events/s live, for {warm_up + seconds:.0f} s, looking at {index}")

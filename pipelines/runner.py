@@ -22,15 +22,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import failures
+from pipelines.consumer_lag import QueryProgress, lag_of
 from pipelines.errors import DeterminismViolation
-from pipelines.spark_internals import ProgressListener, dropped_by_watermark
+from pipelines.gates import Gate, Windows, gate_of
+from pipelines.spark_internals import ProgressListener, dropped_by_watermark, gated, prepare_gates
 
 log = structlog.get_logger()
 
 PATIENCE_SECONDS = 10
 MOST_STARTS = 3
+LEAST_SECONDS = 0.001  # with an interval of 0 Spark asks no gate
 
-QueryProgress = Mapping[str, Any]
 BatchSink = Callable[[DataFrame, int], None]
 
 
@@ -43,8 +45,11 @@ class Kafka:
 
     def prefixed(self) -> dict[str, str]:
         """Options as Spark's Kafka source and sink want them."""
-        own = {f"kafka.{k}": v for k, v in self.options.items()}
-        return {"kafka.bootstrap.servers": self.bootstrap_servers, **own}
+        return {f"kafka.{k}": v for k, v in self.client().items()}
+
+    def client(self) -> dict[str, str]:
+        """Options as Kafka's own clients want them."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.options}
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Job:
     `transform` gets one DataFrame an input, in their order. `sink` is a function of a batch; without it, the output's
     rows (`topic, partition, key, value`) go to Kafka. `readers`, where there are any, one for each input, are the part of
     `transform` that looks into single records: it is planned in a fraction of the time. `accepted_drops` are batches that
-    may end although the watermark dropped rows of theirs.
+    may end although the watermark dropped rows of theirs. `windows` are those that it closes, if it closes any.
     """
 
     name: str
@@ -85,6 +90,7 @@ class Job:
     max_records_per_batch: int = 200_000
     readers: tuple[Callable[[DataFrame], DataFrame], ...] = ()
     accepted_drops: frozenset[int] = frozenset()
+    windows: Windows | None = None
 
 
 def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: int) -> DataFrame:
@@ -306,12 +312,22 @@ class Runner:
         on_violation: Callable[[str, DeterminismViolation], None] = lambda job, found: None,
     ) -> None:
         self._spark, self._kafka, self._on_violation = spark, kafka, on_violation
-        self._trigger = {"processingTime": f"{trigger_seconds} seconds"}
-        self._listener = BatchListener(on_progress, on_idle)
+        self._trigger = {"processingTime": f"{max(trigger_seconds, LEAST_SECONDS)} seconds"}
+        self._on_progress, self._on_idle = on_progress, on_idle
+        self._listener = BatchListener(self._batch_ended, on_idle)
+        self._gates: dict[str, Gate] = {}
         self._queries: dict[str, StreamingQuery] = {}
         self._jobs: dict[str, Job] = {}
         self._starts: Counter[str] = Counter()
+        prepare_gates(spark)
         spark.streams.addListener(self._listener)
+
+    def _batch_ended(self, name: str, progress: QueryProgress) -> None:
+        gate = self._gates.get(name)
+        if gate is not None:
+            gate.behind(lag_of(progress))
+        if self._on_progress is not None:
+            self._on_progress(name, progress)
 
     @property
     def dropped_by_watermark(self) -> int:
@@ -323,12 +339,21 @@ class Runner:
         """The running queries by the name of their job."""
         return dict(self._queries)
 
+    @property
+    def gates(self) -> dict[str, Gate]:
+        """What the running queries wait for, by the name of their job."""
+        return dict(self._gates)
+
     def start(self, job: Job) -> StreamingQuery:
         """Start a job."""
         # A pool each, so that a long batch of one job does not hold up the others' short ones.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", job.name)
         self._listener.accepted[job.name] = job.accepted_drops
-        query = start(self._spark, self._kafka, job, self._trigger)
+        self._close_gate(job.name)
+        gate = gate_of(self._spark, self._kafka.client(), waited_for(job), job.windows)
+        self._gates[job.name] = gate
+        with gated(self._spark, gate.clock):
+            query = start(self._spark, self._kafka, job, self._trigger)
         self._queries[job.name] = query
         self._jobs[job.name] = job
         self._starts[job.name] += 1
@@ -350,6 +375,18 @@ class Runner:
         while not stopping.wait(poll_seconds):
             also()
             self.check_all()
+            self._tell_who_waits()
+
+    def _tell_who_waits(self) -> None:
+        """Hand on which jobs wait for something to do: that is progress as well as an idle trigger is."""
+        for name, gate in self._gates.items():
+            if gate.has_looked() and self._on_idle is not None:
+                self._on_idle(name)
+
+    def _close_gate(self, name: str) -> None:
+        gate = self._gates.pop(name, None)
+        if gate is not None:
+            gate.close()
 
     def check_all(self) -> None:
         """Raise DeterminismViolation, or what ended a job. One that was kept from beginning is started again."""
@@ -385,9 +422,21 @@ class Runner:
         deadline = time.monotonic() + timeout_seconds
         for name, query in self._queries.items():
             stop_after_batch(query, max(0.0, deadline - time.monotonic()))
+            self._close_gate(name)
             log.info("job stopped", job=name)
         self._queries.clear()
         self._spark.streams.removeListener(self._listener)
+
+
+def waited_for(job: Job) -> list[str]:
+    """What is a reason for a batch of a job: topics, or partitions as `TOPIC/PARTITION`. Inputs with `at_least` are read with others."""
+    found = [source for source in job.inputs if source.at_least <= 1]
+    return [
+        name
+        for source in found
+        for topic in source.topics
+        for name in ([f"{topic}/{p}" for p in source.partitions] if source.partitions else [topic])
+    ]
 
 
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:

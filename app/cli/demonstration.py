@@ -38,7 +38,7 @@ from app.kafka import topics
 from app.kafka.connection import client_options
 from app.notify.service import BesideJobs
 from app.runtime import dashboard
-from app.runtime.health import Health, HealthServer, offsets
+from app.runtime.health import Health, HealthServer
 from app.runtime.run import running
 from app.search.connection import elasticsearch_connection
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
@@ -47,6 +47,7 @@ from app.simulator.publish import Target, live
 from models.core.printable import printable
 from models.records.index_names import INDEX_KINDS, alias_of
 from models.records.records import WatermarkMessage
+from pipelines.consumer_lag import offsets
 from pipelines.errors import InputError, KappaError
 from pipelines.runner import Runner
 

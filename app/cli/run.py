@@ -35,7 +35,7 @@ def run(
     config: Config = None,
     instance: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
     instances: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
-    heartbeats: Annotated[bool, typer.Option(help="Append two heartbeats a second to every input partition.")] = True,
+    heartbeats: Annotated[bool, typer.Option(help="Append heartbeats to every input partition.")] = True,
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
     ] = False,

@@ -294,7 +294,7 @@ class SparkSettings(SettingsGroup):
     trigger_seconds: float = Field(
         default=1.0,
         ge=0,
-        description="Least time between the starts of two batches. Raising it costs less processor time and delays results.",
+        description="Least time between the starts of two batches, apart from the one that closes a window. Raising it delays results.",
     )
     max_records_per_batch: int = Field(
         default=6_000_000,

@@ -228,7 +228,7 @@ def limit(value: str | None) -> float | None:
 
 
 def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding]:
-    """When each input partition has last taken a record: heartbeats come twice a second. And the brokers' clock."""
+    """When each input partition has last taken a record: heartbeats come every five seconds. And the brokers' clock."""
     if settings.topics.timestamps != "append":
         return [ok("heartbeats", "not compared: the log holds history")]
     newest = {key: at for key, at in state.newest.items() if key[0] in {settings.topic(kind) for kind in INPUTS}}
@@ -249,7 +249,7 @@ def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding
             "start `kappa run extract`, which sends heartbeats: without them no window is closed; where it runs, the brokers' clock is "
             "behind: synchronise the clocks of all machines (NTP)"
         )
-        found.append(warning("heartbeats", f"no record of the last 30 s in {listed(old)}", "two a second", advice))
+        found.append(warning("heartbeats", f"no record of the last 30 s in {listed(old)}", "one every 5 s", advice))
     return found or [ok("heartbeats", f"recent in {len(newest)} partitions; clocks agree")]
 
 

@@ -25,15 +25,10 @@ from pipelines.jvm import SOURCES
 
 COMPILER = ("janino-*.jar", "commons-compiler-*.jar")
 NEEDED = (
-    *(
-        "hadoop-client-api-*.jar",
-        "jackson-core-*.jar",
-        "json4s-ast_*.jar",
-        "scala-library-*.jar",
-        "scala-reflect-*.jar",
-        "slf4j-api-*.jar",
-    ),
-    *(f"spark-{part}_*.jar" for part in ("core", "sql-api", "catalyst", "unsafe", "common-utils", "common-utils-java")),
+    *("hadoop-client-api-*.jar", "jackson-core-*.jar", "json4s-ast_*.jar", "log4j-api-*.jar", "scala-library-*.jar"),
+    *("scala-reflect-*.jar", "slf4j-api-*.jar"),
+    *(f"spark-{part}_*.jar" for part in ("core", "sql", "sql-api", "catalyst", "unsafe", "common-utils")),
+    "spark-common-utils-java_*.jar",
 )
 RELEASE = 8  # the newest that this compiler writes
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of a zip file: the same sources give the same bytes

@@ -11,8 +11,11 @@ from app.core.timestamps import iso_millis, wall_clock
 from app.kafka.producer import DAY_MS, BoundedProducer
 from models.records.records import Heartbeat
 from pipelines.errors import KappaError
+from pipelines.windowing import MILLIS, WindowingConfig
 
 HEARTBEAT_KEY = b"heartbeat"
+STEP_SECONDS = 5  # at most, from one heartbeat to the next
+ANSWER_SECONDS = 2.0
 
 
 def heartbeat(milliseconds: int) -> bytes:
@@ -20,10 +23,19 @@ def heartbeat(milliseconds: int) -> bytes:
     return f'{{"record":"{Heartbeat.KIND}","@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
 
 
-class Heartbeats:
-    """A thread that appends a heartbeat to every partition of the input topics, one each `interval`.
+def next_beat(now_ms: int, windows: WindowingConfig) -> int:
+    """The next time of a heartbeat, epoch ms: where a window can be closed, and between two of these as often as `STEP_SECONDS` says."""
+    length, delay = windows.window_seconds * MILLIS, windows.watermark_delay_seconds * MILLIS
+    parts = -(-windows.window_seconds // STEP_SECONDS)
+    begin = (now_ms - delay) // length * length + delay
+    return next(at for i in range(1, parts + 1) if (at := begin + length * i // parts) > now_ms)
 
-    The watermark is the least over all partitions, so a partition without records would hold all windows open. Runs from
+
+class Heartbeats:
+    """A thread that appends heartbeats to every partition of the input topics: when a window can be closed, and between.
+
+    The watermark is the least over all partitions, so a partition without records would hold all windows open. A heartbeat that
+    the broker's clock has put before its time, with which it closes no window, is followed by another one. Runs from
     `start` to `stop`, or as a context manager. Goes on while the broker is away, and skips heartbeats while earlier ones are
     not acknowledged.
     """
@@ -32,11 +44,11 @@ class Heartbeats:
         self,
         options: Mapping[str, Any],
         topics: Sequence[str],
-        interval: float = 0.5,
+        windows: WindowingConfig,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
-        """`options` are kafka-python's, `topics` the names of the input topics, `interval` is in seconds."""
-        self._options, self._topics, self._interval, self._clock = options, tuple(topics), interval, clock
+        """`options` are kafka-python's, `topics` the names of the input topics."""
+        self._options, self._topics, self._windows, self._clock = options, tuple(topics), windows, clock
         self._stop = Event()
         self._thread: threading.Thread | None = None
         self.beats = 0
@@ -46,35 +58,51 @@ class Heartbeats:
         """Begin. Raises ServiceUnavailable when Kafka or a topic cannot be reached now."""
         outbox = BoundedProducer(self._options, most=10_000, delivery_timeout_ms=DAY_MS)
         try:
-            partitions = {topic: outbox.partitions(topic) for topic in self._topics}
+            partitions = [(topic, p) for topic in self._topics for p in range(outbox.partitions(topic))]
         except KappaError:
             outbox.close(0.0)
             raise
         self._thread = threading.Thread(target=self._run, args=(outbox, partitions), name="heartbeats", daemon=True)
         self._thread.start()
 
-    def _run(self, outbox: BoundedProducer, partitions: dict[str, int]) -> None:
+    def _run(self, outbox: BoundedProducer, partitions: list[tuple[str, int]]) -> None:
+        due = self._clock()
         try:
             while not self._stop.is_set():
-                self._beat(outbox, partitions)
-                self._stop.wait(self._interval)
+                self._beat(outbox, partitions, due)
+                now = self._clock()
+                due = next_beat(now, self._windows)
+                self._stop.wait((due - now) / 1000)
         finally:
             outbox.close(5.0)
 
-    def _beat(self, outbox: BoundedProducer, partitions: dict[str, int]) -> None:
-        """Append a heartbeat to every partition; an error is kept in `problem` until that succeeds again."""
+    def _beat(self, outbox: BoundedProducer, partitions: list[tuple[str, int]], due: int) -> None:
+        """Append a heartbeat to every partition, at `due` or later; an error is kept in `problem` until that succeeds again."""
         try:
-            if outbox.settle() > 10 * sum(partitions.values()):
+            if outbox.settle() > 10 * len(partitions):
                 self.problem = "earlier heartbeats are not acknowledged"
                 return
-            now = self._clock()
-            for topic, count in partitions.items():
-                for partition in range(count):
-                    outbox.send(topic, heartbeat(now), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=now)
+            early, patience = partitions, self._clock() + STEP_SECONDS * 1000
+            while early and not self._stop.is_set() and self._clock() < patience:
+                appended = self._append(outbox, early)
+                early = [where for where, at in appended.items() if at < due]
+                if early:
+                    least = min(appended[where] for where in early)
+                    self._stop.wait(min(due - least, STEP_SECONDS * 1000) / 1000)
             self.beats += 1
             self.problem = ""
         except KappaError as error:
             self.problem = str(error)
+
+    def _append(self, outbox: BoundedProducer, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Append a heartbeat to each of some partitions. Returns the append times, epoch ms."""
+        now = self._clock()
+        sent = {
+            (topic, p): outbox.send(topic, heartbeat(now), key=HEARTBEAT_KEY, partition=p, timestamp_ms=now)
+            for topic, p in partitions
+        }
+        outbox.flush(ANSWER_SECONDS)
+        return {where: future.value.timestamp for where, future in sent.items()}
 
     def stop(self) -> None:
         """End, and wait for the thread; safe to call twice."""

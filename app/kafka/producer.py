@@ -61,8 +61,8 @@ class BoundedProducer:
 
     def send(
         self, topic: str, value: bytes, *, key: bytes, partition: int | None = None, timestamp_ms: int | None = None
-    ) -> None:
-        """Queue one record. Raises ServiceUnavailable when it, or an earlier one, could not be delivered."""
+    ) -> Any:
+        """Queue one record; returns kafka-python's future of it. Raises ServiceUnavailable when it, or an earlier one, could not be delivered."""
         if len(self._pending) >= self._most:
             self.settle()
             if len(self._pending) >= self._most:
@@ -73,6 +73,7 @@ class BoundedProducer:
             raise self._unavailable(error) from error
         self._pending.append(future)
         self.sent += 1
+        return future
 
     def settle(self) -> int:
         """Forget acknowledged records; returns how many are not acknowledged yet."""

@@ -24,9 +24,9 @@ from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.runtime.metrics import Metrics
 from app.supervision.link import Unsupervised
 from models.detection.limits import KINDS
+from pipelines.consumer_lag import QueryProgress, lag_of
 from pipelines.errors import KappaError
 from pipelines.jobs import detect
-from pipelines.runner import QueryProgress
 
 log = structlog.get_logger()
 
@@ -187,23 +187,6 @@ class Health:
 def waiting(since: float) -> str:
     """For what a job waits, in words. `since` is in epoch seconds."""
     return f"for Elasticsearch since {datetime.fromtimestamp(since, UTC).isoformat(timespec='seconds')}"
-
-
-def lag_of(progress: QueryProgress) -> int:
-    """The consumer lag: records that were in the topics when the batch was planned and that it did not read."""
-    lag = 0
-    for source in progress.get("sources", []):
-        latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
-        lag += sum(max(0, latest[where] - end.get(where, 0)) for where in latest)
-    return lag
-
-
-def offsets(value: Any) -> dict[tuple[str, str], int]:
-    """Kafka offsets as Spark reports them (an object, or a text that holds one), by topic and partition."""
-    found = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(found, dict):
-        return {}
-    return {(topic, part): int(n) for topic, parts in found.items() for part, n in parts.items()}
 
 
 MOST_ASKING = 2  # states at a time

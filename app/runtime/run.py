@@ -24,9 +24,10 @@ from app.search.connection import elasticsearch_connection
 from app.search.old_names import refuse_old_names
 from app.versions import locks, violations
 from app.versions.pinned_configuration import pin_configuration
+from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation
 from pipelines.quarantine import NOTHING, Quarantine
-from pipelines.runner import Job, QueryProgress, Runner
+from pipelines.runner import Job, Runner
 
 
 def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:

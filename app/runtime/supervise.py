@@ -72,7 +72,7 @@ class ProcessServices:
         self.listen()
         if self.heartbeats:
             inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
-            self.beside.enter_context(Heartbeats(client_options(self.settings), inputs))
+            self.beside.enter_context(Heartbeats(client_options(self.settings), inputs, self.settings.windowing))
         if self.notifications is not None:
             self.beside.enter_context(self.notifications)
         if self.server is not None:

@@ -231,7 +231,8 @@ class Experiment:
         say("the faults are over: the jobs finish what is in the log")
         self.stop()
         self.start("--no-heartbeats")
-        beats = Heartbeats(client_options(self.settings), [self.settings.topic(kind) for kind in topics.INPUTS])
+        inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
+        beats = Heartbeats(client_options(self.settings), inputs, self.settings.windowing)
         with beats:
             self._reach(lambda: announced(self.settings) >= until, seconds, "all windows")
         self._reach(self._all_read, seconds, "all jobs to read all")

@@ -110,7 +110,8 @@ def step_back_and_replay(kind: str, target: LossTarget) -> RefusalRecord:
     jobs.stop()
     # A version that goes on after a replay reads the records of the skew once more: those must not go back.
     ahead = BACK_SECONDS + settings.windowing.skew_seconds + settings.windowing.watermark_delay_seconds
-    with Heartbeats(client_options(settings), [settings.topic(kind) for kind in INPUTS]):  # while no job sends any
+    inputs = [settings.topic(kind) for kind in INPUTS]
+    with Heartbeats(client_options(settings), inputs, settings.windowing):  # while no job sends any
         pause(ahead)
         jobs.command("replay", "--version", AFTER_STEP)
         answer = jobs.command("replay", "promote", AFTER_STEP)

@@ -26,8 +26,9 @@ from app.kafka.offset_ranges import OffsetGap, OffsetRange, find_gaps, find_gaps
 from app.runtime import jobs
 from app.runtime.run import prepare, running
 from app.search.connection import elasticsearch_connection
+from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation
-from pipelines.runner import QueryProgress, Runner
+from pipelines.runner import Runner
 from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(600)]

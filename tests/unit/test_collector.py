@@ -21,6 +21,7 @@ from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
 from pipelines.errors import ServiceUnavailable
+from pipelines.windowing import WindowingConfig
 
 NOW = 1_767_600_000_123  # 2026-01-05T08:00:00.123Z
 NOBODY = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 300, "request_timeout_ms": 200}
@@ -295,7 +296,7 @@ def test_iso_times_keep_their_milliseconds(at: int) -> None:
     "start",
     [
         lambda: collect(NOBODY, {"telemetry": "telemetry", "logs": "logs"}, Event()),
-        lambda: Heartbeats(NOBODY, ["telemetry"]).start(),
+        lambda: Heartbeats(NOBODY, ["telemetry"], WindowingConfig()).start(),
     ],
 )
 def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(start: Callable[[], object]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import tomllib
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import typer.main
 from app.cli import main, settings_page
 from app.core.settings import PROJECT
 from app.kafka import topics
-from app.kafka.heartbeats import Heartbeats
+from app.kafka.heartbeats import STEP_SECONDS
 from app.runtime.health import Health
 from app.search.mappings import PROPERTIES
 from app.simulator.settings import GENERATOR_VERSION
@@ -58,14 +57,14 @@ MODULE = re.compile(rf"(?<![\w./$-])((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?![\w/-
 FIGURE_AND_SETTING = re.compile(r"(?<![\w.])(\d[\d,.]*)(?: [a-z]+)? \(`([a-z]+\.[a-z_]+)`\)")
 SETTING_AND_FIGURE = re.compile(r"`([a-z]+\.[a-z_]+)` \((\d[\d,.]*)(?: [a-z]+)?\)")
 UNIVARIATE, DEFAULTS = UnivariateParameters(), DetectorParameters()
-BEATS = 1 / inspect.signature(Heartbeats).parameters["interval"].default
 FACTS = [
     (GLOSSARY, f"half-life of {UNIVARIATE.fast_half_life_minutes:g} minutes, or {UNIVARIATE.fast_rows:g} rows if"),
     (GLOSSARY, f"half-life of {UNIVARIATE.level_half_life_days:g} days, or {UNIVARIATE.level_rows:g} rows if"),
     (GLOSSARY, f"half-life of {UNIVARIATE.robust_half_life_days:g} days, which learns outliers little"),
     (GLOSSARY, f"at least {UNIVARIATE.warm_up_rows} windows of a metric"),
     (GLOSSARY, f"{DEFAULTS.alert_nats:.1f} nats for windows of {DEFAULTS.window_seconds:g} s"),
-    (GLOSSARY, f"appends {BEATS:g} a second"),
+    (GLOSSARY, f"appends one at least every {STEP_SECONDS} s to"),
+    (RUNNING, f"at most {STEP_SECONDS} s apart"),
     (README, f"its fast mean (half-life {UNIVARIATE.fast_half_life_minutes:g} minutes)"),
     (PROJECT / "docs" / "control.md", f"({UNIVARIATE.level_half_life_days:g} days without it"),
 ]

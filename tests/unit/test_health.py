@@ -22,9 +22,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.core.distribution import DISTRIBUTION
 from app.core.errors import SettingsError
 from app.core.settings import HealthSettings, KafkaSettings, Settings
-from app.runtime.health import Health, HealthServer, lag_of
+from app.runtime.health import Health, HealthServer
 from app.runtime.jobs import JobSelection
 from app.runtime.supervise import run_until_stopped
+from pipelines.consumer_lag import lag_of
 
 NOW = 1_795_305_600.0  # 2026-11-22T00:00:00Z
 GAUGES = (

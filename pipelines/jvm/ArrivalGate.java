@@ -1,0 +1,37 @@
+package kappa;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeoutException;
+
+/** Opens when records have come and no more of them come: what another job writes of a window are many records, one batch of this one. */
+public class ArrivalGate extends Gate {
+  private static final long SETTLED_MS = 150L;
+  private static final long SCATTERED_MS = 1000L; // they keep coming: begin with those that are there
+
+  private long read;
+  private long seen;
+  private long first;
+
+  public ArrivalGate(Map client, List names) {
+    super(client, names);
+  }
+
+  @Override
+  protected long closedFor(long now) throws InterruptedException, ExecutionException, TimeoutException {
+    long end = ends();
+    boolean settled = end == seen;
+    seen = end;
+    if (end == read) {
+      first = now;
+      return PAUSE_MS;
+    }
+    return settled || now - first >= SCATTERED_MS ? 0L : SETTLED_MS;
+  }
+
+  @Override
+  protected void begins() {
+    read = seen;
+  }
+}

@@ -1,0 +1,63 @@
+package kappa;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * Opens when a window can be closed, because every partition has a record that is as old as the watermark's delay after its end, and
+ * when as many records wait that a batch of their own costs little more than reading them with others.
+ */
+public class ClosingGate extends Gate {
+  private static final long ENOUGH = 5000L;
+  private static final long SOON_MS = 50L; // a window's last records are on their way
+
+  private final long window;
+  private final long delay;
+  private long closed = Long.MIN_VALUE;
+  private boolean moved;
+  private long read;
+
+  /** `window` and `delay` of the watermark are in milliseconds. */
+  public ClosingGate(Map client, List names, long window, long delay) {
+    super(client, names);
+    this.window = window;
+    this.delay = delay;
+  }
+
+  /** The last time up to another one at which a window could be closed: its end and the delay. */
+  private long latest(long time) {
+    return Math.floorDiv(time - delay, window) * window + delay;
+  }
+
+  /** The batch that has read a window's last records moves the watermark, and the one after it closes the window. */
+  @Override
+  protected boolean follows() {
+    boolean next = moved;
+    moved = false;
+    return next;
+  }
+
+  @Override
+  protected long closedFor(long now) throws InterruptedException, ExecutionException, TimeoutException {
+    long time = time();
+    long closable = latest(time);
+    if (time >= 0L && closable > closed) {
+      closed = closable;
+      moved = true;
+      return 0L;
+    }
+    if (ends() - read >= ENOUGH) {
+      return 0L;
+    }
+    // The log's time is not this machine's, but seldom far from it.
+    long due = latest(now);
+    return due > closed && now - due < PAUSE_MS ? SOON_MS : Math.min(PAUSE_MS, due + window - now);
+  }
+
+  @Override
+  protected void begins() throws InterruptedException, ExecutionException, TimeoutException {
+    read = ends();
+  }
+}

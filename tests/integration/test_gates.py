@@ -1,0 +1,178 @@
+"""Batches begin when there is something for them to do, on a real Kafka."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from app.core.timestamps import wall_clock
+from app.embedded.stack_state import Addresses
+from app.kafka.heartbeats import Heartbeats
+from app.kafka.producer import BoundedProducer
+from pipelines.gates import Gate, Windows, gate_of
+from pipelines.runner import Input, Job, Kafka, Runner
+from pipelines.windowing import WindowingConfig
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+MOST_SECONDS = 15.0
+
+
+def topic_of(stack: Addresses, name: str, partitions: int, times: str = "LogAppendTime") -> str:
+    """A new topic whose times are the broker's."""
+    admin = KafkaAdminClient(bootstrap_servers=stack.kafka)
+    admin.create_topics([NewTopic(name, partitions, 1, topic_configs={"message.timestamp.type": times})])
+    admin.close()
+    return name
+
+
+@contextmanager
+def opened(gate: Gate) -> Iterator[Callable[[], float | None]]:
+    """A query's thread that waits for a gate: answers when it has opened, epoch seconds, and None as long as it is closed."""
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: gate.clock.waitTillTime(0) / 1000)
+        yield lambda: found.result() if found.done() else None
+        found.result(timeout=2 * MOST_SECONDS)
+    gate.close()
+
+
+def client_of(stack: Addresses) -> dict[str, str]:
+    return {"bootstrap.servers": stack.kafka or ""}
+
+
+def append(stack: Addresses, topic: str, partition: int, records: int = 1, at_ms: int | None = None) -> None:
+    with BoundedProducer({"bootstrap_servers": stack.kafka}) as outbox:
+        for _ in range(records):
+            outbox.send(topic, b"{}", key=b"", partition=partition, timestamp_ms=at_ms)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "not within the time"
+        threading.Event().wait(0.02)
+
+
+def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
+    kafka_spark: SparkSession, stack: Addresses, unique: str
+) -> None:
+    topic = topic_of(stack, unique, 2)
+    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0", f"{topic}/1"], Windows(1, 3))
+    append(stack, topic, 0)
+    append(stack, topic, 1)
+    begun = wall_clock()
+    gate.clock.waitTillTime(0)  # a query that has just begun reads what it finds
+    gate.clock.waitTillTime(0)  # and closes it
+    assert wall_clock() - begun < 5_000
+    threading.Event().wait(1.1)
+    with opened(gate) as at:
+        append(stack, topic, 1)
+        wait_for(gate.has_looked)
+        wait_for(gate.has_looked)
+        assert at() is None, "a partition has no record with which another window could be closed"
+        append(stack, topic, 0)
+        wait_for(at)
+    begun = wall_clock()
+    assert gate.clock.waitTillTime(0) - begun < 1_000, "the batch that closes the window follows"
+
+
+def test_a_log_that_holds_history_has_its_own_time(kafka_spark: SparkSession, stack: Addresses, unique: str) -> None:
+    topic = topic_of(stack, unique, 1, "CreateTime")
+    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], Windows(10, 15))
+    for at_ms, closable in ((1_000_000_005_000, True), (1_000_000_014_999, False), (1_000_000_015_000, True)):
+        with opened(gate) as at:
+            append(stack, topic, 0, at_ms=at_ms)
+            wait_for(gate.has_looked)
+            wait_for(at if closable else gate.has_looked)
+            assert (at() is not None) is closable, at_ms
+            gate.behind(1)
+        if closable:
+            gate.clock.waitTillTime(0)  # closes it
+
+
+def test_many_records_are_reason_enough_and_few_wait_for_the_window(
+    kafka_spark: SparkSession, stack: Addresses, unique: str
+) -> None:
+    topic = topic_of(stack, unique, 1)
+    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], Windows(3600, 0))
+    append(stack, topic, 0)
+    gate.clock.waitTillTime(0)  # the hour that has ended
+    gate.clock.waitTillTime(0)  # the batch that closes it
+    with opened(gate) as at:
+        append(stack, topic, 0, 100)
+        wait_for(gate.has_looked)
+        wait_for(gate.has_looked)
+        assert at() is None
+        append(stack, topic, 0, 5_000)
+        wait_for(at)
+
+
+def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(
+    kafka_spark: SparkSession, stack: Addresses, unique: str
+) -> None:
+    topic = topic_of(stack, unique, 1)
+    client = client_of(stack)
+    arrival, closing, left = (
+        gate_of(kafka_spark, client, [topic], windows) for windows in (None, Windows(3600, 0), None)
+    )
+    begun = time.time()
+    with opened(left) as left_at, opened(arrival) as arrival_at, opened(closing) as closing_at:
+        wait_for(left.has_looked)
+        left.behind(1)
+        wait_for(left_at, 2.0)
+    for at in (arrival_at(), closing_at()):
+        assert at is not None
+        assert MOST_SECONDS - 1.0 < at - begun < MOST_SECONDS + 5.0
+
+
+def test_records_that_come_in_parts_are_one_batch_and_none_begins_without_records(
+    kafka_spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path
+) -> None:
+    topic = topic_of(stack, unique, 2)
+    batches: list[int] = []
+
+    def sink(batch: DataFrame, number: int) -> None:
+        batches.append(batch.count())
+
+    waits: list[str] = []
+    runner = Runner(kafka_spark, Kafka(stack.kafka or ""), 0.1, on_idle=waits.append)
+    stopping = threading.Event()
+    job = Job(unique, (Input((topic,)),), lambda raw: raw, str(tmp_path / "checkpoint"), sink)
+    query = runner.start(job)
+    try:
+        # The first trigger is Spark's; from then on the gate decides.
+        wait_for(runner.gates[unique].has_looked, 60.0)
+        for part in range(6):
+            append(stack, topic, part % 2, 10)
+            threading.Event().wait(0.05)
+        wait_for(lambda: sum(batches) == 60, 60.0)
+        threading.Timer(1.5, stopping.set).start()
+        runner.wait(stopping, poll_seconds=0.2)
+        assert query.lastProgress is not None
+        assert len([n for n in batches if n]) <= 2, f"{batches}: wanted one batch, or two where the machine paused"
+        assert waits, "a job that waits is known to be alive"
+    finally:
+        runner.stop()
+    assert not query.isActive
+
+
+def test_a_heartbeat_that_the_broker_has_put_before_its_time_is_followed_by_another(
+    stack: Addresses, unique: str
+) -> None:
+    """The clock of this machine is two seconds ahead of the broker's."""
+    topic = topic_of(stack, unique, 1)
+    ahead = 2_000
+    beats = Heartbeats({"bootstrap_servers": stack.kafka}, [topic], WindowingConfig(), lambda: wall_clock() + ahead)
+    begun = wall_clock()
+    with beats:
+        wait_for(lambda: beats.beats)
+    assert wall_clock() - begun >= ahead
+    assert not beats.problem
