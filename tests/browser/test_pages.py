@@ -5,14 +5,11 @@ from __future__ import annotations
 import getpass
 import json
 import re
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 import pytest
 from elasticsearch import Elasticsearch
@@ -120,7 +117,6 @@ class Visit:
 @pytest.fixture
 def visit(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
     """A tab in the light theme."""
-    wait_for_server(fleet.address)
     made = Visit(browser, fleet, "light")
     yield made
     made.close()
@@ -129,22 +125,9 @@ def visit(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
 @pytest.fixture
 def at_night(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
     """A tab in the dark theme."""
-    wait_for_server(fleet.address)
     made = Visit(browser, fleet, "dark")
     yield made
     made.close()
-
-
-def wait_for_server(address: str) -> None:
-    """Until the pages are served."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            with urlopen(f"{address}/_stcore/health", timeout=1) as answer:
-                assert answer.status == 200
-                return
-        except URLError:
-            assert time.monotonic() < deadline, "the pages are not served"
 
 
 def first_incident(page: Page) -> None:

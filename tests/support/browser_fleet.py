@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 from elasticsearch import Elasticsearch
 from pyspark.sql import SparkSession
@@ -32,6 +33,7 @@ from app.simulator.publish import Target, to_kafka
 from pipelines.runner import Runner
 
 JARS = PROJECT / ".kappa" / "jars"
+SECONDS = 60
 HOURS = 2.2
 INTERVAL = 10
 MORE_HOURS = 0.7  # that have not come yet when the jobs begin
@@ -145,4 +147,18 @@ def served(settings: Settings) -> Iterator[BrowserFleet]:
     """The pages, while they are looked at."""
     port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if port_is_free(p))
     with dashboard.served(settings, port, silent) as (_, code):
-        yield BrowserFleet(settings, f"http://127.0.0.1:{port}", code)
+        address = f"http://127.0.0.1:{port}"
+        wait_for_server(address)
+        yield BrowserFleet(settings, address, code)
+
+
+def wait_for_server(address: str) -> None:
+    """Until the pages are served."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            with urlopen(f"{address}/_stcore/health", timeout=1) as answer:
+                assert answer.status == 200
+                return
+        except OSError:
+            assert time.monotonic() < deadline, "the pages are not served"
