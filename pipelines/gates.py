@@ -16,8 +16,8 @@ from pipelines import spark_internals
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Windows that a job closes: their length, and how far the watermark stays behind the append time, seconds."""
+class WindowGrid:
+    """WindowGrid that a job closes: their length, and how far the watermark stays behind the append time, seconds."""
 
     length: int
     delay: int
@@ -44,7 +44,9 @@ class Gate:
         self.clock.close()
 
 
-def gate_of(spark: SparkSession, client: dict[str, str], topics: Sequence[str], windows: Windows | None = None) -> Gate:
+def gate_of(
+    spark: SparkSession, client: dict[str, str], topics: Sequence[str], windows: WindowGrid | None = None
+) -> Gate:
     """A closed gate.
 
     Parameters

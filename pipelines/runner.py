@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pipelines import failures
 from pipelines.consumer_lag import QueryProgress, lag_of
 from pipelines.errors import DeterminismViolation
-from pipelines.gates import Gate, Windows, gate_of
+from pipelines.gates import Gate, WindowGrid, gate_of
 from pipelines.spark_internals import ProgressListener, dropped_by_watermark, gated, prepare_gates
 
 log = structlog.get_logger()
@@ -90,7 +90,7 @@ class Job:
     max_records_per_batch: int = 200_000
     readers: tuple[Callable[[DataFrame], DataFrame], ...] = ()
     accepted_drops: frozenset[int] = frozenset()
-    windows: Windows | None = None
+    windows: WindowGrid | None = None
 
 
 def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: int) -> DataFrame:

@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass
-class Point:
+class CurvePoint:
     """Windows of a series that are drawn as one: numbers are means, `least` and `most` extremes, `score` the highest."""
 
     time: int = 0
@@ -87,7 +87,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScoreCurves:
     """The points of each series that has any, in order of time.
 
     `records` were read of the `wanted` ones, which all take about `seconds`: where it is fewer, the curves are cut.
@@ -128,24 +128,24 @@ class ScoreLog:
         self._probe.close()
         self._reader.close()
 
-    def answer(self, asked: Question) -> Answer:
+    def answer(self, asked: Question) -> ScoreCurves:
         """The curves of a question, as much of them as can be read in its time."""
         with reasons(self._options):
             return self._answer(asked)
 
-    def _answer(self, asked: Question) -> Answer:
+    def _answer(self, asked: Question) -> ScoreCurves:
         deadline = time.monotonic() + asked.seconds
         parts = self._by_partition(asked.series)
         ranges = {part: self._range(part, asked) for part in parts}
         wanted = sum(end - start for start, _, end in ranges.values())
-        points: dict[str, dict[int, Point]] = {name: {} for name in asked.series}
+        points: dict[str, dict[int, CurvePoint]] = {name: {} for name in asked.series}
         read = 0
         for left, (part, names) in zip(range(len(parts), 0, -1), parts.items(), strict=True):
             own = max(deadline - time.monotonic(), 0.0) / left
             start, end = cut(*ranges[part], most=max(int(PLANNED * own * self._rate), NEAR))
             read += self._read(part, start, end, names, asked, points, time.monotonic() + own)
         found = {name: [own[key].to_json() for key in sorted(own)] for name, own in points.items() if own}
-        return Answer(found, read, wanted, wanted / self._rate)
+        return ScoreCurves(found, read, wanted, wanted / self._rate)
 
     def _by_partition(self, names: Iterable[str]) -> dict[TopicPartition, dict[bytes, str]]:
         """The keys of series and their names, by the partition that they stand in."""
@@ -196,7 +196,7 @@ class ScoreLog:
         end: int,
         names: Mapping[bytes, str],
         asked: Question,
-        points: Mapping[str, dict[int, Point]],
+        points: Mapping[str, dict[int, CurvePoint]],
         deadline: float,
     ) -> int:
         """Take in the scores of series between two offsets; answers how many records were read."""
@@ -216,10 +216,10 @@ class ScoreLog:
         return read
 
 
-def add(points: dict[int, Point], score: Mapping[str, Any] | None, asked: Question, bucket: int) -> None:
+def add(points: dict[int, CurvePoint], score: Mapping[str, Any] | None, asked: Question, bucket: int) -> None:
     """Take in a score into the point of its time, if it is of the time that is asked for."""
     if score is not None and asked.since <= score["window_end"] <= asked.until:
-        points.setdefault(score["window_end"] // bucket, Point()).add(score)
+        points.setdefault(score["window_end"] // bucket, CurvePoint()).add(score)
 
 
 def cut(start: int, focus: int, end: int, *, most: int) -> tuple[int, int]:

@@ -11,11 +11,11 @@ from app.core.settings import Settings
 from app.notify.chain import ALIVE
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.escalation import Escalation
-from app.notify.incident import Incident, Place
+from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import Read
 from app.notify.notification import Notification, about_kappa, of_incident
 from app.notify.outbox import Outbox, Waiting, delivery_of
-from app.notify.plan import Plan, Step
+from app.notify.plan import NotificationPlan, Step
 from app.notify.positions import Positions
 from app.notify.storm import Storm
 from models.records.records import DELIVERED, FAILED, HELD, Delivery
@@ -41,7 +41,7 @@ class Dispatch:
         self._deliveries, self._clock, self._lock = deliveries, clock, threading.Lock()
         notify = settings.notify
         resending = [name for name, box in outboxes.items() if box.channel.resends]
-        self._plan, self.escalation = Plan(notify, resending), Escalation(notify)
+        self._plan, self.escalation = NotificationPlan(notify, resending), Escalation(notify)
         self._storms = {
             name: Storm(name, notify.storm_incidents, notify.storm_minutes)
             for name in outboxes
@@ -116,7 +116,7 @@ class Dispatch:
         log.debug("notified", channel=delivery.channel, incident=delivery.incident, outcome=delivery.outcome)
         return True
 
-    def _queue(self, step: Step, incident: Incident, key: str, place: Place) -> None:
+    def _queue(self, step: Step, incident: ReadIncident, key: str, place: LogPlace) -> None:
         """Queue a notification, or hold it back in a storm, or where too many wait."""
         storm = self._storms.get(step.channel)
         status, held = step.status, False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.core.notify_settings import NotifySettings, RouteSettings
-from app.notify.incident import Incident, Place
+from app.notify.incident import LogPlace, ReadIncident
 from app.notify.routes import title
 
 MINUTE_MS = 60_000
@@ -16,8 +16,8 @@ class Due:
     """An incident that nobody has acknowledged in time, and where it goes."""
 
     key: str
-    incident: Incident
-    place: Place
+    incident: ReadIncident
+    place: LogPlace
     channels: tuple[str, ...]
     why: str
 
@@ -37,7 +37,7 @@ class Escalation:
         """Whether any route escalates."""
         return bool(self._routes)
 
-    def opened(self, key: str, incident: Incident, place: Place, why: str, at_ms: int) -> None:
+    def opened(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
         """A channel was notified of an incident by a route, epoch milliseconds."""
         route = self._routes.get(why)
         if route is None or key in self._waiting or key in self._acknowledged:

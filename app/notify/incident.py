@@ -23,7 +23,7 @@ LABEL = re.compile(r'([^{},="]{1,128})=([^,{}]{0,128})')
 
 
 @dataclass(frozen=True)
-class Place:
+class LogPlace:
     """Where a record is in the log."""
 
     topic: str
@@ -32,7 +32,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Incident:
+class ReadIncident:
     """What one record of `incidents` says. Texts are printable and bounded; `labels` are those of its metrics."""
 
     id: str
@@ -59,7 +59,7 @@ class Incident:
         return self.window_end, STATUS_ORDER[self.status]
 
 
-def incident_of(value: bytes | None) -> Incident | None:
+def incident_of(value: bytes | None) -> ReadIncident | None:
     """The incident that the value of a record is; None for anything else, about which `index` writes a letter."""
     if value is None or len(value) > MOST_BYTES:
         return None
@@ -70,7 +70,7 @@ def incident_of(value: bytes | None) -> Incident | None:
         return None
 
 
-def _checked(found: Mapping[str, Any]) -> Incident | None:
+def _checked(found: Mapping[str, Any]) -> ReadIncident | None:
     identity, severity, end = str(found["id"]), found.get("severity") or INFO, found.get("end")
     times = [_time(found["start"]), _time(found["window_end"]), 0 if end is None else _time(end)]
     version = str(found.get("version") or "live")
@@ -85,7 +85,7 @@ def _checked(found: Mapping[str, Any]) -> Incident | None:
     )
     if not sound:
         return None
-    return Incident(
+    return ReadIncident(
         id=identity,
         version=version,
         status=found["status"],

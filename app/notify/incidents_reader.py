@@ -12,7 +12,7 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka.connection import client_options, reasons, unavailable
-from app.notify.incident import MOST_BYTES, Incident, Place, incident_of
+from app.notify.incident import MOST_BYTES, LogPlace, ReadIncident, incident_of
 from app.versions import serving
 from models.records.records import LABELS
 
@@ -27,8 +27,8 @@ LONGEST_ID = 64
 class Read:
     """A record: where it is, the incident that people may be notified of, or the id of one that somebody has labelled."""
 
-    place: Place
-    incident: Incident | None = None
+    place: LogPlace
+    incident: ReadIncident | None = None
     key: str = ""
     acknowledged: str = ""
 
@@ -127,15 +127,15 @@ class IncidentsReader:
             raise unavailable(self._settings, error) from error
         for at, records in polled.items():
             if at == self._labels:
-                yield from (Read(Place(at.topic, 0, r.offset), acknowledged=labelled(r.value)) for r in records)
+                yield from (Read(LogPlace(at.topic, 0, r.offset), acknowledged=labelled(r.value)) for r in records)
                 continue
             version = self._versions[at.topic]
             for record in records:
                 found = incident_of(record.value)
                 own = found if found is not None and found.version == version and self.tells(version, found) else None
-                yield Read(Place(at.topic, at.partition, record.offset), own, self.key(version, own) if own else "")
+                yield Read(LogPlace(at.topic, at.partition, record.offset), own, self.key(version, own) if own else "")
 
-    def tells(self, version: str, incident: Incident) -> bool:
+    def tells(self, version: str, incident: ReadIncident) -> bool:
         """Whether a version serves, or served, when an incident was published; other versions that are named tell all."""
         if version in self._settings.notify.versions:
             return True
@@ -144,7 +144,7 @@ class IncidentsReader:
             (after is None or at > after) and (end is None or at <= end) for after, end in self._serving.ranges(version)
         )
 
-    def key(self, version: str, incident: Incident) -> str:
+    def key(self, version: str, incident: ReadIncident) -> str:
         """What channels know it by. Versions have the same ids, so those of another version say which."""
         return incident.id if version == self._serving.version else f"{incident.id}-{version}"
 

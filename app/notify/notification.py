@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from app.notify.incident import Incident
+from app.notify.incident import ReadIncident
 from models.core.printable import printable
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
@@ -49,7 +49,7 @@ class Notification:
         return f"{self.key}/{self.status}/{self.severity}"
 
 
-def of_incident(one: Incident, status: str, key: str, link: str | None) -> Notification:
+def of_incident(one: ReadIncident, status: str, key: str, link: str | None) -> Notification:
     """The notification of an incident. `status`: open, update (it has become worse) or close; `link`: the pages' address."""
     head = f"[{one.severity}] {BEGUN[status]}: {one.kind} on {_some(one.hosts)}"
     address = "" if not link else f"{link.rstrip('/')}/incident?incident={quote(one.id)}&version={quote(one.version)}"

@@ -17,7 +17,7 @@ from app.notify.channels.channel import Channel
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered, read_back, until_records
 from app.notify.dispatch import Dispatch, is_open
-from app.notify.incident import Incident, Place, incident_of
+from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.notify.incidents_reader import IncidentsReader
 from app.notify.notification import of_incident
 from app.notify.outbox import Outbox
@@ -79,7 +79,7 @@ class Notifier:
         """Start the channels, with what is open."""
         still_open = list(self._still_open(reader, remembered))
         for one, incident in still_open:
-            place = Place(one.topic, one.partition, one.offset)
+            place = LogPlace(one.topic, one.partition, one.offset)
             first = remembered.first_at[one.channel, one.incident]
             self.dispatch.escalation.opened(one.incident, incident, place, one.why, first)
         for name, outbox in self.outboxes.items():
@@ -117,7 +117,7 @@ class Notifier:
             self._recorded |= changed
             self._recorded_at = time.monotonic()
 
-    def _still_open(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[tuple[Delivery, Incident]]:
+    def _still_open(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[tuple[Delivery, ReadIncident]]:
         """What channels were notified of and is not over, with its record in the log."""
         for one in remembered.last.values():
             wanted = one.channel in self.outboxes and (

@@ -22,8 +22,8 @@ from tenacity import (
 )
 from tenacity.stop import stop_base
 
-from app.notify.channels.channel import Channel, Refused, Unreachable
-from app.notify.incident import Place
+from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
+from app.notify.incident import LogPlace
 from app.notify.notification import Notification
 from models.records.records import DELIVERED, FAILED, Delivery
 
@@ -43,7 +43,7 @@ class Waiting:
 
     note: Notification
     why: str
-    places: list[Place] = field(default_factory=list)
+    places: list[LogPlace] = field(default_factory=list)
     since_ms: int = 0
     not_before_ms: int = 0
     attempts: int = 0
@@ -144,7 +144,7 @@ class Outbox:
             note, places = item.note, len(item.places)
         try:
             outcome, answer = DELIVERED, self._attempt(item, note)
-        except Refused as error:
+        except ChannelRefused as error:
             outcome, answer = FAILED, str(error)
         except Unreachable as error:
             self.problem = str(error)
@@ -183,7 +183,7 @@ class Outbox:
                 del self._queue[note.key]
 
     def _attempt(self, item: Waiting, note: Notification) -> str:
-        """The channel's answer. Raises Refused, or Unreachable after a few tries, or one that asks for a pause."""
+        """The channel's answer. Raises ChannelRefused, or Unreachable after a few tries, or one that asks for a pause."""
 
         def counted() -> str:
             item.attempts += 1
@@ -205,14 +205,14 @@ class Outbox:
         self._open = {key: note for key, note in self._open.items() if note.version not in forgotten}
         try:
             self.channel.resend(self._open.values(), self._clock())
-        except (Unreachable, Refused) as error:
+        except (Unreachable, ChannelRefused) as error:
             self.problem = str(error)
             log.warning("what is open could not be sent again", channel=self.name, answer=str(error))
 
 
 def delivery_of(channel: str, item: Waiting, outcome: str, answer: str, at_ms: int) -> Delivery:
     """The record of what became of a notification."""
-    note, place = item.note, item.places[-1] if item.places else Place("", 0, 0)
+    note, place = item.note, item.places[-1] if item.places else LogPlace("", 0, 0)
     return Delivery(
         channel=channel,
         incident=note.key,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.core.notify_settings import NotifySettings
-from app.notify.incident import Incident
-from app.notify.routes import Routed, routed
+from app.notify.incident import ReadIncident
+from app.notify.routes import RoutedChannel, routed
 from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
 
 MOST_KNOWN = 200_000
@@ -32,7 +32,7 @@ class Step:
     why: str
 
 
-class Plan:
+class NotificationPlan:
     """Remembers which notifications were due, and says which are."""
 
     def __init__(self, notify: NotifySettings, resending: Collection[str] = ()) -> None:
@@ -47,12 +47,12 @@ class Plan:
             if one.status != "open" or one.outcome in (DELIVERED, HELD):
                 self._note(channel, key, Known(one.status, SEVERITIES.index(one.severity), one.version, one.why))
 
-    def steps(self, incident: Incident, key: str) -> Iterator[Step]:
+    def steps(self, incident: ReadIncident, key: str) -> Iterator[Step]:
         """What is due after this record of an incident; noted as sent."""
         due = {one.channel: one for one in routed(self._notify, incident)}
         for channel in sorted(self._channels.get(key, ())):
             known = self._known[channel, key]
-            due.setdefault(channel, Routed(channel, known.why))
+            due.setdefault(channel, RoutedChannel(channel, known.why))
         for channel, one in due.items():
             if channel not in self._notify.channels:
                 continue  # it was there when this incident opened
@@ -67,7 +67,7 @@ class Plan:
         self._known.pop((channel, key), None)
         self._channels.get(key, set()).discard(channel)
 
-    def escalates(self, incident: Incident, key: str, channel: str, why: str) -> Step | None:
+    def escalates(self, incident: ReadIncident, key: str, channel: str, why: str) -> Step | None:
         """What is due for a channel to which an incident is escalated; None where it knows it."""
         if (channel, key) in self._known:
             return None
@@ -90,7 +90,7 @@ class Plan:
                 del self._channels[key]
 
 
-def step(known: Known | None, incident: Incident, *, adopts: bool = False) -> str | None:
+def step(known: Known | None, incident: ReadIncident, *, adopts: bool = False) -> str | None:
     """Which notification is due for a channel after a record of an incident; None for nothing. `adopts`: also that another version says it now."""
     if known is None:
         return None if incident.status == "close" else "open"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kafka import TopicPartition
 
-from app.notify.incident import Place
+from app.notify.incident import LogPlace
 
 
 class Positions:
@@ -24,12 +24,12 @@ class Positions:
         with self._lock:
             self._read[at] = offset
 
-    def wait_for(self, place: Place) -> None:
+    def wait_for(self, place: LogPlace) -> None:
         """A notification of a record waits."""
         with self._lock:
             self._waiting[TopicPartition(place.topic, place.partition), place.offset] += 1
 
-    def settle(self, places: Iterable[Place]) -> None:
+    def settle(self, places: Iterable[LogPlace]) -> None:
         """Notifications of these records have been recorded."""
         with self._lock:
             for place in places:

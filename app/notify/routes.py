@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.core.notify_settings import NotifySettings, RouteSettings
-from app.notify.incident import Incident
+from app.notify.incident import ReadIncident
 from models.records.records import SEVERITIES
 
 INSTANT_MS = 1
 
 
 @dataclass(frozen=True)
-class Routed:
+class RoutedChannel:
     """A channel that an incident goes to, and the route that sends it there."""
 
     channel: str
@@ -21,29 +21,29 @@ class Routed:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RouteVerdict:
     """Of one route: whether it matches, else what does not."""
 
     title: str
     mismatch: str
 
 
-def routed(notify: NotifySettings, incident: Incident) -> list[Routed]:
+def routed(notify: NotifySettings, incident: ReadIncident) -> list[RoutedChannel]:
     """The channels that an incident goes to, each once, in the order of routes."""
-    found: dict[str, Routed] = {}
+    found: dict[str, RoutedChannel] = {}
     matching = [(i, route) for i, route in enumerate(notify.routes) if not mismatch(route, incident)]
     for i, route in matching[: 1 if notify.match == "first" else None]:
         for name in route.channels:
-            found.setdefault(name, Routed(name, title(route, i)))
+            found.setdefault(name, RoutedChannel(name, title(route, i)))
     if not matching:
         names = notify.channels if notify.default is None else notify.default
-        found = {name: Routed(name, "default") for name in names}
+        found = {name: RoutedChannel(name, "default") for name in names}
     return list(found.values())
 
 
-def verdicts(notify: NotifySettings, incident: Incident) -> list[Verdict]:
+def verdicts(notify: NotifySettings, incident: ReadIncident) -> list[RouteVerdict]:
     """What each route says of an incident, in order."""
-    return [Verdict(title(route, i), mismatch(route, incident)) for i, route in enumerate(notify.routes)]
+    return [RouteVerdict(title(route, i), mismatch(route, incident)) for i, route in enumerate(notify.routes)]
 
 
 def title(route: RouteSettings, number: int) -> str:
@@ -51,12 +51,12 @@ def title(route: RouteSettings, number: int) -> str:
     return f"route {route.name or number + 1}"
 
 
-def mismatch(route: RouteSettings, incident: Incident) -> str:
+def mismatch(route: RouteSettings, incident: ReadIncident) -> str:
     """The first thing that keeps a route from matching, in words; empty where all holds."""
     return next(_mismatches(route, incident), "")
 
 
-def _mismatches(route: RouteSettings, incident: Incident) -> Iterator[str]:
+def _mismatches(route: RouteSettings, incident: ReadIncident) -> Iterator[str]:
     if route.kinds and incident.kind not in route.kinds:
         yield f"kind is {incident.kind}, wanted {', '.join(route.kinds)}"
     if incident.rank < SEVERITIES.index(route.severity):
@@ -68,7 +68,7 @@ def _mismatches(route: RouteSettings, incident: Incident) -> Iterator[str]:
         yield "the time of its last window is outside of days and hours"
 
 
-def _values(incident: Incident, part: str) -> list[str]:
+def _values(incident: ReadIncident, part: str) -> list[str]:
     """What a pattern is compared with: hosts, services, or the values of a label."""
     if part.startswith("labels."):
         name = part.removeprefix("labels.")

@@ -7,10 +7,10 @@ from kafka import TopicPartition
 from app.core.settings import Settings
 from app.kafka.connection import open_consumer
 from app.kafka.quarantine import records_to
-from app.notify.incident import Incident, incident_of
+from app.notify.incident import ReadIncident, incident_of
 
 
-def last_record(settings: Settings, identity: str) -> Incident | None:
+def last_record(settings: Settings, identity: str) -> ReadIncident | None:
     """The last record of an incident of the settings' version; None where there is none. Raises ServiceUnavailable without Kafka.
 
     It reads the whole topic, which holds what is rare.

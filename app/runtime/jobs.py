@@ -16,7 +16,7 @@ from app.versions.start_position import StartPosition, start_position
 from pipelines.elasticsearch.bulk import Outcome, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
-from pipelines.gates import Windows
+from pipelines.gates import WindowGrid
 from pipelines.jobs import correlate, detect, extract, index
 from pipelines.jvm import StatisticsTopic
 from pipelines.quarantine import NOTHING, Quarantine
@@ -97,7 +97,7 @@ def extract_job(
         checkpoint=str(settings.checkpoint(name)),
         max_records_per_batch=settings.spark.max_records_per_batch,
         readers=extract.readers(windowing, unread),
-        windows=Windows(windowing.window_seconds, delay),
+        windows=WindowGrid(windowing.window_seconds, delay),
     )
 
 

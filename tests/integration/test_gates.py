@@ -17,7 +17,7 @@ from app.core.timestamps import wall_clock
 from app.embedded.stack_state import Addresses
 from app.kafka.heartbeats import Heartbeats
 from app.kafka.producer import BoundedProducer
-from pipelines.gates import Gate, Windows, gate_of
+from pipelines.gates import Gate, WindowGrid, gate_of
 from pipelines.runner import Input, Job, Kafka, Runner
 from pipelines.windowing import WindowingConfig
 
@@ -65,7 +65,7 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
     kafka_spark: SparkSession, stack: Addresses, unique: str
 ) -> None:
     topic = topic_of(stack, unique, 2)
-    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0", f"{topic}/1"], Windows(1, 3))
+    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0", f"{topic}/1"], WindowGrid(1, 3))
     append(stack, topic, 0)
     append(stack, topic, 1)
     begun = wall_clock()
@@ -86,7 +86,7 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
 
 def test_a_log_that_holds_history_has_its_own_time(kafka_spark: SparkSession, stack: Addresses, unique: str) -> None:
     topic = topic_of(stack, unique, 1, "CreateTime")
-    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], Windows(10, 15))
+    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], WindowGrid(10, 15))
     for at_ms, closable in ((1_000_000_005_000, True), (1_000_000_014_999, False), (1_000_000_015_000, True)):
         with opened(gate) as at:
             append(stack, topic, 0, at_ms=at_ms)
@@ -102,7 +102,7 @@ def test_many_records_are_reason_enough_and_few_wait_for_the_window(
     kafka_spark: SparkSession, stack: Addresses, unique: str
 ) -> None:
     topic = topic_of(stack, unique, 1)
-    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], Windows(3600, 0))
+    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], WindowGrid(3600, 0))
     append(stack, topic, 0)
     gate.clock.waitTillTime(0)  # the hour that has ended
     gate.clock.waitTillTime(0)  # the batch that closes it
@@ -121,7 +121,7 @@ def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(
     topic = topic_of(stack, unique, 1)
     client = client_of(stack)
     arrival, closing, left = (
-        gate_of(kafka_spark, client, [topic], windows) for windows in (None, Windows(3600, 0), None)
+        gate_of(kafka_spark, client, [topic], windows) for windows in (None, WindowGrid(3600, 0), None)
     )
     begun = time.time()
     with opened(left) as left_at, opened(arrival) as arrival_at, opened(closing) as closing_at:

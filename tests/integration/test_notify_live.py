@@ -38,7 +38,7 @@ pytestmark = pytest.mark.stack
 JARS = PROJECT / ".kappa" / "jars"
 
 
-class Log:
+class NotifyLog:
     """Topics of the test's own."""
 
     def __init__(self, home: Path, kafka: str, prefix: str) -> None:
@@ -68,8 +68,8 @@ class Log:
 
 
 @pytest.fixture
-def log(folder: Path, stack: Addresses, unique: str) -> Iterator[Log]:
-    made = Log(folder, stack.kafka or "", f"{unique}-")
+def log(folder: Path, stack: Addresses, unique: str) -> Iterator[NotifyLog]:
+    made = NotifyLog(folder, stack.kafka or "", f"{unique}-")
     yield made
     made.close()
 
@@ -107,7 +107,7 @@ def until(what: Callable[[], bool], seconds: float = 30.0) -> None:
         threading.Event().wait(0.05)
 
 
-def test_each_incident_is_told_when_it_opens_gets_worse_and_is_over(log: Log, receiver: Receiver) -> None:
+def test_each_incident_is_told_when_it_opens_gets_worse_and_is_over(log: NotifyLog, receiver: Receiver) -> None:
     with notifying(log.settings(channels=webhook(receiver))):
         opened = value(1, severity="minor")
         log.write(opened, opened, value(1, "update", severity="minor"))
@@ -124,7 +124,7 @@ def test_each_incident_is_told_when_it_opens_gets_worse_and_is_over(log: Log, re
 
 
 def test_what_was_told_is_not_told_again_after_a_restart_and_what_came_meanwhile_is(
-    log: Log, receiver: Receiver
+    log: NotifyLog, receiver: Receiver
 ) -> None:
     settings = log.settings(channels=webhook(receiver))
     with notifying(settings):
@@ -141,7 +141,7 @@ def test_what_was_told_is_not_told_again_after_a_restart_and_what_came_meanwhile
     ]
 
 
-def test_a_slow_channel_holds_up_no_other(log: Log, receiver: Receiver) -> None:
+def test_a_slow_channel_holds_up_no_other(log: NotifyLog, receiver: Receiver) -> None:
     with receiving() as slow:
         slow.always = Answer(after_seconds=2.5)
         channels = webhook(receiver) | {"slow": {"kind": "webhook", "url": slow.url}}
@@ -151,7 +151,7 @@ def test_a_slow_channel_holds_up_no_other(log: Log, receiver: Receiver) -> None:
             assert len(slow.posts) <= 1
 
 
-def test_a_channel_that_was_away_gets_everything_once_and_in_order(log: Log) -> None:
+def test_a_channel_that_was_away_gets_everything_once_and_in_order(log: NotifyLog) -> None:
     port = free_port(None)
     channels = {"hook": {"kind": "webhook", "url": f"http://127.0.0.1:{port}/hook"}}
     with notifying(log.settings(channels=channels)) as notifier:
@@ -165,7 +165,7 @@ def test_a_channel_that_was_away_gets_everything_once_and_in_order(log: Log) -> 
     assert receiver.ids.index(f"{1:024x}/open/major") < receiver.ids.index(f"{1:024x}/close/major")
 
 
-def test_a_channel_that_refuses_is_recorded_and_the_next_one_is_told(log: Log, receiver: Receiver) -> None:
+def test_a_channel_that_refuses_is_recorded_and_the_next_one_is_told(log: NotifyLog, receiver: Receiver) -> None:
     receiver.answers.append(Answer(403, body=b"no\nsuch channel"))
     with notifying(log.settings(channels=webhook(receiver))):
         log.write(value(1), value(2))
@@ -174,7 +174,7 @@ def test_a_channel_that_refuses_is_recorded_and_the_next_one_is_told(log: Log, r
     assert (first.outcome, first.answer, second.outcome) == ("failed", "403 no such channel", "delivered")
 
 
-def file_of(log: Log, receiver: Receiver) -> Path:
+def file_of(log: NotifyLog, receiver: Receiver) -> Path:
     """The settings of a process."""
     file = Path(log.base["home"]) / "own.toml"
     base = log.base
@@ -203,7 +203,7 @@ def process(file: Path) -> Iterator[subprocess.Popen[bytes]]:
         started.wait()
 
 
-def test_one_that_is_killed_after_sending_sends_again_under_the_same_key(log: Log, receiver: Receiver) -> None:
+def test_one_that_is_killed_after_sending_sends_again_under_the_same_key(log: NotifyLog, receiver: Receiver) -> None:
     file = file_of(log, receiver)
     with process(file) as first:
 
@@ -224,7 +224,7 @@ def test_one_that_is_killed_after_sending_sends_again_under_the_same_key(log: Lo
     assert receiver.ids == [f"{1:024x}/open/major"] * 2 + [f"{2:024x}/open/major"]
 
 
-def test_other_versions_tell_nobody_and_a_promoted_one_goes_on(log: Log, receiver: Receiver) -> None:
+def test_other_versions_tell_nobody_and_a_promoted_one_goes_on(log: NotifyLog, receiver: Receiver) -> None:
     settings = log.settings(channels=webhook(receiver))
     other = settings.model_copy(update={"version": "v2"})
     topics.create(other)
@@ -243,7 +243,7 @@ def test_other_versions_tell_nobody_and_a_promoted_one_goes_on(log: Log, receive
     assert receiver.ids[1:] == [f"{1:024x}/close/major", f"{8:024x}/open/major"]
 
 
-def test_explain_says_who_would_be_told_and_sends_nothing(log: Log, receiver: Receiver) -> None:
+def test_explain_says_who_would_be_told_and_sends_nothing(log: NotifyLog, receiver: Receiver) -> None:
     log.write(value(1), value(1, "update", severity="critical"))
     file = file_of(log, receiver)
     file.write_text(
@@ -264,7 +264,7 @@ def test_explain_says_who_would_be_told_and_sends_nothing(log: Log, receiver: Re
     assert unknown.exit_code == 1
 
 
-def test_a_storm_becomes_one_notification_also_after_a_restart(log: Log, receiver: Receiver) -> None:
+def test_a_storm_becomes_one_notification_also_after_a_restart(log: NotifyLog, receiver: Receiver) -> None:
     settings = log.settings(channels=webhook(receiver), storm_incidents=3)
     with notifying(settings):
         log.write(*(value(n) for n in range(1, 8)))
@@ -283,7 +283,9 @@ def test_a_storm_becomes_one_notification_also_after_a_restart(log: Log, receive
     assert held == {f"{n:024x}" for n in range(4, 9)}
 
 
-def test_what_nobody_acknowledges_goes_further_and_what_somebody_does_goes_not(log: Log, receiver: Receiver) -> None:
+def test_what_nobody_acknowledges_goes_further_and_what_somebody_does_goes_not(
+    log: NotifyLog, receiver: Receiver
+) -> None:
     with receiving() as pager:
         channels = webhook(receiver) | {"pager": {"kind": "webhook", "url": pager.url}}
         route = {"channels": ["hook"], "escalate_minutes": 4 / 60, "escalate_to": ["pager"]}
@@ -306,13 +308,13 @@ def test_what_nobody_acknowledges_goes_further_and_what_somebody_does_goes_not(l
     assert pager.ids[1] == f"{2:024x}/close/major"
 
 
-def watermark(log: Log, seconds_ago: float) -> None:
+def watermark(log: NotifyLog, seconds_ago: float) -> None:
     message = {"id": "x", "record": "watermark", "shard": 0, "shards": 1}
     message["watermark"] = int(1000 * (time.time() - seconds_ago))
     log.write(json.dumps(message).encode(), topic="novelties")
 
 
-def test_an_alertmanager_knows_that_the_chain_is_well_and_when_it_is_not(log: Log, receiver: Receiver) -> None:
+def test_an_alertmanager_knows_that_the_chain_is_well_and_when_it_is_not(log: NotifyLog, receiver: Receiver) -> None:
     """The requests that a real one takes: see tests/unit/test_notify_channels.py."""
     channels = {"ops": {"kind": "alertmanager", "url": receiver.url}} | webhook(receiver)
     with notifying(log.settings(channels=channels, behind_seconds=5.0), look_seconds=0.1):
@@ -344,7 +346,7 @@ def test_a_broker_that_is_started_again_loses_nothing(folder: Path, receiver: Re
     servers = Stack(folder / "own", jars=JARS)
     with ExitStack() as beside:
         with running_stack(servers) as addresses:
-            log = Log(folder, addresses.kafka or "", "restarted-")
+            log = NotifyLog(folder, addresses.kafka or "", "restarted-")
             beside.callback(log.close)
             settings = log.settings(channels=webhook(receiver))
             with notifying(settings):

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from app.notify.incident import Incident, incident_of
+from app.notify.incident import ReadIncident, incident_of
 
 
 def value(number: int = 1, status: str = "open", **more: Any) -> bytes:
@@ -31,7 +31,7 @@ def value(number: int = 1, status: str = "open", **more: Any) -> bytes:
     return json.dumps(fields | more).encode()
 
 
-def incident(number: int = 1, status: str = "open", **more: Any) -> Incident:
+def incident(number: int = 1, status: str = "open", **more: Any) -> ReadIncident:
     """The incident of such a record."""
     found = incident_of(value(number, status, **more))
     assert found is not None

@@ -32,10 +32,10 @@ from app.core.exposure import warning
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import load
 from app.core.timestamps import wall_clock
-from app.notify.channels.channel import Channel, Refused, Unreachable
+from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import retry_after
 from app.notify.channels.kinds import opened
-from app.notify.incident import Place
+from app.notify.incident import LogPlace
 from app.notify.notification import Notification, of_incident, trial
 from app.notify.outbox import MOST_WAITING, Outbox, Waiting
 from models.records.records import Delivery
@@ -87,7 +87,7 @@ def test_a_template_makes_the_body_and_quotes_what_it_is_told_to(receiver: Recei
     "template", ["{{ nothing }}", "{{ title.__class__.__mro__ }}", "{{ 1/0 }}", "{{ 'x' * 300000 }}", "{{ title() }}"]
 )
 def test_a_template_that_fails_is_refused_and_sends_nothing(receiver: Receiver, template: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ChannelRefused):
         channel("webhook", receiver.url, template=template).send(note(), 0)
     assert not receiver.posts
 
@@ -106,8 +106,8 @@ def test_a_malformed_template_is_an_error_of_the_settings() -> None:
         (Answer(503, {"Retry-After": "7"}), Unreachable, 7.0),
         (Answer(429, {"Retry-After": "999999"}), Unreachable, 3_600.0),
         (Answer(408), Unreachable, None),
-        (Answer(400), Refused, None),
-        (Answer(302, {"Location": "http://127.0.0.1:1/"}), Refused, None),
+        (Answer(400), ChannelRefused, None),
+        (Answer(302, {"Location": "http://127.0.0.1:1/"}), ChannelRefused, None),
     ],
 )
 def test_what_may_pass_is_tried_again_and_what_may_not_is_not(
@@ -170,7 +170,7 @@ class Box:
 
 
 def waiting(one: Notification, offset: int = 0) -> Waiting:
-    return Waiting(one, "default", [Place("incidents", 0, offset)])
+    return Waiting(one, "default", [LogPlace("incidents", 0, offset)])
 
 
 def test_a_server_that_fails_gets_it_in_the_end_under_one_id(receiver: Receiver) -> None:
@@ -339,7 +339,7 @@ def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(
 def test_an_alertmanager_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url:
         own = channel("alertmanager", f"{url}/no/such/place")
-        with pytest.raises(Refused, match="404"):
+        with pytest.raises(ChannelRefused, match="404"):
             own.send(note(), wall_clock())
 
 
@@ -388,6 +388,6 @@ def test_the_receiver_of_the_demonstration_takes_what_is_signed_once_and_nothing
         own = opened(notify, "demo")
         for _ in range(2):
             assert own.send(note(), wall_clock()) == "204"
-        with pytest.raises(Refused, match="401"):
+        with pytest.raises(ChannelRefused, match="401"):
             channel("webhook", notify.channels["demo"].url.get_secret_value(), secret="x").send(note(2), 0)
     assert lines == [f"notified: {note().title}"] and len(receiver.taken) == 1

@@ -16,9 +16,9 @@ from app.core.errors import SettingsError
 from app.core.notify_settings import NotifySettings
 from app.core.settings import load
 from app.notify.deliveries import MOST_BYTES, Remembered, record_of
-from app.notify.incident import LAST_MS, Incident, Place, incident_of
+from app.notify.incident import LAST_MS, LogPlace, ReadIncident, incident_of
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
-from app.notify.plan import Plan
+from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions
 from app.notify.routes import mismatch, routed
 from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
@@ -30,7 +30,7 @@ def notify(*routes: dict[str, Any], **more: Any) -> NotifySettings:
     return load(notify={"channels": {"a": HOOK, "b": HOOK}, "routes": list(routes), **more}).notify
 
 
-def notified(plan: Plan, *incidents: Incident) -> list[tuple[str, str]]:
+def notified(plan: NotificationPlan, *incidents: ReadIncident) -> list[tuple[str, str]]:
     return [(step.channel, step.status) for one in incidents for step in plan.steps(one, one.id)]
 
 
@@ -82,18 +82,18 @@ def test_it_is_told_once_that_an_incident_opens_gets_worse_and_is_over() -> None
         *(incident(1, "update", severity="minor"), incident(1, "update", severity="critical")),
         *(incident(1, "update", severity="critical"), incident(1, "close"), incident(1, "close"), incident(1)),
     ]
-    assert notified(Plan(notify(default=["a"])), *story) == [("a", "open"), ("a", "update"), ("a", "close")]
+    assert notified(NotificationPlan(notify(default=["a"])), *story) == [("a", "open"), ("a", "update"), ("a", "close")]
 
 
 def test_who_is_routed_later_is_told_that_it_opens_and_who_was_told_that_it_is_over() -> None:
-    plan = Plan(notify({"severity": "critical", "channels": ["b"]}, default=["a"]))
+    plan = NotificationPlan(notify({"severity": "critical", "channels": ["b"]}, default=["a"]))
     assert notified(plan, incident(1)) == [("a", "open")]
     assert set(notified(plan, incident(1, "update", severity="critical"))) == {("a", "update"), ("b", "open")}
     assert set(notified(plan, incident(1, "close", severity="minor"))) == {("a", "close"), ("b", "close")}
 
 
 def test_one_of_which_nobody_was_told_is_not_told_when_it_is_over() -> None:
-    assert notified(Plan(notify()), incident(1, "close")) == []
+    assert notified(NotificationPlan(notify()), incident(1, "close")) == []
 
 
 def delivery(status: str, severity: str = "major", **more: Any) -> Delivery:
@@ -118,7 +118,7 @@ def delivery(status: str, severity: str = "major", **more: Any) -> Delivery:
     ],
 )
 def test_what_an_earlier_process_told_is_known(last: Delivery, then: list[tuple[str, str]]) -> None:
-    plan, remembered = Plan(notify(default=["a"])), Remembered()
+    plan, remembered = NotificationPlan(notify(default=["a"])), Remembered()
     remembered.take(last)
     plan.remember(remembered.last)
     assert notified(plan, incident(1)) == then
@@ -147,11 +147,11 @@ def test_wherever_a_process_ends_the_story_is_told_without_a_gap_and_without_a_r
     assert [status for status, _ in expected] == [] or statuses[0] == "open"
 
 
-def plan_of() -> Plan:
-    return Plan(notify(default=["a"]))
+def plan_of() -> NotificationPlan:
+    return NotificationPlan(notify(default=["a"]))
 
 
-def note(plan: Plan, one: Incident, last: Remembered) -> list[tuple[str, str]]:
+def note(plan: NotificationPlan, one: ReadIncident, last: Remembered) -> list[tuple[str, str]]:
     """The steps of a record, as deliveries that are recorded."""
     steps = list(plan.steps(one, one.id))
     for step in steps:
@@ -167,12 +167,12 @@ def test_a_position_is_never_behind_what_waits(offsets: list[int], data: st.Data
     at, positions, waiting = TopicPartition("t", 0), Positions(), defaultdict[int, int](int)
     for offset in sorted(offsets):
         for _ in range(data.draw(st.integers(0, 3))):
-            positions.wait_for(Place("t", 0, offset))
+            positions.wait_for(LogPlace("t", 0, offset))
             waiting[offset] += 1
         positions.read(at, offset + 1)
         for settled in data.draw(st.lists(st.sampled_from(sorted(waiting)), max_size=3)) if waiting else ():
             if waiting[settled]:
-                positions.settle([Place("t", 0, settled)])
+                positions.settle([LogPlace("t", 0, settled)])
                 waiting[settled] -= 1
         left = [place for place, count in waiting.items() if count]
         assert positions.until() == {at: min(left, default=offset + 1)}

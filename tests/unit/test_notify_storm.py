@@ -13,13 +13,13 @@ from app.core.errors import SettingsError
 from app.core.settings import load
 from app.notify.chain import ALIVE, BEHIND, LIMITS, LOOKS, QUARANTINE, UNHEALTHY, VIOLATION, ChainAlerts, ChainState
 from app.notify.escalation import Escalation
-from app.notify.incident import Place
+from app.notify.incident import LogPlace
 from app.notify.incidents_reader import labelled
 from app.notify.storm import Storm
 from models.records.records import Delivery
 
 MINUTE = 60_000
-PLACE = Place("incidents", 0, 7)
+PLACE = LogPlace("incidents", 0, 7)
 
 
 # --- storms

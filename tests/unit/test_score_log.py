@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kafka.score_log import Point, Question, add, cut, score_of
+from app.kafka.score_log import CurvePoint, Question, add, cut, score_of
 from app.runtime.score_server import MOST_SECONDS, question_of
 from pipelines.errors import InputError
 
@@ -22,7 +22,7 @@ def test_a_cut_is_within_its_range_has_the_focus_and_is_as_long_as_it_may_be(a: 
 
 
 def test_windows_become_one_point_of_means_and_extremes() -> None:
-    point = Point()
+    point = CurvePoint()
     for at, value, kind in ((10, 1.0, "normal"), (20, 5.0, "anomaly"), (30, None, "warming")):
         point.add({"window_end": at, "value": value, "score": value, "kind": kind, "typical": 2.0})
     assert point.to_json() == {
@@ -38,7 +38,7 @@ def test_what_is_no_score_is_none(value: bytes | None) -> None:
 
 
 def test_scores_of_another_time_are_left_out() -> None:
-    points: dict[int, Point] = {}
+    points: dict[int, CurvePoint] = {}
     asked = Question(("gauge/vm-1//cpu",), 10, 20, 20)
     for at in (9, 10, 20, 21):
         add(points, {"window_end": at}, asked, 1)

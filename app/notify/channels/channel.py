@@ -1,7 +1,7 @@
 """What every kind of channel does, and how it fails.
 
-Unreachable   it did not take the notification; another try may succeed
-Refused       it will not take it, however often it is tried
+Unreachable      it did not take the notification; another try may succeed
+ChannelRefused   it will not take it, however often it is tried
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Unreachable(ServiceUnavailable):
         self.after_seconds = after_seconds
 
 
-class Refused(InputError):
+class ChannelRefused(InputError):
     """The channel refuses a notification."""
 
     def __init__(self, message: str) -> None:
@@ -38,11 +38,11 @@ class Channel(Protocol):
     resends: bool
 
     def send(self, note: Notification, now_ms: int) -> str:
-        """Send one; returns the answer, for people. Raises Unreachable or Refused."""
+        """Send one; returns the answer, for people. Raises Unreachable or ChannelRefused."""
         ...
 
     def resend(self, notes: Iterable[Notification], now_ms: int) -> str:
-        """Send what is open again. Raises Unreachable or Refused."""
+        """Send what is open again. Raises Unreachable or ChannelRefused."""
         ...
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import httpx
 
 from app.core.errors import SettingsError
 from app.core.notify_settings import ChannelSettings
-from app.notify.channels.channel import Refused, Unreachable
+from app.notify.channels.channel import ChannelRefused, Unreachable
 
 MOST_ANSWER = 4_096  # bytes that are read
 LONGEST_WAIT = 3_600.0  # seconds that an answer may make us wait
@@ -35,7 +35,7 @@ class HttpClient:
         )
 
     def post(self, body: bytes, headers: Mapping[str, str], path: str = "") -> str:
-        """The answer's status and beginning. Raises Unreachable or Refused."""
+        """The answer's status and beginning. Raises Unreachable or ChannelRefused."""
         url = self._url.rstrip("/") + path if path else self._url
         try:
             with self._client.stream("POST", url, content=body, headers=dict(headers) | self._headers) as answer:
@@ -43,7 +43,7 @@ class HttpClient:
                 return judged(answer, text)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError, ValueError) as error:
             msg = f"the address or a header of the channel is malformed ({type(error).__name__})"
-            raise Refused(msg) from error
+            raise ChannelRefused(msg) from error
         except httpx.HTTPError as error:
             reason = str(error).replace(url, "the channel's address").replace(self._url, "the channel's address")
             msg = f"{type(error).__name__}: {reason}"
@@ -65,13 +65,13 @@ def beginning(answer: httpx.Response) -> str:
 
 
 def judged(answer: httpx.Response, text: str) -> str:
-    """Status and text of an answer that takes the notification. Raises Unreachable or Refused for others."""
+    """Status and text of an answer that takes the notification. Raises Unreachable or ChannelRefused for others."""
     found = f"{answer.status_code} {text}".strip()
     if answer.is_success:
         return found
     if answer.is_server_error or answer.status_code in TRY_AGAIN:
         raise Unreachable(found, retry_after(answer.headers.get("Retry-After"), datetime.now(UTC)))
-    raise Refused(found)
+    raise ChannelRefused(found)
 
 
 def retry_after(header: str | None, now: datetime) -> float | None:

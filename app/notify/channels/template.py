@@ -10,7 +10,7 @@ from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from app.core.errors import SettingsError
-from app.notify.channels.channel import Refused
+from app.notify.channels.channel import ChannelRefused
 from app.notify.notification import Notification
 
 MOST_BODY = 262_144  # characters
@@ -32,7 +32,7 @@ def fields(note: Notification) -> dict[str, Any]:
 
 
 def rendered(template: Template | None, note: Notification) -> bytes:
-    """The body. Raises Refused for a template that names what there is not, or makes too much."""
+    """The body. Raises ChannelRefused for a template that names what there is not, or makes too much."""
     if template is None:
         return json.dumps(fields(note), ensure_ascii=False).encode()
     try:
@@ -47,8 +47,8 @@ def rendered(template: Template | None, note: Notification) -> bytes:
         RecursionError,
     ) as error:
         msg = f"the template of the webhook fails: {error}"
-        raise Refused(msg) from error
+        raise ChannelRefused(msg) from error
     if len(text) > MOST_BODY:
         msg = f"the template of the webhook makes {len(text):,} characters; wanted at most {MOST_BODY:,}"
-        raise Refused(msg)
+        raise ChannelRefused(msg)
     return text.encode(errors="replace")
