@@ -192,7 +192,7 @@ def test_label_given_on_the_page_is_in_the_log_and_then_on_the_page(
     assert written["series"]
     assert written["host"]
     index_to_end(spark, visit.fleet.settings)
-    expect(page.get_by_text(f"says {getpass.getuser()}")).to_be_visible()
+    expect(page.get_by_text(f"says {getpass.getuser()}").first).to_be_visible()
     page.get_by_text("It is in the log").scroll_into_view_if_needed()
     visit.picture(pictures, "label")
 
