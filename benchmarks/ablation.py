@@ -44,7 +44,7 @@ FEATURES_OFF = [
 ]
 PARTS = [
     *FEATURES_OFF,
-    AblatedPart("surprises of the body order usual rows", {"models.univariate.model:BODY": 0.0}),
+    AblatedPart("surprises of the body order usual rows", {"benchmarks.numpy_form.model:BODY": 0.0}),
     AblatedPart("3-norm: 2-norm", {"univariate.norm": 2.0}),
     AblatedPart("3-norm: 6-norm", {"univariate.norm": 6.0}),
     AblatedPart("rarity by hour of the day", {"univariate.hour_share": AT_ONCE}),

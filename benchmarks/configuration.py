@@ -4,11 +4,12 @@
     {"univariate.norm": 2.0}                             UnivariateParameters
     {"change.level_rows": 0.1}                           ChangeParameters
     {"host.hold_minutes": 30.0}                          HostParameters
-    {"models.stats.rarity:TOLERANCE": 2.0}               a constant of a module, or anything else that it holds
+    {"models.stats.rarity:PER_UNIT": 2.0}                a constant of a module, or anything else that it holds
     {"without": "rhythm"}                                a feature of the univariate model is never rare; several with commas
     {"plain": "scores"}                                  a step is left out: see `PLAIN`
 
-Only what is looked up while models run can be changed: a constant that another one was made of at import keeps its old value there.
+Only what is looked up while models run can be changed: a constant that another one was made of at import keeps its old value there. The
+univariate model is machine code, which has constants and stages in it; where one is changed, the model in numpy (`numpy_form`) takes its place.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.numpy_form.model import FeatureRarities, JoinedScores, NumpyUnivariate, PredictedFeatures
 from models.core.parameters import DetectorParameters
-from models.detection import detector, gauge_changes
+from models.detection import detector, gauge_changes, gauge_detector
 from models.detection.change_point import ChangeParameters
 from models.detection.host_score import HostParameters
-from models.univariate.model import FeatureRarities, JoinedScores, PredictedFeatures, Univariate
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import FEATURES, N_ROBUST
 
@@ -57,11 +58,13 @@ def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostPa
     """
     by_kind: dict[str, dict[str, Any]] = {kind: {} for kind in CLASSES}
     with ExitStack() as stack:
+        if any(name in ("without", "plain") or ":" in name for name in changed):
+            stack.enter_context(patch.object(gauge_detector, "Univariate", NumpyUnivariate))
         for name, value in changed.items():
             kind, _, rest = name.partition(".")
             if name == "without":
                 off = tuple(FEATURES.index(feature.strip()) for feature in value.split(","))
-                stack.enter_context(patch.object(Univariate, "_joint", _without(off)))
+                stack.enter_context(patch.object(NumpyUnivariate, "_joint", _without(off)))
             elif name == "plain":
                 holder, function, other = PLAIN[value]
                 stack.enter_context(patch.object(importlib.import_module(holder), function, other))
@@ -89,9 +92,9 @@ def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostPa
 
 def _without(off: tuple[int, ...]) -> Any:
     """The joint stage of the univariate model with some features that are never rare."""
-    joint = Univariate._joint
+    joint = NumpyUnivariate._joint
 
-    def masked(self: Univariate, predicted: PredictedFeatures, rarities: FeatureRarities) -> JoinedScores:
+    def masked(self: NumpyUnivariate, predicted: PredictedFeatures, rarities: FeatureRarities) -> JoinedScores:
         surprise, robust = predicted.ever.surprise.copy(), rarities.robust.copy()
         ever = rarities.ever.copy()
         robust_surprise = predicted.robust.surprise.copy()

@@ -4,7 +4,7 @@
     evaluate("wsd")                                             # {"f1": ..., "precision": ..., ...} as shipped
     evaluate("nab", {"univariate.norm": 2.0})                   # parameters by name: see benchmarks.configuration
     evaluate("asd", {"host.hold_minutes": 30.0, "without": "rhythm"})
-    evaluate("smd", {"models.univariate.model:CALIBRATION_DAYS": 1.0})   # constants of modules
+    evaluate("smd", {"benchmarks.numpy_form.model:CALIBRATION_DAYS": 1.0})   # constants of modules
     copies("tcpd", {"change.level_rows": 0.1})                  # one figure for each kind of perturbed copies
     cases, found = answered("wsd", {})                          # cases and their answers: to look at
     from benchmarks.trials import tried

@@ -23,34 +23,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.core.arrays import Array, Bools, Floats, Ints
-from models.stats import calibration_drift, per_series_calibration, reference_distribution
-from models.univariate import features, predictive
-from models.univariate.features import DAY, Hot, MeasuredFeatures
+from models.core.arrays import Array, Floats, Ints
+from models.stats import calibration_drift, per_series_calibration
+from models.univariate import compiled_step, features, predictive, settings_vector
+from models.univariate.block import HotColumns
+from models.univariate.compiled_step import Known, Rows
+from models.univariate.features import DAY
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.predictive import FeaturePrediction, Interval
 from models.univariate.rarity_tables import RarityTables
 from models.univariate.univariate_state import (
     FAST,
-    HOT,
     LOG_LEVEL,
     RHYTHM,
     ROBUST_FEATURES,
     ROUGH,
-    SINGLE,
     STEP,
     VALUE,
     WITHIN,
     UnivariateState,
 )
 
-NEARLY = 0.8  # share of the greatest rarity from which a feature may be the dominant one
-CALIBRATION_DAYS, CALIBRATION_ROWS = 0.4, 100.0  # half-life of the per-series calibration, and its least one in rows
-BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
-NORM_FEATURES = 4.0  # so many features at c each give a joined score of c
 LARGEST = 1e17  # values beyond are clipped: sums of squares are kept in single precision
 ADOPTED_ROWS = 60.0  # rows that are kept of a memory when a new level is adopted
 MOST_GROWTH = 10.0  # how much wider a memory may become then
+OVERRIDABLE = ("level_half_life_days", "robust_half_life_days", "warm_up_minutes")
 
 
 @dataclass(frozen=True)
@@ -89,84 +85,6 @@ class UnivariateScores:
     upper: Floats
 
 
-@dataclass(frozen=True)
-class WindowSeries:
-    """The series of a window.
-
-    Parameters
-    ----------
-    index
-        Their rows in the state, `(n,)`.
-    hot
-        Their hot columns, `(n,)` or `(length, n)`, which the stages learn in place.
-    whole
-        Whether they are all series of the state, in order.
-    now
-        Ends of the windows, epoch milliseconds, `(n,)`.
-    turned
-        Places in `index` of those that have begun another hour.
-    warming
-        Which of them are warming up, `(n,)`.
-    """
-
-    index: Ints
-    hot: Hot
-    whole: bool
-    now: Floats
-    turned: Ints
-    warming: Bools
-
-
-@dataclass(frozen=True)
-class PredictedFeatures:
-    """Surprises under both memories, and the interval that was expected of the value."""
-
-    ever: FeaturePrediction
-    robust: FeaturePrediction
-    expected: Interval
-
-
-@dataclass(frozen=True)
-class FeatureRarities:
-    """Rarities of features, nats, `(features, n)`.
-
-    Parameters
-    ----------
-    ever
-        Of the features under all that the series has been, in their direction.
-    robust
-        Of the robust features under the healthy state.
-    """
-
-    ever: Floats
-    robust: Floats
-
-
-@dataclass(frozen=True)
-class JoinedScores:
-    """One score of all features, `(n,)`.
-
-    Parameters
-    ----------
-    ever
-        Of the rarities in their direction.
-    robust
-        Of those by the robust memory.
-    """
-
-    ever: Floats
-    robust: Floats
-
-
-@dataclass(frozen=True)
-class CalibratedScores:
-    """Nats, `(n,)`: under the reference distribution (`base`) and in the series (`score`), and the `health`."""
-
-    base: Floats
-    score: Floats
-    health: Floats
-
-
 class Univariate:
     """Scores and learns the series of a shard. A series is a row of the state; none depends on another.
 
@@ -189,6 +107,8 @@ class Univariate:
         self._p = parameters
         self.state = state if state is not None else UnivariateState()
         self._tables = RarityTables(self.state, parameters)
+        self._settings = settings_vector.vector(parameters)
+        self._own = {name: np.array([float(getattr(parameters, name))]) for name in OVERRIDABLE}
         self.overrides: Mapping[str, Floats] = {}
 
     @classmethod
@@ -216,132 +136,61 @@ class Univariate:
         -------
         Scores of each series, by what was known before the window.
         """
-        mean = np.clip(mean, -LARGEST, LARGEST)
-        series = self._begin(t_ms, index, mean)
-        seen = self._features(series, n, mean, m2)
-        predicted = self._predictive(series, seen, mean)
-        rarities = self._rarity(series, predicted)
-        joined = self._joint(predicted, rarities)
-        calibrated = self._calibration(series, seen, joined)
-        self._store(series)
-        return _scores(series, seen, predicted, rarities, joined, calibrated)
-
-    def _begin(self, t_ms: Floats | int, index: Ints, mean: Floats) -> WindowSeries:
-        """The series of a window with their hot columns; ends the hours that are over and notes first values."""
-        state, p = self.state, self._p
-        whole = len(index) == state.series and bool((index == np.arange(len(index))).all())
-        s = {name: array if whole else array[:, index] for name, array in state.hot.items()}
-        s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
-        now = np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
-        turned = self._tables.turn(s, index, now)
-        warming = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
-        fresh = s["rows"] == 0
-        if fresh.any():
-            state.cold["first_value"][0, index[fresh]] = mean[fresh]
-            state.cold_changed = True
-        return WindowSeries(index, s, whole, now, turned, warming)
-
-    def _features(self, series: WindowSeries, n: Ints, mean: Floats, m2: Floats) -> MeasuredFeatures:
-        """Features stage: what is measured of each window, `(features, n)`, and the weights with which the rows are learnt."""
-        s, p = series.hot, self._p
-        level = self.state.cold["first_value"][0, series.index], self._tables.of_week[series.index]
-        within = m2, n.astype(np.float64)
-        return features.measure(s, mean, predictive.trust(s, mean, p), level, within, series.now, p)
-
-    def _predictive(self, series: WindowSeries, seen: MeasuredFeatures, mean: Floats) -> PredictedFeatures:
-        """Predictive stage: surprises of the features under both memories, nats, `(features, n)`, which then learn them."""
-        s, p = series.hot, self._p
-        keep, keep_robust = (
-            features.kept(seen.seconds, DAY * self._of(name, series.index), p.level_rows)
-            for name in ("level_half_life_days", "robust_half_life_days")
+        now, mean = np.ascontiguousarray(t_ms, dtype=np.float64), np.clip(np.ascontiguousarray(mean), -LARGEST, LARGEST)
+        index, points = np.ascontiguousarray(index), np.ascontiguousarray(n, dtype=np.float64)
+        turned = index[self._tables.turn(index, now)]
+        self._begin_hours(turned, index, mean)
+        out = np.empty((compiled_step.ANSWERS, len(index)))
+        levels = self._of("level_half_life_days", index), self._of("robust_half_life_days", index)
+        rows = Rows(index, np.atleast_1d(now), points, mean, np.ascontiguousarray(m2))
+        compiled_step.step(
+            rows,
+            HotColumns(**self.state.hot),
+            self._known(),
+            self._settings,
+            (*levels, self._of("warm_up_minutes", index)),
+            out,
         )
-        ever = predictive.step_ever(s, seen, keep, p)
-        robust, expected = predictive.step_robust(s, seen, mean, keep_robust, p)
-        return PredictedFeatures(ever, robust, expected)
+        if len(turned):
+            lengths = self.state.hot["block_rows"][0, turned].copy()
+            self._check_drift(self._tables.end_blocks(turned), turned, lengths)
+        return _scores(out)
 
-    def _rarity(self, series: WindowSeries, predicted: PredictedFeatures) -> FeatureRarities:
-        """Rarity stage: -ln of how often each series has been as surprising, nats, `(features, n)`; notes the surprises of the block."""
-        s, p, surprise = series.hot, self._p, predicted.ever.surprise
-        down = predicted.ever.deviation < 0
-        ever = self._tables.rarity_ever(surprise, down, series.index)
-        robust = self._tables.rarity_robust(predicted.robust.surprise, series.index)
-        unseen = predictive.first_day(s)
-        for rare in (ever, robust):
-            rare[RHYTHM, unseen] = 0.0
-        # A block of first rows alone would count as one without surprises.
-        first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
-        self._tables.note(s, np.where(first, 0.0, surprise), down)
-        self._tables.note_robust(s, predicted.robust.surprise)
-        return FeatureRarities(ever, robust)
+    def _begin_hours(self, turned: Ints, index: Ints, mean: Floats) -> None:
+        """What begins with the first row of a series, and with each of its hours; `turned` are the series that begin another hour."""
+        hot, cold = self.state.hot, self.state.cold
+        if not len(turned):
+            return
+        new = np.flatnonzero(hot["rows"][0, index] == 0)
+        if len(new):
+            rows = index[new]
+            cold["first_value"][0, rows] = mean[new]
+            hot["quantiles"][:, rows], hot["tail"][:, rows] = per_series_calibration.begin(len(new))
+            hot["excesses"][0, rows] = hot["block_chance"][0, rows] = 0
+            cold["checked"][:, rows] = calibration_drift.begin(len(new))
+            self.state.cold_changed = True
+        hot["excesses"][0, turned] //= 2
 
-    def _joint(self, predicted: PredictedFeatures, rarities: FeatureRarities) -> JoinedScores:
-        """Joint stage: one score of all features, `(n,)`, by each memory."""
-        norm = self._p.norm
-        body = body_of(predicted.ever.surprise, norm)
-        return JoinedScores(
-            ever=norm_of(rarities.ever, norm) + body,
-            robust=join(rarities.robust, predicted.robust.surprise, norm),
-        )
+    def _known(self) -> Known:
+        """What the compiled step reads besides the hot columns."""
+        cold, tables = self.state.cold, self._tables
+        checked = cold["checked"].view(np.uint16)
+        of_rarity = tables.table, tables.prior, tables.robust, tables.robust_prior
+        return Known(cold["blocks"], cold["first_value"], checked, *of_rarity, tables.of_week)
 
-    def _calibration(self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores) -> CalibratedScores:
-        """Calibration stage: nats of the joined scores, `(n,)`; learns what scores are usual, and ends blocks that are over."""
-        s, turned = series.hot, series.turned
-        blocks = self.state.cold["blocks"][0, series.index].astype(np.float64)
-        base = reference_distribution.surprisal(joined.ever, blocks, s["interval"].astype(np.float64))
-        health = joined.robust
-        base[series.warming] = health[series.warming] = np.nan
-        score = self._calibrate_per_series(series, base, seen.seconds)
-        s["rows"] = s["rows"] + np.uint32(1)
-        s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
-        lengths = s["block_rows"].copy()
-        ended = self._tables.end_blocks(s, series.index, turned)
-        self._check_drift(series, ended, lengths)
-        return CalibratedScores(base, score, health)
-
-    def _calibrate_per_series(self, series: WindowSeries, base: Floats, seconds: Floats) -> Floats:
-        """Surprisal of `base` in each series, nats, `(n,)`; then learns it."""
-        s, index = series.hot, series.index
-        checked, fresh = self.state.cold["checked"], np.flatnonzero(s["rows"] == 0)
-        if len(fresh):
-            s["quantiles"][:, fresh], s["tail"][:, fresh] = per_series_calibration.begin(len(fresh))
-            s["excesses"][fresh] = s["block_chance"][fresh] = 0
-            checked[:, index[fresh]] = calibration_drift.begin(len(fresh))
-        s["excesses"][series.turned] //= 2
-        quantiles, tail = s["quantiles"].astype(np.float64), s["tail"].astype(np.float64)
-        score = per_series_calibration.surprisal(base, quantiles, tail)
-        blocks = self.state.cold["blocks"][0, index]
-        rows = s["rows"] * (blocks / (blocks + 1.0)) ** 2  # scores are others before the first blocks have ended
-        forgotten = 1 - features.kept(seconds, DAY * CALIBRATION_DAYS, CALIBRATION_ROWS)
-        least = np.maximum(forgotten, per_series_calibration.OFF_GAIN * calibration_drift.is_off(checked[:, index]))
-        s["quantiles"], s["tail"], s["excesses"] = per_series_calibration.learn(
-            s["quantiles"], s["tail"], s["excesses"], base, rows, least
-        )
-        chance = np.where(np.isnan(score), 0.5, np.exp(-score))
-        s["block_chance"] = (s["block_chance"] + chance).astype(np.float32)
-        return score
-
-    def _check_drift(self, series: WindowSeries, ended: Ints, lengths: NDArray[np.uint16]) -> None:
-        """Compare the mean probability of the blocks that have ended, with so many rows, to one half."""
+    def _check_drift(self, ended: Ints, turned: Ints, lengths: NDArray[np.uint16]) -> None:
+        """Compare the mean probability of the blocks of `ended` to one half; `lengths` are the rows of the blocks of `turned`."""
         if not len(ended):
             return
-        s, cold, rows = series.hot, self.state.cold, series.index[ended]
-        mean = s["block_chance"][ended].astype(np.float64) / lengths[ended]
-        before = cold["blocks"][0, rows] - 1.0
-        cold["checked"][:, rows] = calibration_drift.check(cold["checked"][:, rows], mean, before)
-        s["block_chance"][ended] = 0
+        hot, cold = self.state.hot, self.state.cold
+        mean = hot["block_chance"][0, ended].astype(np.float64) / lengths[np.isin(turned, ended)]
+        before = cold["blocks"][0, ended] - 1.0
+        cold["checked"][:, ended] = calibration_drift.check(cold["checked"][:, ended], mean, before)
+        hot["block_chance"][0, ended] = 0
 
-    def _store(self, series: WindowSeries) -> None:
-        """Write the hot columns back to the state, rounded as they are saved."""
-        s = series.hot
-        for name, chosen in SINGLE.items():
-            s[name][chosen] = s[name][chosen].astype(np.float32)
-        for name, array in self.state.hot.items():
-            array[..., slice(None) if series.whole else series.index] = s[name]
-
-    def _of(self, name: str, index: Ints) -> Floats | float:
-        """A parameter of some series: one for all, or `(n,)`."""
-        found: Floats | float = self.overrides[name][index] if name in self.overrides else getattr(self._p, name)
-        return found
+    def _of(self, name: str, index: Ints) -> Floats:
+        """A parameter of some series: one for all, `(1,)`, or `(n,)`."""
+        return self.overrides[name][index] if name in self.overrides else self._own[name]
 
     def copied(self, rows: Ints) -> dict[str, Array]:
         """Copies of the state of series `rows`, for `put_back`."""
@@ -455,31 +304,19 @@ class Univariate:
             hot["mean"][ROUGH, row] = rough
 
 
-def _scores(
-    series: WindowSeries,
-    seen: MeasuredFeatures,
-    predicted: PredictedFeatures,
-    rarities: FeatureRarities,
-    joined: JoinedScores,
-    calibrated: CalibratedScores,
-) -> UnivariateScores:
-    """All stages as they are published: NaN for the spread within windows of one point, and for intervals while warming up."""
-    surprise, rarity, expected = predicted.ever.surprise, rarities.ever, predicted.expected
-    surprise[WITHIN, seen.unknown] = rarity[WITHIN, seen.unknown] = np.nan
-    known = np.nan_to_num(rarity)
-    for bound in (expected.typical, expected.lower, expected.upper):
-        bound[series.warming] = np.nan
+def _scores(out: Floats) -> UnivariateScores:
+    """The answers of the compiled step."""
     return UnivariateScores(
-        surprise=surprise,
-        rarity=rarity,
-        joined=joined.ever,
-        base=calibrated.base,
-        score=calibrated.score,
-        health=calibrated.health,
-        dominant_feature=(known >= NEARLY * known.max(axis=0)).argmax(axis=0).astype(np.int8),
-        typical=expected.typical,
-        lower=expected.lower,
-        upper=expected.upper,
+        surprise=out[compiled_step.SURPRISE : compiled_step.RARITY],
+        rarity=out[compiled_step.RARITY : compiled_step.JOINED],
+        joined=out[compiled_step.JOINED],
+        base=out[compiled_step.BASE],
+        score=out[compiled_step.SCORE],
+        health=out[compiled_step.HEALTH],
+        dominant_feature=out[compiled_step.DOMINANT].astype(np.int8),
+        typical=out[compiled_step.TYPICAL],
+        lower=out[compiled_step.LOWER],
+        upper=out[compiled_step.UPPER],
     )
 
 
@@ -488,26 +325,3 @@ def _loosen(weights: Array, sums: Array, row: int) -> None:
     loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
     weights[:, row] *= loose
     sums[:, row] *= loose
-
-
-def join(rarities: Floats, surprise: Floats, norm: float) -> Floats:
-    """One score of all features, `(n,)`: a norm of the rarities, and a little of the surprises, both `(features, n)` in nats."""
-    return norm_of(rarities, norm) + body_of(surprise, norm)
-
-
-def body_of(surprise: Floats, norm: float) -> Floats:
-    """What surprises `(features, n)` add to a joined score, `(n,)`: it orders rows that are not rare at all."""
-    out: Floats = BODY * np.log1p(norm_of(surprise, norm))
-    return out
-
-
-def norm_of(nats: Floats, norm: float) -> Floats:
-    """Norm over the features `(features, n)`, `(n,)`, scaled so that `NORM_FEATURES` features at c each give c."""
-    if norm == int(norm):  # products are several times as fast as powers
-        raised = nats.copy()
-        for _ in range(int(norm) - 1):
-            raised *= nats
-    else:
-        raised = nats**norm
-    out: Floats = (np.sum(raised, axis=0) / NORM_FEATURES) ** (1 / norm)
-    return out

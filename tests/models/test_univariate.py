@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reference_model import ReferenceModel
 
-from models.univariate.model import BODY, Univariate, UnivariateScores
+from models.univariate.block_rarity import BODY
+from models.univariate.model import Univariate, UnivariateScores
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import FEATURES, UnivariateState
 

@@ -97,7 +97,7 @@ def test_rows_of_the_same_time_are_one_window() -> None:
 def test_what_an_experiment_changes_is_used_and_undone() -> None:
     table = curves()[0]
     shipped = answers_of([table], DetectorParameters())[0].score
-    for changed in ({"univariate.norm": 2.0}, {"without": "fast mean"}, {"models.univariate.model:BODY": 0.3}):
+    for changed in ({"univariate.norm": 2.0}, {"without": "fast mean"}, {"benchmarks.numpy_form.model:BODY": 0.3}):
         with applied(changed) as (p, _):
             other = answers_of([table], p)[0].score
         assert not np.array_equal(other, shipped, equal_nan=True)

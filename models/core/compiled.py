@@ -1,0 +1,136 @@
+"""Functions compiled to machine code with numba: the same results on every processor, kept on disk beside their source.
+
+*Same results*: no fast-math and no contraction of a product and a sum, so vector units of any width compute what one number at a time
+would. Elementary functions come from `models.stats.elementary`, never from the C library.
+
+*On disk*: machine code is in the `__pycache__` of the module, where every process finds it that imports the module, a Python worker of Spark
+too; the folder may be read-only. `python -m models.univariate` fills it (`make setup` and the container image do). It belongs to one version
+of Python and numba, one instruction set and one state of `SOURCES`. A process that finds none compiles for half a minute, and keeps the
+code if it can write it.
+
+On x86-64 code is made for AVX2 (x86-64-v3), so that an image that was built on one machine fits others; older processors get x86-64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import llvmlite.binding as llvm
+import numba
+from llvmlite import ir
+from numba.core import caching, config, types
+from numba.extending import intrinsic
+
+MODELS = Path(__file__).parents[1]
+SOURCES = ("core", "stats", "univariate")  # folders whose constants and functions are compiled in
+V3 = ("avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")  # what x86-64-v3 has beyond older ones
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def instruction_set(architecture: str, has: dict[str, bool]) -> str | None:
+    """The processor that code is made for, by LLVM's name; None for this one. `has` are its features."""
+    if not architecture.startswith("x86_64"):
+        return None
+    return "x86-64-v3" if all(has.get(name) for name in V3) else "x86-64"
+
+
+@cache
+def source_stamp() -> str:
+    """A hash of all sources that may be part of a compiled function; numba itself looks at the function's own file alone."""
+    found = hashlib.sha256()
+    for path in sorted(path for folder in SOURCES for path in (MODELS / folder).glob("*.py")):
+        found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+class _BesideSource(caching.InTreeCacheLocator):  # type: ignore[misc]
+    """`__pycache__` beside the source, whether it can be written or not."""
+
+    def get_source_stamp(self) -> str:
+        return source_stamp()
+
+    def ensure_cache_path(self) -> None:
+        with suppress(OSError):  # as the code itself: see `_Cache.save_overload`
+            super().ensure_cache_path()
+
+
+class _Code(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_BesideSource,)
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Code
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with suppress(OSError):  # a folder that cannot be read: as if there were no code
+            return super().load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a read-only folder: the code is there for this process alone
+            super().save_overload(sig, data)
+
+
+def compiled(function: F) -> F:
+    """The function as machine code, which is compiled when it is first called with arguments of a type and kept on disk.
+
+    Division by 0 gives infinity or NaN, as in numpy. Raises TypeError for arguments that numba cannot take.
+    """
+    found = numba.njit(error_model="numpy")(function)
+    found._cache = _Cache(function)
+    return cast(F, found)
+
+
+def inlined(function: F) -> F:
+    """A function for the use of compiled ones alone, which becomes a part of them, so that its loops are compiled for their shapes."""
+    return cast(F, numba.njit(error_model="numpy", forceinline=True)(function))
+
+
+def called(function: F) -> F:
+    """A function for the use of compiled ones alone, which call it: for what has many callers and needs no more than to be there once."""
+    return cast(F, numba.njit(error_model="numpy")(function))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(_context: Any, number: Any) -> Any:
+    """The bits of a double, as a whole number."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_of(_context: Any, bits: Any) -> Any:
+    """The double with these bits: the inverse of `bits_of`."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+def polynomial(coefficients: tuple[float, ...]) -> Callable[[float], float]:
+    """A polynomial for compiled functions, by Horner's rule; the first coefficient is that of 1."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def horner(_context: Any, x: Any) -> Any:
+        def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            out = ir.Constant(ir.DoubleType(), coefficients[-1])
+            for number in coefficients[-2::-1]:
+                out = builder.fadd(builder.fmul(out, arguments[0]), ir.Constant(ir.DoubleType(), number))
+            return out
+
+        return types.float64(types.float64), generate
+
+    return cast(Callable[[float], float], horner)
+
+
+if config.CPU_NAME is None and (chosen := instruction_set(llvm.get_process_triple(), llvm.get_host_cpu_features())):
+    config.CPU_NAME, config.CPU_FEATURES = chosen, ""  # NUMBA_CPU_NAME has not said another one

@@ -1,0 +1,135 @@
+"""Rarity and joint stages, compiled: how often a series has been as surprising, and one score of all features of a block.
+
+See `rarity_tables` and `models.stats.rarity` for the statistics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.core.arrays import Array, Floats, Ints
+from models.core.compiled import inlined
+from models.stats.elementary import exp, log, log1p, power
+from models.stats.rarity import BINS, PER_UNIT
+from models.univariate import block as b
+from models.univariate.block import HotColumns, Scratch
+from models.univariate.features import DAY
+from models.univariate.settings_vector import FIRST_SECONDS, LOG_TOLERANCE, NORM, PRIOR_POWER, WARM_UP_ROWS
+from models.univariate.univariate_state import DIRECTED, FAST, LOG_LEVEL, N_FEATURES, N_ROBUST, RHYTHM
+
+NORM_FEATURES = 4.0  # so many features at c each give a joined score of c
+BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
+LAST = float(BINS - 1)
+DOWN_LEVEL, DOWN_FAST, DOWN_RHYTHM = DIRECTED[LOG_LEVEL], DIRECTED[FAST], DIRECTED[RHYTHM]
+
+
+@inlined
+def downward(feature: int) -> int:
+    """The table of downward surprises of a feature, or the one that it has for both directions."""
+    if feature == LOG_LEVEL:
+        return DOWN_LEVEL
+    if feature == FAST:
+        return DOWN_FAST
+    return DOWN_RHYTHM if feature == RHYTHM else feature
+
+
+@inlined
+def look_up(
+    w: Scratch, m: int, f: int, to: int, table: Array, prior: Array, series: Ints, q: Floats, directed: bool
+) -> None:
+    """-ln of the averaged tails of the surprises whose ln(1 + s) is in `WIDES`, of one feature."""
+    tolerance, exponent = q[LOG_TOLERANCE], q[PRIOR_POWER]
+    other = downward(f) if directed else f
+    for j in range(m):
+        y = PER_UNIT * (w[b.WIDES + f, j] - tolerance)
+        w[b.SPARE, j] = y if y > 0.0 else 0.0
+    for j in range(m):
+        y, row = w[b.SPARE, j], series[j]
+        bin_ = np.int64(y) if y < LAST else np.int64(BINS - 1)
+        part = 0.0 if y > LAST else y - bin_
+        which = other if w[b.DEVIATIONS + f, j] < 0 else f
+        w[b.TAILS, j] = (1.0 - part) * table[which, bin_, row] + part * table[which, bin_ + 1, row]
+        w[b.TAILS + 1, j] = prior[row]
+    for j in range(m):
+        tail = w[b.TAILS, j] + w[b.TAILS + 1, j] * exp(-exponent * w[b.WIDES + f, j])
+        w[to + f, j] = -log(tail if tail < 1.0 else 1.0)
+
+
+@inlined
+def unseen_rhythm(w: Scratch, m: int, to: int) -> None:
+    """No rarity of the rhythm on the first day, which has nothing to be compared with."""
+    for j in range(m):
+        first = w[b.ROWS, j] * w[b.INTERVAL, j] < DAY
+        w[to + RHYTHM, j] = 0.0 if first else w[to + RHYTHM, j]
+
+
+@inlined
+def rarities(
+    w: Scratch, m: int, tables: tuple[Array, Array, Array, Array], series: Ints, q: Floats, hot: HotColumns
+) -> None:
+    """Rarities by both memories; notes the greatest surprises of the block and the hour in the state."""
+    table, prior, robust, robust_prior = tables
+    rows, seconds = q[WARM_UP_ROWS], q[FIRST_SECONDS]
+    for f in range(N_FEATURES):
+        for j in range(m):
+            w[b.WIDES + f, j] = log1p(w[b.SURPRISES + f, j])
+        look_up(w, m, f, b.RARITIES, table, prior, series, q, True)
+    unseen_rhythm(w, m, b.RARITIES)
+    for j in range(m):
+        # A block of first rows alone would count as one without surprises.
+        first = (w[b.ROWS, j] < rows) & (w[b.ROWS, j] * w[b.INTERVAL, j] < seconds)
+        w[b.SPARE, j] = 0.0 if first else 1.0
+    for f in range(N_FEATURES):
+        other = downward(f)
+        for j in range(m):
+            y, row = PER_UNIT * (w[b.WIDES + f, j] * w[b.SPARE, j]), series[j]
+            bin_ = np.uint8(y if y < LAST else LAST)
+            which = other if w[b.DEVIATIONS + f, j] < 0 else f
+            hot.block_most[which, row] = max(hot.block_most[which, row], bin_)
+            hot.hour_most[which, row] = max(hot.hour_most[which, row], bin_)
+    for f in range(N_ROBUST):
+        for j in range(m):
+            w[b.WIDES + f, j] = log1p(w[b.ROBUST_SURPRISES + f, j])
+        look_up(w, m, f, b.ROBUST_RARITIES, robust, robust_prior, series, q, False)
+        for j in range(m):
+            y, row = PER_UNIT * w[b.WIDES + f, j], series[j]
+            hot.robust_most[f, row] = max(hot.robust_most[f, row], np.uint8(y if y < LAST else LAST))
+    unseen_rhythm(w, m, b.ROBUST_RARITIES)
+
+
+@inlined
+def norm_of(w: Scratch, m: int, first: int, features: int, norm: float) -> None:
+    """Norm over features, in the row `SPARE`: see `NORM_FEATURES`."""
+    whole = np.int64(norm)
+    for j in range(m):
+        w[b.SPARE, j] = 0.0
+    for f in range(first, first + features):
+        if norm == whole:
+            for j in range(m):
+                w[b.TAILS, j] = w[f, j]
+            for _ in range(whole - 1):
+                for j in range(m):
+                    w[b.TAILS, j] *= w[f, j]
+        else:
+            for j in range(m):
+                w[b.TAILS, j] = power(w[f, j], norm)
+        for j in range(m):
+            w[b.SPARE, j] += w[b.TAILS, j]
+    for j in range(m):
+        w[b.SPARE, j] = power(w[b.SPARE, j] / NORM_FEATURES, 1.0 / norm)
+
+
+@inlined
+def join(w: Scratch, m: int, q: Floats) -> None:
+    """One score of all features by each memory."""
+    norm = q[NORM]
+    for to, rare, surprise, features in (
+        (b.JOINED, b.RARITIES, b.SURPRISES, N_FEATURES),
+        (b.JOINED_ROBUST, b.ROBUST_RARITIES, b.ROBUST_SURPRISES, N_ROBUST),
+    ):
+        norm_of(w, m, rare, features, norm)
+        for j in range(m):
+            w[to, j] = w[b.SPARE, j]
+        norm_of(w, m, surprise, features, norm)
+        for j in range(m):
+            w[to, j] += BODY * log1p(w[b.SPARE, j])
