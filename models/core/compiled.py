@@ -133,4 +133,4 @@ def polynomial(coefficients: tuple[float, ...]) -> Callable[[float], float]:
 
 
 if config.CPU_NAME is None and (chosen := instruction_set(llvm.get_process_triple(), llvm.get_host_cpu_features())):
-    config.CPU_NAME, config.CPU_FEATURES = chosen, ""  # NUMBA_CPU_NAME has not said another one
+    config.CPU_NAME, config.CPU_FEATURES = chosen, ""  # unless NUMBA_CPU_NAME names another one

@@ -3,7 +3,7 @@
 `Windows` holds the statistics of all series that reported in one window. `pipelines.state.window_buffer.WindowBuffer` keeps rows
 until their window is complete and hands them on as `Windows`. `models.detection.shard_state.ShardState` holds what is known of all
 series of a shard, in tables. `models.detection.shard_state.ShardWindow` is a `Windows` with the rows of its series in these tables.
-`models.univariate.model.WindowSeries` holds the metrics of a window with the rows of their state in the univariate model.
+`models.univariate.compiled_step.Rows` holds the metrics of a window with the rows of their state in the univariate model.
 """
 
 from __future__ import annotations
