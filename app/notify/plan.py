@@ -14,7 +14,7 @@ MOST_KNOWN = 200_000
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownDelivery:
     """What a channel has been notified of an incident, or will have been when its queue is empty."""
 
     status: str
@@ -38,14 +38,16 @@ class NotificationPlan:
     def __init__(self, notify: NotifySettings, resending: Collection[str] = ()) -> None:
         """`resending`: channels that get what is open again and again, and so must know which version says it."""
         self._notify, self._resending = notify, resending
-        self._known: dict[tuple[str, str], Known] = {}
+        self._known: dict[tuple[str, str], KnownDelivery] = {}
         self._channels: dict[str, set[str]] = {}  # by key, those that know it
 
     def remember(self, last: Mapping[tuple[str, str], Delivery]) -> None:
         """Take in what earlier processes have sent."""
         for (channel, key), one in last.items():
             if one.status != "open" or one.outcome in (DELIVERED, HELD):
-                self._note(channel, key, Known(one.status, SEVERITIES.index(one.severity), one.version, one.why))
+                self._note(
+                    channel, key, KnownDelivery(one.status, SEVERITIES.index(one.severity), one.version, one.why)
+                )
 
     def steps(self, incident: ReadIncident, key: str) -> Iterator[Step]:
         """What is due after this record of an incident; noted as sent."""
@@ -59,7 +61,7 @@ class NotificationPlan:
             before = self._known.get((channel, key))
             status = step(before, incident, adopts=channel in self._resending)
             if status is not None:
-                self._note(channel, key, Known(status, incident.rank, incident.version, one.why))
+                self._note(channel, key, KnownDelivery(status, incident.rank, incident.version, one.why))
                 yield Step(channel, status, one.why)
 
     def not_notified(self, channel: str, key: str) -> None:
@@ -71,10 +73,10 @@ class NotificationPlan:
         """What is due for a channel to which an incident is escalated; None where it knows it."""
         if (channel, key) in self._known:
             return None
-        self._note(channel, key, Known("open", incident.rank, incident.version, why))
+        self._note(channel, key, KnownDelivery("open", incident.rank, incident.version, why))
         return Step(channel, "open", why)
 
-    def _note(self, channel: str, key: str, known: Known) -> None:
+    def _note(self, channel: str, key: str, known: KnownDelivery) -> None:
         self._known.pop((channel, key), None)
         self._known[channel, key] = known
         self._channels.setdefault(key, set()).add(channel)
@@ -90,7 +92,7 @@ class NotificationPlan:
                 del self._channels[key]
 
 
-def step(known: Known | None, incident: ReadIncident, *, adopts: bool = False) -> str | None:
+def step(known: KnownDelivery | None, incident: ReadIncident, *, adopts: bool = False) -> str | None:
     """Which notification is due for a channel after a record of an incident; None for nothing. `adopts`: also that another version says it now."""
     if known is None:
         return None if incident.status == "close" else "open"
