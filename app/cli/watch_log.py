@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from app.core.settings import Settings
+from app.core.timestamps import LAST_MS
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
@@ -40,7 +41,6 @@ SHOWN: Mapping[str, type | tuple[type, ...]] = {
     "hosts": list,
 }
 SHOWN_WHERE_THERE: Mapping[str, type] = {"severity": str, "severity_points": int}  # records of before had none
-LAST_MS = 7_258_118_400_000  # 2200-01-01
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ from pipelines.windowing import WindowingConfig
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
+VERSION_PATTERN = r"[a-z0-9][a-z0-9_-]{0,40}"  # of the name of a version
 INPUTS = ("telemetry", "logs", "labels", "changes", "rules")
 FEW = ("labels", "changes", "rules")  # inputs of one partition, as what people and tools write is little
 SHARED = (*INPUTS, "quarantine", "deliveries")  # topics that all versions share
@@ -473,7 +474,7 @@ class Settings(BaseSettings):
     jar_folder: Path | None = Field(default=None, description="Folder of the jars. Without it `jars` in `home`.")
     version: str = Field(
         default="live",
-        pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
+        pattern=f"^{VERSION_PATTERN}$",
         description=(
             "Name of this run over the log, of which each has its own topics, checkpoints and indices. `live` stands for the "
             "version that [serves](replay.md#promote-a-version-roll-back)."

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from pipelines.errors import InputError
 
+LAST_MS = 7_258_118_400_000  # 2200-01-01: a record with a later time is not believed
+
 
 def milliseconds(option: str, text: str, otherwise: str = "") -> int:
     """Epoch milliseconds of an ISO 8601 time with its zone.

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.settings import VERSION_PATTERN
+from app.core.timestamps import LAST_MS
 from models.core.printable import printable
 from models.core.series import parse
 from models.records.records import EPISODE_KINDS, INFO, SEVERITIES, STATUS_ORDER
@@ -16,9 +18,7 @@ from models.records.records import EPISODE_KINDS, INFO, SEVERITIES, STATUS_ORDER
 MOST_BYTES = 1_100_000  # a record has 1,000,000 at most
 MOST_NAMES, MOST_SERIES = 1_000, 200
 LONGEST_NAME, LONGEST_REASON = 256, 2_000  # characters
-LAST_MS = 7_258_118_400_000  # 2200-01-01
 ID = re.compile(r"[0-9a-f]{1,64}")
-VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 LABEL = re.compile(r'([^{},="]{1,128})=([^,{}]{0,128})')
 
 
@@ -76,7 +76,7 @@ def _checked(found: Mapping[str, Any]) -> ReadIncident | None:
     version = str(found.get("version") or "live")
     sound = (
         ID.fullmatch(identity)
-        and VERSION.fullmatch(version)
+        and re.fullmatch(VERSION_PATTERN, version)
         and found["status"] in STATUS_ORDER
         and found["kind"] in EPISODE_KINDS
         and severity in SEVERITIES

@@ -19,7 +19,8 @@ from typing import Any
 import structlog
 
 from app.core.ports import LOOPBACK
-from app.core.settings import Settings
+from app.core.settings import VERSION_PATTERN, Settings
+from app.core.timestamps import LAST_MS
 from app.kafka.score_log import Question, ScoreLog
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.versions.pinned_configuration import as_begun
@@ -32,8 +33,6 @@ MOST_BODY = 65_536  # bytes of a question
 MOST_SERIES = 50
 MOST_SECONDS = 60.0
 WAIT_SECONDS = 5.0  # for those who have asked before
-VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
-LAST_MS = 7_258_118_400_000  # 2200-01-01
 FIELDS = {"version", "series", "since", "until", "focus", "seconds"}
 
 
@@ -78,7 +77,11 @@ def question_of(body: bytes) -> tuple[str, Question]:
     """The version and the question in a request. Raises InputError for anything else."""
     try:
         given = json.loads(body)
-        if not isinstance(given, dict) or not given.keys() <= FIELDS or not VERSION.fullmatch(given["version"]):
+        if (
+            not isinstance(given, dict)
+            or not given.keys() <= FIELDS
+            or not re.fullmatch(VERSION_PATTERN, given["version"])
+        ):
             msg = f"got other fields; wanted {', '.join(sorted(FIELDS))}"
             raise ValueError(msg)
         found = Question(tuple(given["series"]), *(given[name] for name in ("since", "until", "focus")))

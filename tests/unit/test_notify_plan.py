@@ -15,8 +15,9 @@ from support.incident_records import incident, value
 from app.core.errors import SettingsError
 from app.core.notify_settings import NotifySettings
 from app.core.settings import load
+from app.core.timestamps import LAST_MS
 from app.notify.deliveries import MOST_BYTES, Remembered, record_of
-from app.notify.incident import LAST_MS, LogPlace, ReadIncident, incident_of
+from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions
