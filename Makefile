@@ -61,13 +61,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests that start no JVM run beside those that do, which often wait: on two cores both take as long as the second alone.
+# Tests that share no server and no Spark session run beside those that do, which often wait: on two cores both take as long as the second alone.
 KEPT := not long and not browser
+SHARED := (spark or stack) and not beside
 test: lint
-	@mkdir -p build; $(BIN)/pytest -p no:cacheprovider -m "$(KEPT) and not spark and not stack" > build/tests-without-jvm.txt 2>&1 & plain=$$!; \
+	@mkdir -p build; $(BIN)/pytest -p no:cacheprovider -m "$(KEPT) and not ($(SHARED))" > build/tests-beside.txt 2>&1 & plain=$$!; \
 	trap 'kill $$plain 2> /dev/null' EXIT; \
-	$(BIN)/pytest -m "$(KEPT) and (spark or stack)"; jvm=$$?; \
-	wait $$plain; code=$$?; cat build/tests-without-jvm.txt; exit $$((jvm + code))
+	$(BIN)/pytest -m "$(KEPT) and $(SHARED)"; shared=$$?; \
+	wait $$plain; code=$$?; cat build/tests-beside.txt; exit $$((shared + code))
 
 FAST := not spark and not stack and not slow and not long and not browser
 test-fast: setup

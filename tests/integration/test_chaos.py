@@ -19,7 +19,7 @@ from benchmarks.chaos.schedule import EVERYTHING, FULL_DISKS, KILLS, REFUSALS, P
 from replay.run import plan, replay
 from replay.slices import RequestedRange
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark]
+pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.beside]
 
 JARS = PROJECT / ".kappa" / "jars"
 FEW = ("kill jvm", "kill broker", "kill run")

@@ -163,9 +163,14 @@ def test_watermark_messages_of_before_the_watch_count(settings: Settings, log: L
         assert view.health_with().behind_seconds is not None
 
 
-def test_version_that_never_ran_and_a_broker_that_is_away_are_one_line(settings: Settings) -> None:
+def test_version_that_never_ran_is_one_line(settings: Settings) -> None:
     with pytest.raises(InputError, match="has never run here"):
         watch_until_stopped(settings, threading.Event(), QueueView(), 1.0, follow=False)
+
+
+@pytest.mark.beside
+def test_a_broker_that_is_away_is_one_line() -> None:
+    settings = Settings()
     nobody = f"127.0.0.1:{free_port(0)}"
     away = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"bootstrap_servers": nobody})})
     with pytest.raises(ServiceUnavailable, match="does not answer"):
