@@ -19,6 +19,7 @@ from app.cli.config import config_app
 from app.cli.dashboard import dashboard
 from app.cli.demo import demo
 from app.cli.doctor import doctor
+from app.cli.export import export
 from app.cli.indices import indices_app
 from app.cli.kibana import kibana_app
 from app.cli.label import label
@@ -54,7 +55,7 @@ app = typer.Typer(
 )
 for command in (
     *(up, down, status, run, label, change, topology, state, collect, templates, score, simulate),
-    *(demo, dashboard, watch, plan, recover, doctor),
+    *(demo, dashboard, watch, plan, recover, doctor, export),
 ):
     app.command()(command)
 app.add_typer(topics_app, name="topics")

@@ -10,6 +10,8 @@ from urllib.error import HTTPError
 import pytest
 from kafka import KafkaProducer
 
+from app.cli import series_metrics
+from app.cli.series_metrics import exposition
 from app.core.settings import KafkaSettings, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka import score_log, topics
@@ -113,6 +115,17 @@ def test_what_cannot_be_read_in_time_is_left_out_far_from_the_focus_and_said(
     assert found.seconds > 5
     seen = windows(found.series[NAMES[0]])
     assert (seen[0] > WINDOWS / 2, seen[-1]) == (True, WINDOWS - 1)
+
+
+def test_the_newest_window_of_the_last_quarter_of_an_hour_is_exported(settings: Settings) -> None:
+    own = settings.model_copy(update={"windowing": settings.windowing.__class__(shards=SHARDS)})
+    chosen, last = [NAMES[0], NAMES[-1], "gauge/vm-0/web/unknown"], NOON + WINDOW * (WINDOWS - 1)
+    found = series_metrics.newest(own, chosen, last + 60_000)
+    assert {name: (point["time"], point["value"], point["score"]) for name, point in found.items()} == dict.fromkeys(
+        chosen[:2], (last, WINDOWS - 1.0, 1.0)
+    )
+    assert f'kappa_series_value{{host="vm-0",kind="gauge",name="metric.0",series="{NAMES[0]}"' in exposition(found)
+    assert series_metrics.newest(own, chosen, last + series_metrics.LOOK_BACK_MS + 1) == {}
 
 
 def test_a_version_without_the_topic_is_said(settings: Settings) -> None:

@@ -1,0 +1,33 @@
+"""`kappa export`: the newest scores of chosen series, in the form of another tool."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from app.cli.connection import Config, connected
+from app.versions import serving
+from pipelines.errors import InputError
+
+
+def export(
+    series: Annotated[
+        list[str], typer.Argument(help="Their names: kind/host/service/rest, as in scores and novelties.")
+    ],
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="As metrics in Prometheus' text format.")] = False,
+    version: Annotated[
+        str | None, typer.Option(help="Whose scores. Default: those of the version that serves.")
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Value, expected values and score of the newest window of each series; of one without any in 15 minutes nothing."""
+    from app.cli.series_metrics import exposition, newest  # loads Kafka's client
+
+    if not prometheus:
+        msg = "export: no form is named; wanted --prometheus"
+        raise InputError(msg)
+    settings = connected(serving.of_version(config, version), ("kafka",))
+    sys.stdout.write(exposition(newest(settings, series, round(1000 * time.time()))))
