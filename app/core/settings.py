@@ -344,6 +344,21 @@ class IndexSettings(SettingsGroup):
     )
 
 
+class EarlySettings(SettingsGroup):
+    """The lane in real time: single records against [bounds](early.md) that `detect` publishes."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether `detect` publishes bounds, and `kappa run all` starts the lane. The same for all processes.",
+    )
+    false_alarms_a_day: float = Field(
+        default=1.0,
+        gt=0,
+        le=1000,
+        description="Early alarms that chance makes in a day in the whole fleet. Raising it moves the bounds closer to what is usual.",
+    )
+
+
 class ControlSettings(SettingsGroup):
     """Rules about alarms and learning."""
 
@@ -492,6 +507,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     savepoints: SavepointSettings = SavepointSettings()
     index: IndexSettings = IndexSettings()
+    early: EarlySettings = EarlySettings()
     log: LogSettings = LogSettings()
     health: HealthSettings = HealthSettings()
     dashboard: DashboardSettings = DashboardSettings()

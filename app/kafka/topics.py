@@ -25,7 +25,8 @@ __all__ = [
     "wanted",
 ]
 
-OUTPUTS = ("statistics", "scores", "novelties", "incidents", "late", "dead-letters")
+OUTPUTS = ("statistics", "scores", "bounds", "novelties", "incidents", "late", "dead-letters")
+COMPACTED = ("bounds",)  # the last record of each key counts
 QUARANTINE = "quarantine"
 DELIVERIES = "deliveries"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
@@ -59,10 +60,11 @@ def wanted(settings: Settings) -> list[Topic]:
     }
     # What it names is left out of every replay, however late that is.
     for_ever = outputs | {"retention.ms": "-1"}
+    of_kind = dict.fromkeys(INPUTS, inputs) | dict.fromkeys(COMPACTED, outputs | {"cleanup.policy": "compact,delete"})
     count = settings.input_partitions
     return [
         *(
-            Topic(settings.topic(kind), count.get(kind, own.partitions), inputs if kind in INPUTS else outputs)
+            Topic(settings.topic(kind), count.get(kind, own.partitions), of_kind.get(kind, outputs))
             for kind in (*INPUTS, *OUTPUTS)
         ),
         Topic(settings.topic(QUARANTINE), 1, for_ever),

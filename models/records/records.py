@@ -247,6 +247,32 @@ class Score:
     template: Annotated[str | None, Doc("Log template of a `template/` series.", search=NOT_INDEXED)] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What a single record of a series is compared with before its window is judged. Topic `bounds`. The last one of a series counts.
+
+    A value below `lower` or above `upper` is rarer than `chance`. Of log lines `series` is `template/HOST/SERVICE`, and a line of a template
+    that is not in `known` is news. Without `lower`, `upper` and `known` nothing is.
+    """
+
+    KIND: ClassVar = "bound"
+
+    record: RecordKind = KIND
+    series: Annotated[str, Doc("Name of the series; of the templates of a service, `template/HOST/SERVICE`.")]
+    window_end: Annotated[int, Doc("End of the last window that it is made of.", MILLISECONDS)]
+    lower: Annotated[
+        float, Doc("The least value that is no news; of a counter, of the rate between two records.", "unit or unit/s")
+    ] = math.nan
+    upper: Annotated[float, Doc("The largest value that is no news.", "unit or unit/s")] = math.nan
+    typical: Annotated[float, Doc("The value that is expected.", "unit or unit/s")] = math.nan
+    chance: Annotated[
+        float, Doc("The most that the probability of news is for one record, on each side.", "0 to 1")
+    ] = math.nan
+    known: Annotated[
+        list[str] | None, Doc("Ids of the templates that are known, in order; null for a metric, and for no bound.")
+    ] = None
+
+
 def episode_id(series: str, start: int) -> str:
     """The id of an episode by the series that it was opened on and its start, epoch ms: 20 hexadecimal digits."""
     return hashlib.sha256(f"{series}|{start}".encode()).hexdigest()[:20]
@@ -775,6 +801,7 @@ class DeliveriesUntil:
 PUBLIC: dict[str, tuple[type, ...]] = {
     "statistics": (StatisticsRow, WatermarkMessage),
     "scores": (Score,),
+    "bounds": (Bound,),
     "novelties": (EpisodeEvent, WatermarkMessage),
     "incidents": (IncidentEvent,),
     "late": (RefusedRecord,),

@@ -53,3 +53,9 @@ def test_command_prints_them_and_wants_a_user() -> None:
 @pytest.mark.parametrize(("replication", "least"), [(1, None), (2, None), (3, "2"), (5, "2")])
 def test_topics_of_three_copies_need_two_for_an_acknowledgement(replication: int, least: str | None) -> None:
     assert {t.config.get("min.insync.replicas") for t in wanted(load(topics={"replication": replication}))} == {least}
+
+
+def test_of_bounds_the_last_one_of_each_series_is_kept_and_of_other_topics_everything_for_a_time() -> None:
+    policies = {t.name: t.config["cleanup.policy"] for t in wanted(load(version="b"))}
+    assert {name for name, policy in policies.items() if policy != "delete"} == {"bounds.b"}
+    assert policies["bounds.b"] == "compact,delete"

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from app.cli import schema_files
 from models.records.records import (
     PUBLIC,
+    Bound,
     ChangeMade,
     Contribution,
     EpisodeEvent,
@@ -46,6 +47,11 @@ EXAMPLES: dict[str, list[Any]] = {
         WatermarkMessage(watermark=10_000, shard=1, instance=0, instances=2),
     ],
     "scores": [Score(series=EPISODE.series, window_end=10_000)],
+    "bounds": [
+        Bound(series=EPISODE.series, window_end=10_000, upper=9.0, typical=1.5, chance=1e-7),
+        Bound(series="template/vm-1/web", window_end=10_000, known=["0a1b2c3d4e5f6071"]),
+        Bound(series=EPISODE.series, window_end=10_000),
+    ],
     "novelties": [
         EPISODE,
         WatermarkMessage(watermark=10_000, shard=1, shards=4, watched=Watched(3, 2, 10.0, {"web": 2})),
