@@ -30,6 +30,7 @@ from app.cli.quarantine import quarantine_app
 from app.cli.recover import recover
 from app.cli.replay import replay_app
 from app.cli.rules import rules_app
+from app.cli.rules_calendar import calendar
 from app.cli.run import run
 from app.cli.savepoint import savepoint_app
 from app.cli.score import score
@@ -58,6 +59,7 @@ for command in (
     *(demo, dashboard, watch, plan, recover, doctor, export),
 ):
     app.command()(command)
+rules_app.command("calendar")(calendar)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(savepoint_app, name="savepoint")

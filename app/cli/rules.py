@@ -79,6 +79,15 @@ def applied(
 
     differences = difference(rule_topic.read(settings).in_effect().known, records)
     changing = [one for one in differences if again or one.word != SAME]
+    carried_out(settings, differences, changing, dry_run, as_json)
+
+
+def carried_out(
+    settings: Settings, differences: Sequence[Difference], changing: Sequence[Difference], dry_run: bool, as_json: bool
+) -> None:
+    """Write those that change something, and print all."""
+    from app.kafka import rule_topic  # loads Kafka's client
+
     if changing and not dry_run:
         rule_topic.write(settings, [one.record for one in changing])
     if as_json:
@@ -244,7 +253,12 @@ def described(one: LoggedRule, appended: AppendedRule) -> dict[str, Any]:
 def shown(differences: Sequence[Difference]) -> list[list[str]]:
     """Differences as the rows of a table, without what stays."""
     return [
-        [one.word, one.name, canonical(keys_of(record_of(json.dumps(one.record)))), one.before]
+        [
+            one.word,
+            one.name,
+            "" if one.word == REMOVED else canonical(keys_of(record_of(json.dumps(one.record)))),
+            one.before,
+        ]
         for one in differences
         if one.word != SAME
     ]

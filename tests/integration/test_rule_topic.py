@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -63,4 +64,13 @@ def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: st
     assert kappa("remove", "rack", "--since", "2026-03-01T00:00:00Z")["written"] == 1
     assert [one["name"] for one in kappa("list")["rules"]] == ["night"]
     assert [one["record"].get("removed") for one in kappa("show", "rack")["records"]] == [None, None, True]
+    begin = datetime.now(UTC) + timedelta(days=1)
+    event = f"BEGIN:VEVENT\nUID:1\nDTSTART:{begin:%Y%m%dT%H%M%SZ}\nDURATION:PT1H\nEND:VEVENT"
+    whole = tmp_path / "rack.ics"
+    whole.write_text(f"BEGIN:VCALENDAR\n{event}\nEND:VCALENDAR\n")
+    options = ("calendar", str(whole), "--host", "web-1")
+    assert [kappa(*options)["written"], kappa(*options)["written"]] == [1, 0]
+    assert [one["does"] for one in kappa("list")["rules"]] == ["mute", "planned"]
+    whole.write_text("BEGIN:VCALENDAR\nEND:VCALENDAR\n")
+    assert [one["is"] for one in kappa(*options)["rules"]] == ["removed"]
     assert rule_topic.read(settings, until=1).in_effect().known.keys() == {"night"}
