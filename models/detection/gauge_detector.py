@@ -166,6 +166,8 @@ class GaugeDetector:
             "health": answers.health,
             "distance_kept": distance_kept,
         }
+        if len(known) == len(x):
+            return found
         full = {name: np.full(len(x), np.nan) for name in found}
         for name, column in found.items():
             full[name][known] = column

@@ -72,7 +72,7 @@ class GaugeEpisodes:
             What explains the values of candidates, by their rows in the table.
         """
         below = [row for row, change in changes.items() if change.announced and self._p.changes_below_alert]
-        changed = np.isin(window.gauges, below)
+        changed = np.isin(window.gauges, below) if below else np.zeros(len(window.gauges), dtype=bool)
         chosen = np.flatnonzero(scores.persistent | changed | (scores.stuck >= self._p.stuck_nats)).tolist()
         events: list[EpisodeEvent] = []
         for place in sorted({*chosen, *self._open_rows(window.rows.series, window.metrics)}):

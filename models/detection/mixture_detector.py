@@ -59,6 +59,8 @@ class MixtureDetector:
     def step(self, now: int, lines: CountScores) -> list[EpisodeEvent]:
         """Add the lines of a window to the blocks; score, learn and report the services whose block is full."""
         events = self._give_up(now)
+        if not len(lines.rows):
+            return events
         of_template = self._state.counts.owner[2, lines.rows] == 1
         of_template &= ~np.isin(self._state.counts.owner[1, lines.rows], self._control.planned("contexts"))
         unsure = self._limits.unsure(TEMPLATES)

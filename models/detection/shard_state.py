@@ -37,6 +37,7 @@ HOST_COLUMNS = (
     *("log_seen", "log_window", "log_trials", "log_begun", "log_asked", "log_stayed"),
 )
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
+HOST_PLACES, CONTEXT_PLACES = ({name: at for at, name in enumerate(names)} for names in (HOST_COLUMNS, CONTEXT_COLUMNS))
 HOST_RUNS = slice(HOST_COLUMNS.index("trials"), None)
 CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first", "seen"))
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
@@ -201,7 +202,7 @@ class ShardState:
 
     def host_column(self, name: str) -> Floats:
         """A column of the hosts' table: a view."""
-        found: Floats = self.hosts.matrix[HOST_COLUMNS.index(name)]
+        found: Floats = self.hosts.matrix[HOST_PLACES[name]]
         return found
 
     def text_of(self, series: str) -> str | None:
@@ -210,7 +211,7 @@ class ShardState:
 
     def context_column(self, name: str) -> Floats:
         """A column of the contexts' table: a view."""
-        found: Floats = self.contexts.matrix[CONTEXT_COLUMNS.index(name)]
+        found: Floats = self.contexts.matrix[CONTEXT_PLACES[name]]
         return found
 
     def table_of(self, series: Series) -> SeriesTable:

@@ -117,6 +117,8 @@ class Silence:
         list of episode events
         """
         state = self._state
+        if not (logged.any() or state.host_column("log_seen").any()):  # no host has ever logged
+            return np.zeros(len(state.hosts), dtype=bool), []
         windows, at, known = (state.host_column(name) for name in ("windows", "log_window", "log_trials"))
         there, missing = np.flatnonzero(logged & present), present & ~logged & (state.host_column("log_seen") > 0)
         gap = np.where(known[there] > 0, windows[there] - at[there] - 1, 0.0)
