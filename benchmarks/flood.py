@@ -1,7 +1,8 @@
 """What a chain takes, beside its plan; and what it takes while one host sends millions of series.
 
     python -m benchmarks.flood --series 20000 --hosts 50 --live                 memory, cores and disk beside `kappa plan`
-    python -m benchmarks.flood --flood 10000000 --services 200000 --gib 3       a backlog with ten million series of one host
+    python -m benchmarks.flood --flood 10000000 --gib 3                         a backlog with ten million series of one host
+    python -m benchmarks.flood --flood 1000000 --of hosts templates             the same with a million hosts, then templates; see `FLOODS`
     python -m benchmarks.flood --flood 600000 --flood-windows 12 --live         the latency of the other hosts' scores meanwhile
 
 Runs `kappa run all` over a log that is written first, or with `--live` at the pace of the clock, and adds up the memory of all its
@@ -22,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -40,10 +41,11 @@ from app.kafka.heartbeats import heartbeat
 from app.kafka.producer import BoundedProducer
 from app.runtime.plan import GIB, MIB, Load, plan
 from benchmarks.deployment import machine, say
+from benchmarks.floods import FLOODS, FloodSender, flood_sender
 from benchmarks.process_usage import ProcessUsage
 from benchmarks.reached import announced
 
-START, SHARDS = 1_767_600_000_000, 16
+START = 1_767_600_000_000
 WARM_SECONDS = 360  # until then the JVM compiles much
 HONEST_SECOND = 2  # of a window: when the points of other hosts come
 WINDOWS_MORE = 10  # windows with heartbeats alone, so that the last one closes
@@ -74,7 +76,7 @@ class Sender:
 
     settings: Settings
     arguments: argparse.Namespace
-    flood: int  # series that one host sends
+    flood: int  # records of the flood
     began: float = 0.0  # with `live`: when the first window begins, epoch seconds
 
     @property
@@ -93,7 +95,7 @@ class Sender:
         first = self.arguments.windows - 4 - self.arguments.flood_windows
         return range(first, first + self.arguments.flood_windows)
 
-    def send(self) -> None:
+    def send(self, flooding: FloodSender | None) -> None:
         """All of it, second by second, with `began` when the clock is there."""
         with BoundedProducer(
             client_options(self.settings), compression_type="lz4", linger_ms=50, batch_size=262_144
@@ -109,9 +111,10 @@ class Sender:
                     continue
                 if of_window == HONEST_SECOND:
                     self._honest(outbox, window, moment)
-                elif window in self.flooded and of_window > HONEST_SECOND:
+                elif flooding and window in self.flooded and of_window > HONEST_SECOND:
                     share = self.flood // (len(self.flooded) * (self.window_ms // 1000 - HONEST_SECOND - 1))
-                    self._flood(outbox, range(flood, flood + share), moment)
+                    outbox.flush()  # append times of a partition do not go back
+                    flooding.send(range(flood, flood + share), moment, stamp(moment))
                     flood += share
 
     def _honest(self, outbox: BoundedProducer, window: int, moment: int) -> None:
@@ -121,12 +124,6 @@ class Sender:
                 value = (window * 7919 + host * 104_729 + metric * 1_299_709) % 1000 / 10
                 text = record(moment, f"host-{host:05d}", "app", f"metric.{metric:04d}.with.a.name", value)
                 outbox.send(topic, text, key=b"", partition=host % partitions, timestamp_ms=moment)
-
-    def _flood(self, outbox: BoundedProducer, series: range, moment: int) -> None:
-        topic, partitions = self.settings.topic("telemetry"), self.settings.topics.telemetry_partitions
-        for i in series:
-            text = record(moment, "greedy", f"s{i % self.arguments.services}", f"x{i}", 1.5)
-            outbox.send(topic, text, key=b"", partition=i % partitions, timestamp_ms=moment)
 
     def _beats(self, outbox: BoundedProducer, moment: int) -> None:
         """A heartbeat to each input partition."""
@@ -185,12 +182,14 @@ def size(folder: Path, pattern: str = "*") -> int:
     return found
 
 
-def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: int) -> dict[str, Any]:
+def run(
+    settings: Settings, file: Path, arguments: argparse.Namespace, flood: int, flooding: FloodSender | None
+) -> dict[str, Any]:
     """One run over a log of its own."""
     topics.create(settings)
     sender = Sender(settings, arguments, flood)
     if not arguments.live:
-        sender.send()
+        sender.send(flooding)
         say(f"{file.stem}: the log is written")
     command = [sys.executable, "-m", "app.cli", "run", "all", "--config", str(file), "--no-heartbeats"]
     last = START + arguments.windows * sender.window_ms
@@ -201,7 +200,7 @@ def run(settings: Settings, file: Path, arguments: argparse.Namespace, flood: in
                 began = time.monotonic()
                 if arguments.live:
                     sender = Sender(settings, arguments, flood, time.time() + 5)
-                    threading.Thread(target=sender.send, daemon=True).start()
+                    threading.Thread(target=sender.send, args=(flooding,), daemon=True).start()
                 disk = 0
                 while announced(settings) < last:
                     time.sleep(5)
@@ -240,9 +239,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (
         *(("series", 2_000), ("hosts", 20), ("window", 10), ("windows", 30)),
-        *(("flood", 0), ("services", 200_000)),
+        *(("shards", 16), ("flood", 0)),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument(
+        "--of", choices=FLOODS, nargs="+", default=["series"], help="what the flood is of; a run for each"
+    )
     parser.add_argument("--flood-windows", type=int, default=2, help="windows over which the flood is spread")
     parser.add_argument("--live", action="store_true", help="send at the pace of the clock")
     parser.add_argument("--memory", help="heap of the JVM; what the plan says without it")
@@ -250,35 +252,36 @@ def main() -> None:
     parser.add_argument("--gib", type=float, default=0.0, help="fails above so much memory")
     arguments = parser.parse_args()
     base = load()
-    window = replace(base.windowing, window_seconds=arguments.window, shards=SHARDS)
+    window = replace(base.windowing, window_seconds=arguments.window, shards=arguments.shards)
     planned = plan(Load(arguments.series, arguments.hosts), base.model_copy(update={"windowing": window}))
     os.environ.pop("KAPPA_HOME", None)  # each run has a home of its own
     home = base.home / "flood"
     shutil.rmtree(home, ignore_errors=True)
-    found: dict[str, Any] = {}
+    runs: dict[str, dict[str, Any]] = {}
     with running_stack(Stack(home, jars=base.jars, elasticsearch_heap_mib=512, kafka_heap_mib=1024), say) as servers:
-        for name, flood in (("alone", 0), ("flood", arguments.flood)) if arguments.flood else (("alone", 0),):
+        for name in ("alone", *arguments.of) if arguments.flood else ("alone",):
+            flood = 0 if name == "alone" else arguments.flood
             file = home / f"{name}.toml"
             text = SETTINGS.format(
                 home=home / name, jars=base.jars, name=name, kafka=servers.kafka, elasticsearch=servers.elasticsearch,
                 memory=arguments.memory or f"{planned.heap // MIB}m", batch=arguments.batch, window=arguments.window,
-                shards=SHARDS,
+                shards=arguments.shards,
             )  # fmt: skip
             file.write_text(text)
             settings = load(file)
-            found[name] = run(settings, file, arguments, flood)
-            say(f"{name}: {json.dumps(found[name])}")
+            with flood_sender(settings, name) if flood else nullcontext() as flooding:
+                runs[name] = run(settings, file, arguments, flood, flooding)
+            say(f"{name}: {json.dumps(runs[name])}")
         data = {kind: sum(size(one, "*.log") for one in home.rglob(f"alone-*{kind}-[0-9]*") if one.is_dir())
                 for kind in ("telemetry", "statistics", "scores")}  # fmt: skip
     rows = arguments.series * arguments.windows
-    found["bytes a record"] = {kind: round(taken / rows, 1) for kind, taken in data.items()}
-    print(json.dumps({"machine": machine(), "plan": planned.shown(), **found}, indent=1))
-    sys.exit(failed(found, arguments.gib))
+    record = {kind: round(taken / rows, 1) for kind, taken in data.items()}
+    print(json.dumps({"machine": machine(), "plan": planned.shown(), **runs, "bytes a record": record}, indent=1))
+    sys.exit(failed(list(runs.values()), arguments.gib))
 
 
-def failed(found: dict[str, Any], gib: float) -> int:
-    """1 where a run took more memory than it may, or was restarted, or where the flood changed others' scores."""
-    runs = [found[name] for name in ("alone", "flood") if name in found]
+def failed(runs: list[dict[str, Any]], gib: float) -> int:
+    """1 where a run took more memory than it may, or was restarted, or where a flood changed others' scores."""
     over = gib and max(one["memory"] for one in runs) > gib * GIB
     return int(bool(over) or any(one["restarts"] for one in runs) or len({one["digest"] for one in runs}) > 1)
 

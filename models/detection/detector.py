@@ -278,7 +278,7 @@ class ShardDetector:
     @property
     def overflow(self) -> list[Overflow]:
         """What was left out of the last window, by host and limit."""
-        return [*self._limits.overflow, *self._announced.overflow]
+        return [*self._limits.overflow, *self._announced.overflow, *self._control.labels.overflow]
 
     @property
     def refused_rules(self) -> list[RefusedRule]:

@@ -23,12 +23,14 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.episodes import Episode
 from models.detection.shard_state import ShardState
-from models.records.records import ACKNOWLEDGED, EXPECTED, TRUE, EpisodeEvent
+from models.records.records import ACKNOWLEDGED, EXPECTED, TRUE, EpisodeEvent, Overflow
 
 MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
 FIRST = "label/"  # names of labels begin so
 BEYOND = 3.0  # a deviation so many times as large as the labelled one is not affected
 MOST_LABELS = 3  # false alarms of one pattern that add up
+MOST_DEMANDED = 10_000  # series of a shard of which more surprise is demanded
+LABELS = "labels"
 LEAST_NATS = 0.1  # smaller demands are forgotten
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 UP, DOWN = "up", "down"
@@ -54,30 +56,47 @@ class Labels:
 
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
+        self.overflow: list[Overflow] = []  # of the last window
         self._dense: dict[tuple[str, str], tuple[Sequence[str], tuple[int, ...], Floats, Floats]] = {}
         self._changes = 0
 
     def take(self, now: int, rows: Windows) -> Windows:
         """Apply the labels of a window in the order in which they were appended. Answers the other rows."""
         labels = rows.span(FIRST)
+        self.overflow = []
         if labels.start == labels.stop:
             return rows
+        left_out = set()
         for text in rows.sample[labels].tolist():
             label = json.loads(text)  # with those of its series that are of one host, see `extract`
-            for name in label["series"]:
-                self._apply(label["label"], name, now)
+            left_out |= {name for name in label["series"] if not self._apply(label["label"], name, now)}
+        if left_out:
+            self._count(now, left_out)
         self._changes += 1
         return rows.without_span(labels)
 
-    def _apply(self, label: str, name: str, now: int) -> None:
+    def _count(self, now: int, left_out: set[str]) -> None:
+        """A letter about the series that there is no room for."""
+        names = [name[:200] for name in sorted(left_out)[:10]]
+        wanted, left = len(self._state.control.demands) + len(left_out), len(left_out)
+        self.overflow.append(
+            Overflow(
+                host="", limit=LABELS, window_end=now, wanted=wanted, most=MOST_DEMANDED, left_out=left, names=names
+            )
+        )
+
+    def _apply(self, label: str, name: str, now: int) -> bool:
+        """Apply a label to a series. Answers False where there is no room for what it demands."""
         if label == ACKNOWLEDGED:
-            return
+            return True
         episode = self._state.episodes.get(name)
         if label == EXPECTED:
             if episode is not None:
                 episode.expected = True
-            return
+            return True
         demands = self._state.control.demands
+        if label != TRUE and name not in demands and len(demands) >= MOST_DEMANDED:
+            return False
         for pattern, size in self._patterns(name):
             if label == TRUE:
                 demands.get(name, {}).pop(pattern, None)
@@ -88,6 +107,7 @@ class Labels:
                 demands.setdefault(name, {})[pattern] = (added, now, reach)
         if not demands.get(name, True):
             del demands[name]
+        return True
 
     def _patterns(self, name: str) -> list[tuple[str, float]]:
         """Pattern and size of the last published episode of a series; all patterns of its kind if that is not known."""

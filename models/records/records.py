@@ -595,7 +595,7 @@ class Overflow:
     record: RecordKind = KIND
     host: Annotated[str, Doc("The host; empty where hosts are left out.")]
     limit: Annotated[
-        str, Doc("What is limited.", values=("metrics", "templates", "services", "new", "hosts", "changes"))
+        str, Doc("What is limited.", values=("metrics", "templates", "services", "new", "hosts", "changes", "labels"))
     ]
     window_end: WindowEnd
     wanted: Annotated[int, Doc("How many there would be without the limit; of hosts, in the shard.")]

@@ -26,6 +26,8 @@ from support.fleet_story import START, WINDOW, DetectorRun, windows, words
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
+from models.detection.labels import MOST_DEMANDED
+from models.detection.shard_state import ShardState
 from models.records.records import ACKNOWLEDGED, EXPECTED, FALSE_ALARM, TRUE
 from models.rules.rule import Rule
 
@@ -181,3 +183,25 @@ def test_a_detector_that_is_loaded_remembers_labels_to_the_bit(cut: int) -> None
     play(ROWS[cut:], labels, second)
     assert texts_of(whole) == texts_of(first, second)
     assert whole.detector.dump() == second.detector.dump()
+
+
+def test_labels_of_ever_more_series_have_a_bound_and_a_letter_and_what_was_known_stays() -> None:
+    state = ShardState()
+    run = DetectorRun(ShardDetector(QUICK, state))
+    names = [f"gauge/h-1//m{i:05d}" for i in range(MOST_DEMANDED + 5)]
+    texts = [
+        (f"label/a/{at:020d}", json.dumps({"label": FALSE_ALARM, "series": names[at : at + 1_000]}))
+        for at in range(0, len(names), 1_000)
+    ]
+    run.now += WINDOW
+    run.detector.step(run.now, with_appended(windows(ROWS[0]), texts))
+    (letter,) = run.detector.overflow
+    assert (letter.limit, letter.wanted, letter.most, letter.left_out) == ("labels", len(names), MOST_DEMANDED, 5)
+    assert letter.names == names[MOST_DEMANDED:]
+    assert set(state.control.demands) == set(names[:MOST_DEMANDED])
+    again = [(f"label/a/{0:020d}", json.dumps({"label": word, "series": [names[0]]})) for word in (FALSE_ALARM, TRUE)]
+    for text, left in zip(again, (MOST_DEMANDED, MOST_DEMANDED - 1), strict=True):
+        run.now += WINDOW
+        run.detector.step(run.now, with_appended(windows(ROWS[0]), [text]))
+        assert run.detector.overflow == []
+        assert len(state.control.demands) == left

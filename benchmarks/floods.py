@@ -1,0 +1,70 @@
+"""Floods that one sender can make: of what, to which topic, and records in which <N> is a word of the record's number modulo N."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.core.settings import Settings
+from app.kafka.connection import kafka_connection
+from app.runtime.spark import own_session
+from pipelines.runner import PRODUCER
+from pipelines.spark_internals import java_array, jvm_of
+
+SENDER = Path(__file__).with_name("Flood.java")
+ALL = 10**12  # a word that no two records share
+OWN = '"@timestamp":"%s","host.name":"greedy"'
+LINE = f'{{{OWN},"service.name":"s","log.level":"info","message":"the word is <{ALL}>"}}'
+# name -> topic, record; %s is the time of the record
+FLOODS = {
+    "series": ("telemetry", f'{{{OWN},"service.name":"s<200000>","metric.name":"x<{ALL}>","metric.value":1.5}}'),
+    "hosts": ("telemetry", f'{{"@timestamp":"%s","host.name":"greedy<{ALL}>","metric.name":"x","metric.value":1.5}}'),
+    "label-values": ("telemetry", f'{{{OWN},"metric.name":"x","metric.value":1.5,"labels":{{"id":"<{ALL}>"}}}}'),
+    "refused": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":"%s"}}'),
+    "templates": ("logs", LINE),
+    "levels": ("logs", LINE.replace('"info"', f'"l<{ALL}>"')),
+    "changes": ("changes", f'{{"change":"other","service":"greedy<{ALL}>"}}'),
+    "calls": ("changes", f'{{"client":"greedy<{ALL}>","server":"s"}}'),
+    "labels": ("labels", f'{{"label":"true","series":["host/greedy<{ALL}>"]}}'),
+}
+
+
+@dataclass(frozen=True)
+class FloodSender:
+    """Appends records of a flood by Kafka's own producer, in a JVM of this process: 200,000 a second."""
+
+    spark: Any
+    sender: Any
+    record: str
+
+    def send(self, numbers: range, moment: int, text: str) -> None:
+        """Append the records with these numbers, at an append time in epoch ms, which is `text` as ISO 8601."""
+        parts = re.split(r"<(\d+)>", self.record.replace("%s", text))
+        texts = java_array(self.spark, "java.lang.String", parts[::2])
+        counts = java_array(self.spark, "long", [int(count) for count in parts[1::2]])
+        self.sender.send(texts, counts, numbers.start, numbers.stop, moment)
+
+
+@contextmanager
+def flood_sender(settings: Settings, flood: str) -> Iterator[FloodSender]:
+    """What sends a flood of `FLOODS` while the block runs."""
+    kind, record = FLOODS[flood]
+    own = settings.model_copy(update={"home": settings.home.parent / "sender", "jar_folder": settings.jars})
+    with own_session(own, "flood") as spark:
+        jvm = jvm_of(spark)
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(SENDER.read_text())
+        options = jvm.java.util.HashMap()
+        for name, value in (kafka_connection(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "20"}).items():
+            options.put(name.removeprefix("kafka."), value)
+        arguments = (options, settings.topic(kind), settings.input_partitions[kind])
+        made = compiler.getClassLoader().loadClass("kappa.bench.Flood").getConstructors()[0]
+        sender = made.newInstance(java_array(spark, "java.lang.Object", arguments))
+        try:
+            yield FloodSender(spark, sender, record)
+        finally:
+            sender.close()
