@@ -2,7 +2,7 @@
 
     python -m benchmarks.flood --series 20000 --hosts 50 --live                 memory, cores and disk beside `kappa plan`
     python -m benchmarks.flood --flood 10000000 --gib 3                         a backlog with ten million series of one host
-    python -m benchmarks.flood --flood 1000000 --of hosts templates             the same with a million hosts, then templates; see `FLOODS`
+    python -m benchmarks.flood --flood 1000000 --of hosts refused+templates     the same with a million hosts, then two others at once
     python -m benchmarks.flood --flood 600000 --flood-windows 12 --live         the latency of the other hosts' scores meanwhile
 
 Runs `kappa run all` over a log that is written first, or with `--live` at the pace of the clock, and adds up the memory of all its
@@ -243,7 +243,10 @@ def main() -> None:
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument(
-        "--of", choices=FLOODS, nargs="+", default=["series"], help="what the flood is of; a run for each"
+        "--of",
+        nargs="+",
+        default=["series"],
+        help=f"what a flood is of, a run for each, A+B at once: {', '.join(FLOODS)}",
     )
     parser.add_argument("--flood-windows", type=int, default=2, help="windows over which the flood is spread")
     parser.add_argument("--live", action="store_true", help="send at the pace of the clock")
@@ -269,7 +272,7 @@ def main() -> None:
             )  # fmt: skip
             file.write_text(text)
             settings = load(file)
-            with flood_sender(settings, name) if flood else nullcontext() as flooding:
+            with flood_sender(settings, name.split("+")) if flood else nullcontext() as flooding:
                 runs[name] = run(settings, file, arguments, flood, flooding)
             say(f"{name}: {json.dumps(runs[name])}")
         data = {kind: sum(size(one, "*.log") for one in home.rglob(f"alone-*{kind}-[0-9]*") if one.is_dir())

@@ -35,24 +35,23 @@ FLOODS = {
 
 @dataclass(frozen=True)
 class FloodSender:
-    """Appends records of a flood by Kafka's own producer, in a JVM of this process: 200,000 a second."""
+    """Appends records of floods by Kafka's own producers, in a JVM of this process: 200,000 a second."""
 
     spark: Any
-    sender: Any
-    record: str
+    senders: dict[str, Any]  # by a name of `FLOODS`
 
     def send(self, numbers: range, moment: int, text: str) -> None:
-        """Append the records with these numbers, at an append time in epoch ms, which is `text` as ISO 8601."""
-        parts = re.split(r"<(\d+)>", self.record.replace("%s", text))
-        texts = java_array(self.spark, "java.lang.String", parts[::2])
-        counts = java_array(self.spark, "long", [int(count) for count in parts[1::2]])
-        self.sender.send(texts, counts, numbers.start, numbers.stop, moment)
+        """Append the records of each flood with these numbers, at an append time in epoch ms, which is `text` as ISO 8601."""
+        for flood, sender in self.senders.items():
+            parts = re.split(r"<(\d+)>", FLOODS[flood][1].replace("%s", text))
+            texts = java_array(self.spark, "java.lang.String", parts[::2])
+            counts = java_array(self.spark, "long", [int(count) for count in parts[1::2]])
+            sender.send(texts, counts, numbers.start, numbers.stop, moment)
 
 
 @contextmanager
-def flood_sender(settings: Settings, flood: str) -> Iterator[FloodSender]:
-    """What sends a flood of `FLOODS` while the block runs."""
-    kind, record = FLOODS[flood]
+def flood_sender(settings: Settings, floods: list[str]) -> Iterator[FloodSender]:
+    """What sends some of `FLOODS` at once while the block runs."""
     own = settings.model_copy(update={"home": settings.home.parent / "sender", "jar_folder": settings.jars})
     with own_session(own, "flood") as spark:
         jvm = jvm_of(spark)
@@ -61,10 +60,14 @@ def flood_sender(settings: Settings, flood: str) -> Iterator[FloodSender]:
         options = jvm.java.util.HashMap()
         for name, value in (kafka_connection(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "20"}).items():
             options.put(name.removeprefix("kafka."), value)
-        arguments = (options, settings.topic(kind), settings.input_partitions[kind])
         made = compiler.getClassLoader().loadClass("kappa.bench.Flood").getConstructors()[0]
-        sender = made.newInstance(java_array(spark, "java.lang.Object", arguments))
+        senders = {}
+        for flood in floods:
+            kind = FLOODS[flood][0]
+            arguments = (options, settings.topic(kind), settings.input_partitions[kind])
+            senders[flood] = made.newInstance(java_array(spark, "java.lang.Object", arguments))
         try:
-            yield FloodSender(spark, sender, record)
+            yield FloodSender(spark, senders)
         finally:
-            sender.close()
+            for sender in senders.values():
+                sender.close()

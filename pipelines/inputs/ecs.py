@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -37,12 +40,13 @@ _DIMENSIONS = {
     "postgresql.database.name": "database",
     "elasticsearch.index.name": "index",
 }
-_IDENTITIES = r"(^|\.)(pid|ppid|pgid|uid|gid|id)$"
-# running totals since the start of a device, process or server
+_IDENTITIES = ("pid", "ppid", "pgid", "uid", "gid", "id")
+# running totals since the start of a device, process or server: how their names begin, and end
 _TOTALS = (
-    r"^system\.(network\.(in|out)|diskio\.(read|write|io))\.[a-z]+$|\.ticks$|_total$|_count$"
-    r"|^docker\.network\.(inbound|outbound)\.|^kubernetes\..*\.network\.(rx|tx)\.|\.cpu\.usage\.core\.ns$"
+    r"^(system\.(network\.(in|out)|diskio\.(read|write|io))\.[a-z]+$"
+    r"|docker\.network\.(inbound|outbound)\.|kubernetes\..*\.network\.(rx|tx)\.)"
 )
+_TOTALS_END = (".ticks", "_total", "_count", ".cpu.usage.core.ns")
 
 
 def points(text: Column, shape: Column, host: Column, service: Column) -> Column:
@@ -69,7 +73,7 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
             metric=leaf["path"],
             labels=labels,
             value=leaf["value"].try_cast("string"),
-            counter=leaf["path"].rlike(_TOTALS),
+            counter=reduce(or_, map(leaf["path"].endswith, _TOTALS_END)) | leaf["path"].rlike(_TOTALS),
         )
 
     def of_leaves(found: Column) -> Column:
@@ -113,5 +117,5 @@ def _measured(leaf: Column, module: Column) -> Column:
     return (
         let(F.substring_index(leaf["path"], ".", 1), chosen)
         & is_number(leaf["value"])
-        & ~leaf["path"].rlike(_IDENTITIES)
+        & ~F.substring_index(leaf["path"], ".", -1).isin(*_IDENTITIES)
     )

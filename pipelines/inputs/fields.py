@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 MAX_RECORD = 1 << 20  # bytes of a record
 MARK = b"stand-in"
-MAX_SEEN = 1024  # characters of a name, label, time or number that any expression sees
+MAX_SEEN = 1024  # bytes of a number
+MAX_CUT = 320  # characters of a name or label that any expression sees: a host with its port, and more
 MAX_NAME = 256  # characters of a host, service or metric
 MAX_LABELS = 16
 MAX_LABEL = 128  # characters of a label's key, and of its value
@@ -86,7 +87,7 @@ def sha256_of(value: Column) -> Column:
 
 def cut(text: Column) -> Column:
     """As much of a text as tells whether it is a good name: what is longer is refused, and need not be looked at whole."""
-    return F.substring(text, 1, MAX_SEEN)
+    return F.substring(text, 1, MAX_CUT)
 
 
 def known(items: Column) -> Column:

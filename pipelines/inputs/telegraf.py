@@ -37,7 +37,8 @@ def _labels(tags: Column) -> Column:
 
 def _of_fields(metric: Column, shared: Column) -> Column:
     def of_field(field: Column) -> Column:
-        return let(F.concat(cut(metric["name"]), F.lit("."), cut(field["key"])), lambda name: of_named(name, field))
+        whole = F.concat(cut(metric["name"]), F.lit("."), cut(field["key"]))
+        return let(cut(whole), lambda name: of_named(name, field))
 
     def of_named(name: Column, field: Column) -> Column:
         return point(

@@ -13,7 +13,7 @@ from support.raw_records import SOURCE, WINDOWING, at, raw
 from pipelines.jobs import extract
 from pipelines.spark_internals import jvm_of
 
-OF_TOPIC = {"telemetry": 0, "logs": 1, "labels": 2}
+OF_TOPIC = {"telemetry": 0, "logs": 1, "labels": 2, "changes": 3, "rules": 4}
 MOST_MS, MOST_OF_LINES = 50.0, 128 << 10
 
 
