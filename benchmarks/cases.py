@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import collections
+from benchmarks import collections, kinds
 from benchmarks.collections import BEGIN, BenchmarkSeries
 from benchmarks.together import HOUR_MS, TableAnswers, TimedTable
 from models.core.arrays import Floats, Ints
@@ -20,6 +20,7 @@ from models.detection.table_score import rising
 
 DATA = Path(__file__).parents[2] / "shared"
 COLLECTIONS = ("nab", "wsd", "tcpd", *collections.HOST_COLLECTIONS)
+SIMULATED = "kinds"  # curves of `benchmarks.kinds`, which are made up and need no data
 MS, DAY_MS, WEEK_DAYS = 1000, 86_400_000, 7
 AS_IT_IS = "as it is"
 NOISE, LOST = 0.03, 0.1  # of the width from the 10th to the 90th percentile; share of rows
@@ -68,6 +69,8 @@ class Case:
 def cases_of(collection: str, shared: Path = DATA) -> list[Case]:
     """The curves or hosts of a collection as they are."""
     data = shared / "data"
+    if collection == SIMULATED:
+        return [whole(table_of(one.series)) for one in kinds.curves()]
     if collection in collections.HOST_COLLECTIONS:
         return [
             whole(TimedTable(one.name, one.period, one.times, one.values, host=True), one.taught)

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import collections, judges
-from benchmarks.cases import AS_IT_IS, COLLECTIONS, COPIES, DATA, Case, cases_of, perturbed
+from benchmarks.cases import AS_IT_IS, COLLECTIONS, COPIES, DATA, SIMULATED, Case, cases_of, perturbed
 from benchmarks.configuration import Configuration, applied
 from benchmarks.judgement import MERGED_ROWS, ResampledFigure, judge, judge_scores, scorer
 from benchmarks.naive import NAIVE
@@ -41,7 +41,7 @@ def evaluate(collection: str, parameters: Configuration | None = None, shared: P
     Parameters
     ----------
     collection
-        One of `COLLECTIONS`.
+        One of `COLLECTIONS`, or `SIMULATED`.
     parameters
         What is other than shipped, as `benchmarks.configuration` has it.
     shared
@@ -100,11 +100,18 @@ def figures_of(
     if collection in collections.HOST_COLLECTIONS:
         scores = {case.name: case.scores(one) for case, one in pairs}
         return judges.judge_hosts(shared, collection, scores, joined.alarm_nats) | about
-    scores = {
-        case.name: case.scores(one) / replace(detector, window_seconds=case.table.period).alert_nats
-        for case, one in pairs
-    }
+    if collection == SIMULATED:
+        return about
+    scores = dict(zip([case.name for case in cases], scores_in_thresholds(cases, answers, detector), strict=True))
     return judged_scores(collection, scores, shared) | about
+
+
+def scores_in_thresholds(
+    cases: Sequence[Case], answers: Sequence[TableAnswers], detector: DetectorParameters
+) -> list[Floats]:
+    """Scores of the rows of each case that are judged, in alert thresholds."""
+    thresholds = [replace(detector, window_seconds=case.table.period).alert_nats for case in cases]
+    return [case.scores(one) / threshold for case, one, threshold in zip(cases, answers, thresholds, strict=True)]
 
 
 def judged_scores(collection: str, scores: Mapping[str, Floats], shared: Path) -> dict[str, float]:

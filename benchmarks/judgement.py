@@ -1,7 +1,7 @@
 """One figure for each collection, from 0 to 1 as a rule, and how much it depends on chance: a block bootstrap.
 
     nab     mean of the three profiles, of 100                  resampled by files
-    wsd     F1 of events                                        by curves
+    wsd     F1 of events                                        by curves, as are simulated `kinds`
     tcpd    mean of F1 and covering                             by series
     hosts   mean of AUC-PR and best F1 over the hosts           by blocks of a day of each host
 
@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.cases import DATA, Case
+from benchmarks import kinds
+from benchmarks.cases import DATA, SIMULATED, Case
 from benchmarks.together import TableAnswers
 from models.core.arrays import Floats, Ints
 from models.core.parameters import DetectorParameters
@@ -69,8 +70,8 @@ def judge_scores(
     """The same of scores in thresholds of the rows that are judged; of hosts only their order matters."""
     if collection == "nab":
         return resampled(nab_figure(cases, scores, shared))
-    if collection == "wsd":
-        return resampled(wsd_figure(cases, scores, shared))
+    if collection in ("wsd", SIMULATED):
+        return resampled(events_figure(judged_events(collection, cases, scores, shared)))
     return resampled(hosts_figure(collection, cases, scores, shared))
 
 
@@ -122,18 +123,30 @@ def nab_figure(cases: Sequence[Case], scores: Sequence[Floats], shared: Path) ->
     return figure
 
 
-def wsd_figure(cases: Sequence[Case], scores: Sequence[Floats], shared: Path) -> Callable[[Draw], float]:
-    """F1 of events over drawn curves."""
+def judged_events(collection: str, cases: Sequence[Case], scores: Sequence[Floats], shared: Path) -> Ints:
+    """Events, those found, and false alerts of each curve, `(curves, 3)`."""
     events = scorer(shared, "event_score")
     counts = []
     for case, values in zip(cases, scores, strict=True):
-        label = pq.read_table(shared / "data" / "wsd" / f"{case.name}.parquet", columns=["label"])["label"].to_numpy()
+        label = _label(collection, case.name, shared)
         begun = events.begins(np.where(np.isnan(values), -np.inf, values), 1.0, MERGED_ROWS)
         counts.append(events.judge(label[slice(*case.judged)], begun)[:3])
-    table = np.array(counts, dtype=np.float64)
+    return np.array(counts, dtype=np.int64)
+
+
+def _label(collection: str, name: str, shared: Path) -> Ints:
+    """1 for the rows of a curve that lie in an event, `(rows,)`."""
+    if collection == SIMULATED:
+        return kinds.curve(*kinds.parsed(name)).label.astype(np.int64)
+    label: Ints = pq.read_table(shared / "data" / collection / f"{name}.parquet", columns=["label"])["label"].to_numpy()
+    return label
+
+
+def events_figure(counts: Ints) -> Callable[[Draw], float]:
+    """F1 of events over drawn curves; `counts` as of `judged_events`."""
 
     def figure(draw: Draw) -> float:
-        there, found, false = table[draw(len(table))].sum(axis=0)
+        there, found, false = counts[draw(len(counts))].sum(axis=0)
         return float(2 * found / max(found + false + there, 1e-9))
 
     return figure

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from benchmarks.cases import Case
+from benchmarks.cases import SIMULATED, Case
 from models.core.arrays import Floats
 
 DAY_SECONDS, DAY_MS = 86_400, 86_400_000.0
@@ -122,6 +122,7 @@ OF_HOSTS: dict[str, Naive] = {
 NAIVE: dict[str, dict[str, Naive]] = {
     "nab": OF_CURVES,
     "wsd": OF_CURVES,
+    SIMULATED: OF_CURVES,
     "tcpd": {"never": never},
     "smd": OF_HOSTS,
     "asd": OF_HOSTS,

@@ -22,28 +22,34 @@ from benchmarks.together import answers_of
 
 PROJECT = Path(__file__).parents[1]
 KEPT = PROJECT / "benchmarks" / "results" / "trials"
-# What the scores of metrics and hosts and the changes of metrics follow from, by package of `models`; not what is about log lines or words.
+# What the scores of metrics and hosts and the changes of metrics follow from, by folder; not what is about log lines or words.
 SCORING = {
-    "core": ("parameters", "windows"),
-    "detection": (
+    "models/core": ("compiled", "parameters", "windows"),
+    "models/detection": (
         "change_candidates", "change_point", "detector", "episodes", "gauge_changes", "gauge_columns", "gauge_detector",
         "gauge_episodes", "host_score", "table_score",
     ),
-    "stats": (
-        "calibration_drift", "normal_gamma", "per_series_calibration", "rarity", "reference_distribution", "regression", "run_length",
+    "models/stats": (
+        "calibration_drift", "elementary", "normal_gamma", "per_series_calibration", "rarity", "reference_distribution", "regression",
+        "run_length",
     ),
-    "univariate": (
-        "effective_sample", "features", "model", "parameters", "predictive", "rarity_tables", "univariate_state", "weekly",
-    ),
+    "models/univariate": ("*",),
+    "benchmarks/numpy_form": ("*",),
+    "benchmarks": ("cases", "collections", "configuration", "judgement", "kinds", "together"),
 }  # fmt: skip
-MEASURING = ("cases", "collections", "configuration", "judgement", "together")
 CHARACTERS = 16
+
+
+def hashed_files() -> list[Path]:
+    """The files that scores and judgements follow from, in order."""
+    return sorted(
+        path for folder, names in SCORING.items() for name in names for path in (PROJECT / folder).glob(f"{name}.py")
+    )
 
 
 def source_hash() -> str:
     """Of what scores metrics and hosts, and of what measures that."""
-    files = [PROJECT / "models" / folder / f"{name}.py" for folder, names in SCORING.items() for name in names]
-    files += [PROJECT / "benchmarks" / f"{name}.py" for name in MEASURING]
+    files = hashed_files()
     text = "\n".join(f"{path.relative_to(PROJECT)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
     return hashlib.sha256(text.encode()).hexdigest()[:CHARACTERS]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmarks.left_out import choose, chosen_before
 from benchmarks.naive import largest_z, never, pca_residual, random, seasonal, sum_of_squares, three_sigma
 from benchmarks.together import TableAnswers, TimedTable
 
+FOLDERS_OF_MODEL = ("models.core", "models.stats", "models.univariate", "benchmarks.numpy_form")
 BEGIN, MINUTE, DAY_ROWS = 1_700_006_400_000.0, 60_000.0, 288
 
 
@@ -110,6 +112,29 @@ def test_a_judgement_is_read_as_it_was_kept(tmp_path: Path) -> None:
     assert again.figure == found.figure
     assert np.array_equal(again.drawn, found.drawn)
     assert trials.known("nab", {"x": 2}, tmp_path) is None
+
+
+def test_the_hash_of_the_code_covers_all_that_the_model_of_metrics_is_made_of() -> None:
+    hashed = set(trials.hashed_files())
+    assert {path.stem for path in hashed} >= {name for names in trials.SCORING.values() for name in names} - {"*"}
+    without_figures = {"arrays", "store"}  # names of types; how a state is saved
+    for path in hashed:
+        if path.parent.name in ("univariate", "numpy_form", "stats"):
+            for module in imported_modules(path) - without_figures:
+                assert any(one.stem == module for one in hashed), f"{path.name} uses {module}"
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Names of the modules of the univariate model, its statistics and its foundations that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            of, _, last = node.module.rpartition(".")
+            if of in FOLDERS_OF_MODEL:
+                found.add(last)
+            elif node.module in FOLDERS_OF_MODEL:
+                found |= {one.name for one in node.names}
+    return found
 
 
 def test_alternatives_name_their_collections() -> None:
