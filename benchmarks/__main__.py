@@ -10,12 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import latency, pages, replays, throughput
+from benchmarks import early_lane, latency, pages, replays, throughput
 from benchmarks.deployment import deployment, machine
 
 RESULTS = Path(__file__).parent / "results"
 
-PARTS = ("throughput", "replay", "latency", "pages")
+PARTS = ("throughput", "replay", "latency", "early", "pages")
+EARLY_RATES, EARLY_BOUNDS = (20_000, 100_000), (10_000, 500_000)  # events/s, series
 # figure -> (what it says, what was promised)
 WANTED = {
     "plain_events_per_second": ("reading the topic without parsing, Kafka's defaults, events/s", ""),
@@ -35,6 +36,21 @@ WANTED = {
     "latency_p99_seconds": ("window closed -> novelty searchable, p99 s", "< 10"),
     "scores_latency_median_seconds": ("the same with all scores indexed, median s", ""),
     "scores_latency_p99_seconds": ("the same with all scores indexed, p99 s", ""),
+    **{
+        f"early_{rate // 1000}k_{series // 1000}k_{key}": (
+            f"record -> early alarm, {rate:,} events/s, {series:,} bounds, {what}",
+            "< 200" if (rate, series, key) == (20_000, 10_000, "p99_ms") else "",
+        )
+        for rate in EARLY_RATES
+        for series in EARLY_BOUNDS
+        for key, what in (
+            ("p50_ms", "median ms"),
+            ("p99_ms", "p99 ms"),
+            ("max_ms", "most ms"),
+            ("batch_p50_ms", "micro-batches, median ms"),
+            ("batch_p99_ms", "micro-batches, p99 ms"),
+        )
+    },
     "pages_overview_seconds": ("overview, 24 h of a million documents, s", "< 2"),
     "pages_overview_30d_seconds": ("overview, 30 days, s", "< 2"),
     "pages_incident_click_seconds": ("incident, by a click on the overview, what is in view, s", "< 1"),
@@ -85,6 +101,8 @@ def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
             figures |= replays.measure(spark, settings, chosen.log, chosen.series)
         if chosen.only in (None, "latency"):
             figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
+        if chosen.only in (None, "early"):
+            figures |= early_lane.measure(spark, settings, EARLY_RATES, EARLY_BOUNDS, chosen.seconds)
     return figures
 
 

@@ -87,8 +87,11 @@ def live(
     return summarise(seen, own.windowing.watermark_delay_seconds, time.time() - seconds) | {"dropped": dropped}
 
 
-def generate(spark: SparkSession, settings: Settings, rate: int, series: int) -> Any:
-    """A thread of Spark's JVM that sends canonical events at a fixed rate: what it costs is not what is measured."""
+def generate(spark: SparkSession, settings: Settings, rate: int, series: int, jump_millis: int | None = None) -> Any:
+    """A thread of Spark's JVM that sends canonical events at a fixed rate: what it costs is not what is measured.
+
+    Every `jump_millis`, in each window without, other series are odd.
+    """
     jvm = jvm_of(spark)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(LOAD.read_text())
@@ -96,7 +99,8 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int) ->
     options = jvm.java.util.HashMap()
     for name, value in (kafka_connection(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "5"}).items():
         options.put(name.removeprefix("kafka."), value)
-    arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, 1000 * settings.windowing.window_seconds)
+    jump = jump_millis or 1000 * settings.windowing.window_seconds
+    arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, jump)
     load = kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))
     load.start()
     return load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +28,11 @@ from replay.savepoints.savepoint_folder import find
 LEAST_STALE_SECONDS = 30.0
 MOST_CHARACTERS = 500
 NOTIFY = "notify"  # which needs no Spark
+EARLY = "early"  # which has a session of its own
 
 
 def run(
-    names: Annotated[list[str], typer.Argument(help="extract, detect, correlate, index, all, or notify")],
+    names: Annotated[list[str], typer.Argument(help="extract, detect, correlate, index, all, or alone: notify, early")],
     config: Config = None,
     instance: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
     instances: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
@@ -56,13 +57,13 @@ def run(
     """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first. Jobs that end or hang are started again."""
     own, follow = serving.chosen(config, version)
     logs.configure(own.log.format)
+    named = (*(("--config", str(config)) if config else ()), *(("--version", version) if version else ()))
     if supervised is None:
-        if savepoint is None and not accept_violation and names != [NOTIFY]:
+        if savepoint is None and not accept_violation and names not in ([NOTIFY], [EARLY]):
             refuse_after_violation(own, follow)
         position = (*(("--savepoint", savepoint) if savepoint else ()), *(("--replace",) if replace else ()))
         share = ("--instance", str(instance), "--instances", str(instances))
         beats = () if heartbeats else ("--no-heartbeats",)
-        named = (*(("--config", str(config)) if config else ()), *(("--version", version) if version else ()))
         become_parent(
             SupervisedCommand(
                 (*PYTHON, "app.cli", "run", *names, *share, *beats, *named),
@@ -81,8 +82,12 @@ def run(
             if names == [NOTIFY]:
                 notify(own, parent)
                 return
+            if names == [EARLY]:
+                early(own, follow, parent)
+                return
             accept = (accept_gap, accept_violation)
-            run_jobs(own, follow, names, (instance, instances), heartbeats, accept, (savepoint, replace), parent)
+            start = (savepoint, replace)
+            run_jobs(own, follow, names, (instance, instances), heartbeats, accept, start, parent, named)
 
 
 def refuse_after_violation(own: Settings, follow: bool) -> None:
@@ -109,9 +114,14 @@ def run_jobs(
     accept: tuple[bool, bool],
     position: tuple[str | None, bool],
     parent: ParentLink,
+    named: tuple[str, ...],
 ) -> None:
-    """Run the jobs in this process. `share`: instance and instances; `accept`: a gap, a violation; `position`: savepoint and replace."""
-    from app.notify.service import BesideJobs  # loads Spark
+    """Run the jobs in this process. `share`: instance and instances; `accept`: a gap, a violation; `position`: savepoint and replace.
+
+    `named`: the options for the settings' file and the version.
+    """
+    from app.early.beside import LaneBesideJobs  # loads Spark
+    from app.notify.service import BesideJobs
     from app.runtime.jobs import selected
     from app.runtime.supervise import run_until_stopped
     from replay.savepoints import periodic
@@ -127,10 +137,19 @@ def run_jobs(
     parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
-        beside = BesideJobs(settings) if "all" in names else None
+        beside = together(BesideJobs(settings), LaneBesideJobs(settings, named)) if "all" in names else None
         run_until_stopped(
             settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1], periodic.service, beside
         )
+
+
+@contextmanager
+def together(*services: AbstractContextManager[object]) -> Iterator[None]:
+    """All of them in the block."""
+    with ExitStack() as entered:
+        for service in services:
+            entered.enter_context(service)
+        yield
 
 
 def notify(own: Settings, parent: ParentLink) -> None:
@@ -142,6 +161,15 @@ def notify(own: Settings, parent: ParentLink) -> None:
     with stopped_by_signals() as stopping:
         report(f"notifying {', '.join(settings.notify.channels)}; SIGTERM or Ctrl-C stops")
         run_until_stopped(settings, stopping, lambda: parent.progress(NOTIFY, done=True))
+
+
+def early(own: Settings, follow: bool, parent: ParentLink) -> None:
+    """Raise early alarms and settle them, in this process."""
+    from app.early.service import run_until_stopped  # loads Spark
+
+    settings = connected(own, ("kafka",))
+    with stopped_by_signals() as stopping:
+        run_until_stopped(settings, stopping, parent, follow=follow, report=report)
 
 
 @contextmanager

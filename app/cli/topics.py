@@ -40,12 +40,13 @@ def acls(
     readers: Principals = None,
     operators: Principals = None,
     notifiers: Principals = None,
+    lanes: Principals = None,
     config: Config = None,
 ) -> None:
     """Commands of kafka-acls.sh that give users the least rights: agents write inputs, and only jobs what jobs write."""
     from app.kafka.acls import commands  # loads Kafka's client
 
-    inside = {"jobs": jobs, "readers": readers, "operators": operators, "notifiers": notifiers}
+    inside = {"jobs": jobs, "readers": readers, "operators": operators, "notifiers": notifiers, "lanes": lanes}
     named = {"agents": agents, "people": people, "responders": responders} | inside
     users = {kind: names for kind, names in named.items() if names}
     if not users:

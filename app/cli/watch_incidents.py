@@ -19,7 +19,7 @@ from app.cli.watch_log import LogReader
 from app.core.settings import Settings
 from app.runtime.served_health import own_jobs
 from app.versions import serving
-from models.records.records import STATUS_ORDER
+from models.records.records import STATUS_ORDER, EarlyAlarm
 
 HEALTH_SECONDS = 5.0
 REMEMBERED = 10_000
@@ -74,6 +74,9 @@ class WatchView(Protocol):
 
     def show_incident(self, change: Change, incident: Record, tracker: IncidentTracker) -> None:
         """An incident opened, was updated, or closed."""
+
+    def show_early(self, alarm: EarlyAlarm, tracker: IncidentTracker) -> None:
+        """An early alarm was raised, which is provisional, or settled."""
 
     def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
         """The health now; called every few seconds."""
@@ -145,6 +148,8 @@ def watch_version(settings: Settings, reader: LogReader, leave: Callable[[], boo
             change = tracker.update(incident)
             if change is not None:
                 view.show_incident(change, incident, tracker)
+        for alarm in reader.alarms():
+            view.show_early(alarm, tracker)
         if time.monotonic() >= due:
             view.show_health(pipeline_health(settings, reader), tracker)
             due = time.monotonic() + HEALTH_SECONDS

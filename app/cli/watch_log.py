@@ -14,10 +14,11 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.core.timestamps import LAST_MS
+from app.early.early_log import alarm_of
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
-from models.records.records import STATUS_ORDER, WatermarkMessage
+from models.records.records import STATUS_ORDER, EarlyAlarm, WatermarkMessage
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
@@ -68,12 +69,13 @@ def incident_of(value: bytes | None) -> Mapping[str, Any] | None:
 
 
 class LogReader:
-    """Reads `incidents` from some days ago and `novelties` from some minutes ago, then whatever comes."""
+    """Reads `incidents` from some days ago and `novelties` from some minutes ago, then whatever comes; of `early` only that."""
 
     def __init__(self, settings: Settings, days: float) -> None:
         """Raises ServiceUnavailable if Kafka does not answer, InputError where the version has no topics."""
         self._settings, self._watermarks = settings, ShardWatermarks()
         self._names = {kind: settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS)}
+        self._early, self._alarms = TopicPartition(settings.topic(topics.EARLY), 0), list[EarlyAlarm]()
         try:
             options = client_options(settings)
             self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
@@ -100,6 +102,10 @@ class LogReader:
         self._consumer.assign(list(wanted))
         found = self._consumer.offsets_for_times(wanted)
         self._past = self._consumer.end_offsets(list(wanted))
+        early = [self._early] if self._consumer.partitions_for_topic(self._early.topic) else []
+        if early:
+            self._consumer.assign([*wanted, *early])
+            self._consumer.seek(self._early, self._consumer.end_offsets(early)[self._early])
         for part in wanted:
             self._consumer.seek(part, found[part].offset if found.get(part) else self._past[part])
 
@@ -124,9 +130,16 @@ class LogReader:
         for part, records in polled.items():
             if part.topic == self._names["incidents"]:
                 found += [value for record in records if (value := incident_of(record.value)) is not None]
+            elif part == self._early:
+                self._alarms += [alarm for record in records if (alarm := alarm_of(record.value)) is not None]
             else:
                 for record in records:
                     self._watermarks.update(WatermarkMessage.from_json(record.value))
+        return found
+
+    def alarms(self) -> list[EarlyAlarm]:
+        """Early alarms that were raised or settled since the last call."""
+        found, self._alarms = self._alarms, []
         return found
 
     def activity(self, stale_seconds: float) -> LogActivity | None:

@@ -22,11 +22,14 @@ from rich.text import Text
 from app.cli.local_time import clock, moment
 from app.cli.watch_incidents import Change, IncidentTracker, PipelineHealth, Record
 from models.core.printable import printable
+from models.records.records import RAISED, EarlyAlarm
+from models.records.schema import plain
 
 SHOWN_HOSTS = 3
 SHOWN_CLOSED = 8
+SHOWN_EARLY = 5
 # Two lines of the terminal are the health, four the headings.
-OTHER_LINES = SHOWN_CLOSED + 8
+OTHER_LINES = SHOWN_CLOSED + SHOWN_EARLY + 9
 STYLES = {"anomaly": "yellow", "silence": "magenta", "change": "cyan", "new": "blue"}
 Write = Callable[[str], None]
 
@@ -73,6 +76,10 @@ class LineView:
         """An incident that opened, changed or closed."""
         self._write(self._line(change, incident))
 
+    def show_early(self, alarm: EarlyAlarm, tracker: IncidentTracker) -> None:
+        """An early alarm that was raised, confirmed or withdrawn."""
+        self._write(printable(f"{moment(alarm.event_time, self._zone)} early  {alarm.reason}"))
+
     def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
         """The health, when its problems have changed."""
         if health.problems != self._last:
@@ -106,6 +113,10 @@ class JsonView:
         """An incident that opened, changed or closed, as its topic has it."""
         self._put(change, incident=incident)
 
+    def show_early(self, alarm: EarlyAlarm, tracker: IncidentTracker) -> None:
+        """An early alarm, as its topic has it."""
+        self._put("early", alarm=plain(alarm))
+
     def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
         """The health, when its problems have changed."""
         if health.problems != self._last:
@@ -128,6 +139,7 @@ class TerminalView:
     def __init__(self, live: Live, console: Console) -> None:
         self._live, self._console = live, console
         self._closed: deque[Record] = deque(maxlen=SHOWN_CLOSED)
+        self._early: dict[str, EarlyAlarm] = {}
         self._latest: PipelineHealth | None = None
         self._version = ""
 
@@ -135,12 +147,21 @@ class TerminalView:
         """A version's page begins empty."""
         self._version, self._latest = version, None
         self._closed.clear()
+        self._early.clear()
         self._draw(tracker)
 
     def show_incident(self, change: Change, incident: Record, tracker: IncidentTracker) -> None:
         """A closed incident moves to the list below."""
         if change == "close":
             self._closed.appendleft(incident)
+        self._draw(tracker)
+
+    def show_early(self, alarm: EarlyAlarm, tracker: IncidentTracker) -> None:
+        """An early alarm is shown until it is settled."""
+        if alarm.status == RAISED:
+            self._early[alarm.id] = alarm
+        else:
+            self._early.pop(alarm.id, None)
         self._draw(tracker)
 
     def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
@@ -152,10 +173,18 @@ class TerminalView:
         room = max(3, self._console.height - OTHER_LINES)
         found = tracker.strongest()
         more = f", {len(found) - room} more below" if len(found) > room else ""
-        parts: list[Any] = [self._health(), incidents(f"open: {len(found)}{more}", found[:room])]
+        parts: list[Any] = [self._health(), *self._early_lines(), incidents(f"open: {len(found)}{more}", found[:room])]
         if self._closed:
             parts.append(incidents("closed lately", list(self._closed)))
         self._live.update(Group(*parts), refresh=True)
+
+    def _early_lines(self) -> list[Text]:
+        """The latest early alarms that wait, which are provisional."""
+        shown = list(self._early.values())[-SHOWN_EARLY:]
+        left = len(self._early) - len(shown)
+        more = [f"and {left} more early alarms"] if left else []
+        lines = [*(f"{moment(alarm.event_time)} early: {alarm.reason}" for alarm in shown), *more]
+        return [Text(printable(line), style="italic", no_wrap=True, overflow="ellipsis") for line in lines]
 
     def _health(self) -> Text:
         head = f"{moment(1000 * time.time())}  version {self._version}  "

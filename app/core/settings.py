@@ -47,7 +47,7 @@ Address = Annotated[str, AfterValidator(checked_address)]  # no user and no pass
 VERSION_PATTERN = r"[a-z0-9][a-z0-9_-]{0,40}"  # of the name of a version
 INPUTS = ("telemetry", "logs", "labels", "changes", "rules")
 FEW = ("labels", "changes", "rules")  # inputs of one partition, as what people and tools write is little
-SHARED = (*INPUTS, "quarantine", "deliveries")  # topics that all versions share
+SHARED = (*INPUTS, "quarantine", "deliveries", "early")  # topics that all versions share
 
 
 def default_home() -> Path:
@@ -356,6 +356,10 @@ class EarlySettings(SettingsGroup):
         gt=0,
         le=1000,
         description="Early alarms that chance makes in a day in the whole fleet. Raising it moves the bounds closer to what is usual.",
+    )
+    port: int | None = Field(
+        default=None,
+        description="Port of `/metrics` and `/healthz` of the lane's process, on `health.host`. Without a port they are not served.",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.settings import FEW, INPUTS, Settings
-from app.kafka.topics import DELIVERIES, OUTPUTS, QUARANTINE
+from app.kafka.topics import DELIVERIES, EARLY, OUTPUTS, QUARANTINE
 
 RULES = "rules"
 CREDENTIALS = "--command-config admin.properties"
@@ -31,7 +31,7 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
     prefix = settings.topics.prefix
     inputs, outputs = (
         [f"{prefix}{kind}" for kind in INPUTS],
-        [f"{prefix}{kind}" for kind in (*OUTPUTS, QUARANTINE, DELIVERIES)],
+        [f"{prefix}{kind}" for kind in (*OUTPUTS, QUARANTINE, DELIVERIES, EARLY)],
     )
     return {
         "agents": [Right(("Write",), f"{prefix}{kind}") for kind in INPUTS if kind not in FEW],
@@ -52,6 +52,12 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
             *(Right(("Read",), f"{prefix}{kind}", prefixed=True) for kind in ("incidents", "novelties")),
             Right(("Read",), f"{prefix}labels"),
             Right(("Read", "Write"), f"{prefix}{DELIVERIES}"),
+        ],
+        # `kappa run early`: what agents write, the jobs' bounds and what settles alarms.
+        "lanes": [
+            *(Right(("Read",), f"{prefix}{kind}") for kind in ("telemetry", "logs")),
+            *(Right(("Read",), f"{prefix}{kind}", prefixed=True) for kind in ("bounds", "incidents", "novelties")),
+            Right(("Read", "Write"), f"{prefix}{EARLY}"),
         ],
         "operators": [
             Right(("Create", "Describe", "DescribeConfigs"), name, prefixed=name in outputs)

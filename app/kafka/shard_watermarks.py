@@ -23,8 +23,13 @@ class ShardWatermarks:
             self.shards = message.shards
             self.latest[message.shard] = max(message.watermark, self.latest.get(message.shard, 0))
 
-    def behind(self, now: float) -> float | None:
-        """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""
+    @property
+    def until(self) -> int | None:
+        """The end of the last window that all shards have scored, epoch ms; None before each has sent a watermark."""
         if not self.shards or len(self.latest) < self.shards:
             return None
-        return now - min(self.latest.values()) / 1000
+        return min(self.latest.values())
+
+    def behind(self, now: float) -> float | None:
+        """Seconds since the end of the last window that all shards have scored; None before each has sent a watermark."""
+        return None if self.until is None else now - self.until / 1000

@@ -13,6 +13,7 @@ from pipelines.errors import InputError
 
 __all__ = [
     "DELIVERIES",
+    "EARLY",
     "INDEXED",
     "INPUTS",
     "OUTPUTS",
@@ -29,6 +30,7 @@ OUTPUTS = ("statistics", "scores", "bounds", "novelties", "incidents", "late", "
 COMPACTED = ("bounds",)  # the last record of each key counts
 QUARANTINE = "quarantine"
 DELIVERIES = "deliveries"
+EARLY = "early"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 HOUR_MS = 3_600_000
 SAFE_REPLICATION = 3
@@ -69,6 +71,7 @@ def wanted(settings: Settings) -> list[Topic]:
         ),
         Topic(settings.topic(QUARANTINE), 1, for_ever),
         Topic(settings.topic(DELIVERIES), 1, outputs),
+        Topic(settings.topic(EARLY), 1, outputs),
     ]
 
 

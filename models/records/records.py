@@ -27,6 +27,7 @@ LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends mor
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 TRUE, FALSE_ALARM, EXPECTED, ACKNOWLEDGED = LABELS = ("true", "false-alarm", "expected-change", "acknowledged")
 OUTCOMES = DELIVERED, FAILED, HELD = ("delivered", "failed", "held")
+EARLY_STATUSES = RAISED, CONFIRMED, WITHDRAWN = ("raised", "confirmed", "withdrawn")
 JOBS = ("extract", "detect", "correlate", "index")
 HEADER = "kappa."
 MILLISECONDS = "epoch ms"
@@ -797,6 +798,97 @@ class DeliveriesUntil:
     offset: Annotated[int, Doc("Offset of the first record of which somebody may still have to be notified.")]
 
 
+def early_id(series: str, window_end: int) -> str:
+    """The id of an early alarm: 20 hexadecimal digits."""
+    return hashlib.sha256(f"{series}|early|{window_end}".encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyAlarm:
+    """A single record is beyond the bounds of its series, as the lane in real time saw it when it was appended. Topic `early`.
+
+    It is provisional: each one that is raised is either confirmed by an incident or withdrawn, under the same id.
+    """
+
+    KIND: ClassVar = "early"
+
+    record: RecordKind = KIND
+    id: Annotated[str, Doc("Id of the alarm: a hash of the series and the window.")]
+    version: Version = ""
+    series: SeriesName
+    window_end: Annotated[int, Doc("End of the event-time window that the record belongs to.", MILLISECONDS)]
+    status: Annotated[
+        str,
+        Doc(
+            "`raised` once, by the first record; then once `confirmed`, by an incident, or `withdrawn`, as there was none.",
+            values=EARLY_STATUSES,
+        ),
+    ]
+    event_time: Annotated[int, Doc("Event time of the record.", MILLISECONDS)]
+    value: Annotated[
+        float,
+        Doc(
+            "What it says: of a counter the rate per second; null of log lines.",
+            "unit of the metric",
+            search=NOT_INDEXED,
+        ),
+    ] = math.nan
+    lower: Annotated[float, Doc("The bound that it is below; else null.", "unit of the metric", search=NOT_INDEXED)] = (
+        math.nan
+    )
+    upper: Annotated[float, Doc("The bound that it is above; else null.", "unit of the metric", search=NOT_INDEXED)] = (
+        math.nan
+    )
+    typical: Annotated[float, Doc("What is usual.", "unit of the metric", search=NOT_INDEXED)] = math.nan
+    chance: Annotated[float, Doc("How rarely chance makes a record that is so far out.", "0 to 1")] = math.nan
+    bound_window_end: Annotated[int, Doc("The last window that the bound was made of.", MILLISECONDS)]
+    template: Annotated[str | None, Doc("Log template of a line; null of a metric.")] = None
+    incident: Annotated[str, Doc("Of one that is confirmed: id of the incident.")] = ""
+    seconds_won: Annotated[
+        float,
+        Doc(
+            "Of one that is confirmed: by how much it was appended before the first record of the incident; null where that came first.",
+            "s",
+        ),
+    ] = math.nan
+    settled_at: Annotated[
+        int | None, Doc("Of one that is settled: the window up to which the jobs had judged then.", MILLISECONDS)
+    ] = None
+
+    @property
+    def host(self) -> str:
+        """The host of its series."""
+        return parse(self.series).host
+
+    @property
+    def reason(self) -> str:
+        """What was seen, and of one that is settled what became of it, in a sentence."""
+        found = parse(self.series)
+        where = f"{found.host}/{found.service}" if found.service else found.host
+        if found.metric:
+            bound = f"above {self.upper:.4g}" if math.isfinite(self.upper) else f"below {self.lower:.4g}"
+            seen = f"{where}: {found.metric} {self.value:.4g}, {bound}"
+        else:
+            seen = f"{where}: a line of a template that is not known: {(self.template or '')[:MOST_TEXT]}"
+        if self.status == CONFIRMED:
+            won = f", {self.seconds_won:.0f} s before it" if math.isfinite(self.seconds_won) else ""
+            return f"{seen}; confirmed by incident {self.incident}{won}"
+        return f"{seen}; {'withdrawn' if self.status == WITHDRAWN else 'provisional'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldAlarms:
+    """How many series had no early alarm in a window because their host, or the fleet, had too many. Topic `early`."""
+
+    KIND: ClassVar = "held"
+
+    record: RecordKind = KIND
+    version: Version = ""
+    window_end: WindowEnd
+    held: Annotated[int, Doc("Number of series.")]
+    hosts: Annotated[int, Doc("Number of their hosts.")]
+
+
 # The classes of the records of each topic that other programs may read.
 PUBLIC: dict[str, tuple[type, ...]] = {
     "statistics": (StatisticsRow, WatermarkMessage),
@@ -804,6 +896,7 @@ PUBLIC: dict[str, tuple[type, ...]] = {
     "bounds": (Bound,),
     "novelties": (EpisodeEvent, WatermarkMessage),
     "incidents": (IncidentEvent,),
+    "early": (EarlyAlarm, HeldAlarms),
     "late": (RefusedRecord,),
     "dead-letters": (RefusedRecord,),
     "labels": (Label, Heartbeat),

@@ -43,7 +43,12 @@ abstract class FlatRecord implements UDF1 {
 
   /** A parser that stands behind the opening brace, or null for what is not a JSON object in plain UTF-8. */
   static JsonParser open(byte[] record) throws IOException {
-    if (record == null || record.length < 2 || record.length > RecordText.MOST_FLAT || record[0] != '{' || record[1] == 0) {
+    return open(record, RecordText.MOST_FLAT);
+  }
+
+  /** The same of at most so many bytes. */
+  static JsonParser open(byte[] record, int most) throws IOException {
+    if (record == null || record.length < 2 || record.length > most || record[0] != '{' || record[1] == 0) {
       return null; // a zero would make Jackson take it for UTF-16
     }
     int bits = 0;

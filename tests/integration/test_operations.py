@@ -167,7 +167,7 @@ def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> It
         settings = load(file)
     status, out, err = answer(kappa("topics", "create", "--json", "--config", str(file), **environment))
     assert (status, err) == (0, "")
-    wanted = {settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS, "quarantine", "deliveries")}
+    wanted = {settings.topic(kind) for kind in (*topics.INPUTS, *topics.OUTPUTS, "quarantine", "deliveries", "early")}
     assert json.loads(out) == dict.fromkeys(wanted, "created")
     made = ExtractAndDetect(file, environment, settings)
     yield made

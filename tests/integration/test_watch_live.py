@@ -24,6 +24,7 @@ from app.core.settings import Settings
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
+from models.records.records import EarlyAlarm
 from pipelines.errors import InputError, ServiceUnavailable
 
 pytestmark = pytest.mark.stack
@@ -92,6 +93,9 @@ class QueueView:
 
     def show_incident(self, change: str, incident: Mapping[str, Any], tracker: IncidentTracker) -> None:
         self._queue.put((change, incident["id"]))
+
+    def show_early(self, alarm: EarlyAlarm, tracker: IncidentTracker) -> None:
+        self._queue.put(("early", alarm.id, alarm.status))
 
     def show_health(self, health: PipelineHealth, tracker: IncidentTracker) -> None:
         self._queue.put(("health", health))

@@ -29,6 +29,13 @@ def test_who_notifies_reads_incidents_and_writes_deliveries() -> None:
     assert {right.topic for right in own if right.prefixed} == {"a.incidents", "a.novelties"}
 
 
+def test_the_lane_reads_inputs_and_results_and_writes_early_alarms() -> None:
+    own = rights(load(topics={"prefix": "a."}))["lanes"]
+    assert {right.topic for right in own if "Write" in right.operations} == {"a.early"}
+    assert {right.topic for right in own if right.prefixed} == {"a.bounds", "a.incidents", "a.novelties"}
+    assert {right.topic for right in own if not right.prefixed} == {"a.telemetry", "a.logs", "a.early"}
+
+
 def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_else() -> None:
     own = rights(load(topics={"prefix": "a."}))["operators"]
     written = {right for right in own if "Write" in right.operations}
@@ -39,7 +46,7 @@ def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_els
 def test_a_command_is_one_right_of_one_user() -> None:
     lines = commands(load(), {"agents": ["User:CN=agents, O='x'"], "readers": ["User:r"]})
     words = [shlex.split(line) for line in lines]
-    assert len(lines) == 4 + len(OUTPUTS)
+    assert len(lines) == 5 + len(OUTPUTS)
     assert words[0][words[0].index("--allow-principal") + 1] == "User:CN=agents, O='x'"
     assert all("prefixed" in line for line in words[2:])
 

@@ -19,7 +19,7 @@ from app.cli.watch_incidents import IncidentTracker, PipelineHealth
 from app.cli.watch_log import incident_of
 from app.cli.watch_view import JsonView, LineView, TerminalView
 from app.kafka.shard_watermarks import ShardWatermarks
-from models.records.records import WatermarkMessage
+from models.records.records import EarlyAlarm, WatermarkMessage
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
 
@@ -162,6 +162,47 @@ def test_every_line_of_json_is_one_object() -> None:
     assert found[3]["incident"]["hosts"] == ["x", "y", "z", "w"]
     assert (found[5]["healthy"], found[5]["problems"]) == (False, ["extract has written nothing for 120 s"])
     assert (found[6]["late"], found[6]["jobs"]["detect"]["lag"]) == (3, 12)
+
+
+ALARM = EarlyAlarm(
+    id="e1",
+    series="gauge/vm-1/shop/latency",
+    window_end=NOON + 10_000,
+    status="raised",
+    event_time=NOON + 7_000,
+    value=74.25,
+    upper=61.5,
+    bound_window_end=NOON - 20_000,
+)
+SETTLED = replace(ALARM, status="confirmed", incident="i1", seconds_won=27.4)
+
+
+def test_early_alarms_are_lines_and_objects_that_say_what_became_of_them() -> None:
+    lines: list[str] = []
+    line = replace(ALARM, series=f"template/vm-1/shop/warn/{'a' * 16}", template="no\x1b[2J disk", status="withdrawn")
+    for alarm in (ALARM, SETTLED, line, replace(ALARM, upper=float("nan"), lower=80.0)):
+        LineView(lines.append, ZoneInfo("Europe/Vienna")).show_early(alarm, IncidentTracker())
+    assert [text.removeprefix("11-21 13:00:07 CET early  vm-1/shop: ") for text in lines] == [
+        "latency 74.25, above 61.5; provisional",
+        "latency 74.25, above 61.5; confirmed by incident i1, 27 s before it",
+        "a line of a template that is not known: no?[2J disk; withdrawn",
+        "latency 74.25, below 80; provisional",
+    ]
+    JsonView(lines.append).show_early(SETTLED, IncidentTracker())
+    shown = json.loads(lines[-1])
+    assert (shown["event"], shown["alarm"]["status"], shown["alarm"]["seconds_won"]) == ("early", "confirmed", 27.4)
+
+
+def test_page_shows_an_early_alarm_until_it_is_settled() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=140, height=40, color_system=None)
+    with Live(console=console, auto_refresh=False) as live:
+        page, seen = TerminalView(live, console), []
+        for alarm in (ALARM, SETTLED):
+            page.show_early(alarm, IncidentTracker())
+            with console.capture() as capture:
+                console.print(live.get_renderable())
+            seen.append("latency 74.25, above 61.5; provisional" in capture.get())
+    assert seen == [True, False]
 
 
 def test_page_shows_health_what_is_open_and_what_has_closed() -> None:

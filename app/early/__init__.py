@@ -1,0 +1,1 @@
+"""The lane in real time: early alarms, and what becomes of them."""

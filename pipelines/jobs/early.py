@@ -1,0 +1,119 @@
+"""early: telemetry, logs and the bounds of their series -> early alarms, a record at a time, in Spark's real-time mode.
+
+The readers and the rule of admission are those of `extract`; there is no state, no window is waited for, and nothing is learnt. Each
+record is compared with the bound of its series, which `detect` has published (`pipelines/jvm/AlarmBounds.java` holds them). What is
+raised is provisional: app/early settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+
+from models.records.records import RAISED, EarlyAlarm
+from pipelines.inputs import log_lines, telemetry_points
+from pipelines.jobs.extract import refusal_of, template_series
+from pipelines.runner import CONSUMER, PRODUCER, Kafka
+from pipelines.spark_internals import map_partitions
+from pipelines.windowing import MILLIS, WindowingConfig
+
+NAME = "early"
+# So long a batch lasts in which records flow. At its end the query is planned again, which takes a second or two.
+BATCH = "1 hour"
+# So far the jobs may be behind the records that are compared with their bounds.
+MOST_BEHIND_SECONDS = 300
+# An alarm goes out at once.
+QUICK = {"kafka.linger.ms": "0"}
+
+CROSSING = StructType(
+    [
+        StructField("series", StringType()),
+        StructField("window_end", LongType()),
+        StructField("event_time", LongType()),
+        *(StructField(name, DoubleType()) for name in ("value", "lower", "upper", "typical", "chance")),
+        StructField("bound_window_end", LongType()),
+        StructField("template", StringType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What is read and written: names of topics, the version of the bounds, and the windows."""
+
+    telemetry: str
+    logs: str
+    bounds: str
+    early: str
+    version: str
+    windowing: WindowingConfig
+
+    @property
+    def most_behind_ms(self) -> int:
+        """How far the end of a record's window may be after the last window that the jobs have judged."""
+        own = self.windowing
+        return (MOST_BEHIND_SECONDS + own.window_seconds + own.watermark_delay_seconds + own.skew_seconds) * MILLIS
+
+
+def alarms(telemetry: DataFrame, logs: DataFrame, lane: Lane) -> DataFrame:
+    """Kafka's columns of both inputs -> `topic, key, value`: the records of early alarms."""
+    refusal = refusal_of(lane.windowing)
+    points = telemetry_points(telemetry, refusal=refusal).withColumn("template", F.lit(None).cast("string"))
+    lines = log_lines(logs, refusal).withColumns({"series": template_series(), "value": F.lit(None).cast("double")})
+    found = crossings(_observed(points, lane).unionByName(_observed(lines, lane)), lane)
+    record = F.struct(
+        F.lit(EarlyAlarm.KIND).alias("record"),
+        alarm_id().alias("id"),
+        F.lit(lane.version).alias("version"),
+        F.lit(RAISED).alias("status"),
+        *CROSSING.names,
+    )
+    return found.select(
+        F.lit(lane.early).alias("topic"),
+        alarm_id().cast("binary").alias("key"),
+        F.to_json(record).cast("binary").alias("value"),
+    )
+
+
+def crossings(observed: DataFrame, lane: Lane) -> DataFrame:
+    """`series, event_time (ms), value, template` -> the rows that raise an alarm now, with the columns `CROSSING`."""
+    window = lane.windowing.window_seconds * MILLIS
+    return map_partitions(observed, CROSSING, "AlarmCrossings", lane.bounds, window, lane.most_behind_ms)
+
+
+def _observed(rows: DataFrame, lane: Lane) -> DataFrame:
+    """Rows of a reader -> `series, event_time (ms), value, template`; what is refused has no series, and so no alarm."""
+    refused = refusal_of(lane.windowing)(F.col("event_time"), F.col("reason")).isNotNull()
+    return rows.select(
+        F.when(~refused, F.col("series")).alias("series"),
+        F.unix_millis("event_time").alias("event_time"),
+        F.col("value"),
+        F.col("template"),
+    )
+
+
+def alarm_id() -> Column:
+    """The id of an alarm, as `models.records.records.early_id` makes it."""
+    return F.substring(
+        F.sha2(F.concat_ws("|", "series", F.lit("early"), F.col("window_end").cast("string")), 256), 1, 20
+    )
+
+
+def start(spark: SparkSession, kafka: Kafka, lane: Lane, checkpoint: str, batch: str = BATCH) -> StreamingQuery:
+    """Start the query at the end of the inputs. `checkpoint` is a new folder: nothing in it is ever read again."""
+    found = alarms(_stream(spark, kafka, lane.telemetry), _stream(spark, kafka, lane.logs), lane)
+    options: Mapping[str, Any] = kafka.prefixed() | PRODUCER | QUICK
+    writer = found.writeStream.queryName(NAME).format("kafka").options(**options).outputMode("update")
+    mode: Mapping[str, Any] = {"realTime": batch}
+    return writer.option("checkpointLocation", checkpoint).trigger(**mode).start()
+
+
+def _stream(spark: SparkSession, kafka: Kafka, topic: str) -> DataFrame:
+    options = kafka.prefixed() | CONSUMER | {"subscribe": topic, "startingOffsets": "latest", "failOnDataLoss": "false"}
+    return spark.readStream.format("kafka").options(**options).load()

@@ -1,0 +1,127 @@
+package kappa;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.util.HashSet;
+import java.util.Set;
+
+/**
+ * What a single record of a series is compared with: values outside of the bounds are rarer than `chance`; of log lines, the
+ * templates of a service that are known. Of a counter it remembers the last total, as its bounds are of the rate per second.
+ */
+final class AlarmBound {
+  private static final int MOST_KNOWN = 100000; // templates of a service
+  private static final int ID_LENGTH = 16; // digits of a template's id
+
+  final String series;
+  final long windowEnd; // the last window that it is made of, epoch ms
+  final double lower, upper, typical, chance; // NaN: there is none
+  final Set known; // null: not of templates
+
+  private double total = Double.NaN;
+  private long totalAt = Long.MIN_VALUE; // event time, ms
+
+  private AlarmBound(String series, long windowEnd, double lower, double upper, double typical, double chance, Set known) {
+    this.series = series;
+    this.windowEnd = windowEnd;
+    this.lower = lower;
+    this.upper = upper;
+    this.typical = typical;
+    this.chance = chance;
+    this.known = known;
+  }
+
+  /** Whether there is nothing to compare with: the series has no bound any more. */
+  boolean isNone() {
+    return known == null && lower != lower && upper != upper;
+  }
+
+  /** Whether a value is beyond a bound. */
+  boolean isCrossedBy(double value) {
+    return value < lower || value > upper;
+  }
+
+  /** The rate per second since the last total; NaN for the first one, after a reset, after `mostMs`, and out of order. */
+  synchronized double rate(double given, long at, long mostMs) {
+    double before = total;
+    long passed = totalAt == Long.MIN_VALUE ? 0 : at - totalAt;
+    if (totalAt != Long.MIN_VALUE && passed <= 0) {
+      return Double.NaN;
+    }
+    total = given;
+    totalAt = at;
+    return passed == 0 || passed > mostMs || given < before ? Double.NaN : 1000.0 * (given - before) / passed;
+  }
+
+  /** Go on from the last total of the bound that this one replaces. */
+  synchronized void follow(AlarmBound before) {
+    synchronized (before) {
+      total = before.total;
+      totalAt = before.totalAt;
+    }
+  }
+
+  /** The bound that a record of the topic says. Raises IOException for what is none. */
+  static AlarmBound of(byte[] record) throws IOException {
+    JsonParser parser = FlatRecord.open(record, RecordText.MOST_BYTES);
+    if (parser == null) {
+      throw new IOException("not a JSON object");
+    }
+    try {
+      return read(parser);
+    } finally {
+      parser.close();
+    }
+  }
+
+  private static AlarmBound read(JsonParser parser) throws IOException {
+    String record = null, series = null;
+    long windowEnd = -1;
+    double lower = Double.NaN, upper = Double.NaN, typical = Double.NaN, chance = Double.NaN;
+    Set known = null;
+    for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
+      JsonToken token = parser.nextToken();
+      boolean none = token == JsonToken.VALUE_NULL;
+      if (name.equals("record")) {
+        record = parser.getText();
+      } else if (name.equals("series")) {
+        series = parser.getText();
+      } else if (name.equals("window_end")) {
+        windowEnd = parser.getLongValue();
+      } else if (name.equals("lower")) {
+        lower = none ? Double.NaN : parser.getDoubleValue();
+      } else if (name.equals("upper")) {
+        upper = none ? Double.NaN : parser.getDoubleValue();
+      } else if (name.equals("typical")) {
+        typical = none ? Double.NaN : parser.getDoubleValue();
+      } else if (name.equals("chance")) {
+        chance = none ? Double.NaN : parser.getDoubleValue();
+      } else if (name.equals("known")) {
+        known = none ? null : ids(parser, token);
+      } else {
+        parser.skipChildren();
+      }
+    }
+    if (!"bound".equals(record) || series == null || series.length() == 0 || series.length() > FlatPoint.MAX_SERIES
+        || windowEnd < 0) {
+      throw new IOException("no bound of a series");
+    }
+    return new AlarmBound(series, windowEnd, lower, upper, typical, chance, known);
+  }
+
+  private static Set ids(JsonParser parser, JsonToken token) throws IOException {
+    if (token != JsonToken.START_ARRAY) {
+      throw new IOException("known is no list");
+    }
+    Set found = new HashSet();
+    while (parser.nextToken() != JsonToken.END_ARRAY) {
+      String id = parser.getText();
+      if (parser.currentToken() != JsonToken.VALUE_STRING || id.length() != ID_LENGTH || found.size() == MOST_KNOWN) {
+        throw new IOException("no list of templates");
+      }
+      found.add(Long.valueOf(Long.parseUnsignedLong(id, 16)));
+    }
+    return found;
+  }
+}
