@@ -243,8 +243,8 @@ class TopicSettings(SettingsGroup):
         default=24 * 14,
         ge=1,
         description=(
-            "How long `telemetry`, `logs`, `labels`, `changes` and `rules` are kept, and so how far back a replay reaches. Not used with "
-            "`create` timestamps: those topics are kept for ever."
+            "How long `telemetry`, `logs`, `labels` and `changes` are kept, and so how far back a replay reaches; of `rules` the last record "
+            "of each name stays. Not used with `create` timestamps: those topics are kept for ever."
         ),
     )
     retention_hours: int = Field(

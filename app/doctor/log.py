@@ -27,6 +27,7 @@ AHEAD_MS = 5_000
 HOUR_MS = 3_600_000
 SAFE_HOURS = 24
 NEEDED = {"READ", "WRITE", "DESCRIBE"}
+KEPT_BY = ("cleanup.policy", "min.compaction.lag.ms", "retention.ms", "segment.ms")
 
 
 @dataclass(frozen=True)
@@ -192,13 +193,16 @@ def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Fi
     for name in ("message.timestamp.type", "cleanup.policy"):
         have, want = config.get(name), topic.config[name]
         if have not in (None, want):
-            found.append(
-                danger(check, f"{name} {have}", want, "results depend on it: another topics.prefix, or set it back")
-            )
-    for name in ("retention.ms", "max.message.bytes"):
-        kept, least = limit(config.get(name)), limit(topic.config[name])
+            kept = {key: value for key, value in sorted(topic.config.items()) if key in KEPT_BY}
+            more = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in kept.items())
+            advice = f"kafka-configs --alter --topic {topic.name} --add-config {more}"
+            if name == "message.timestamp.type":
+                advice = "results depend on it: another topics.prefix, or set it back"
+            found.append(danger(check, f"{name} {have}", want, advice))
+    for name in ("retention.ms", "max.message.bytes", "min.compaction.lag.ms"):
+        kept, least = limit(config.get(name)), limit(topic.config.get(name))
         if kept is not None and least is not None and kept < least:
-            make = danger if name == "max.message.bytes" else warning
+            make = warning if name == "retention.ms" else danger
             found.append(
                 make(
                     check,

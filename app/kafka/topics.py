@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
-from app.core.settings import INPUTS, Settings
+from app.core.settings import INPUTS, Settings, TopicSettings
 from app.kafka.connection import open_admin
 from pipelines.errors import InputError
 
@@ -32,7 +32,8 @@ QUARANTINE = "quarantine"
 DELIVERIES = "deliveries"
 EARLY = "early"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
-HOUR_MS = 3_600_000
+RULES = "rules"
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 SAFE_REPLICATION = 3
 
 
@@ -62,7 +63,11 @@ def wanted(settings: Settings) -> list[Topic]:
     }
     # What it names is left out of every replay, however late that is.
     for_ever = outputs | {"retention.ms": "-1"}
-    of_kind = dict.fromkeys(INPUTS, inputs) | dict.fromkeys(COMPACTED, outputs | {"cleanup.policy": "compact,delete"})
+    of_kind = (
+        dict.fromkeys(INPUTS, inputs)
+        | {RULES: inputs | keeping_the_last(own)}
+        | dict.fromkeys(COMPACTED, outputs | {"cleanup.policy": "compact,delete"})
+    )
     count = settings.input_partitions
     return [
         *(
@@ -73,6 +78,19 @@ def wanted(settings: Settings) -> list[Topic]:
         Topic(settings.topic(DELIVERIES), 1, outputs),
         Topic(settings.topic(EARLY), 1, outputs),
     ]
+
+
+def keeping_the_last(own: TopicSettings) -> dict[str, str]:
+    """What the topic of rules has beside other inputs: the last record of each name stays however old it is, all of them as long as inputs do.
+
+    Heartbeats have one key, so they go with the retention of inputs. History is kept as it is: all of it is old.
+    """
+    if own.timestamps != "append":
+        return {}
+    lag = str(own.input_retention_hours * HOUR_MS)
+    # A segment that is written to is not compacted.
+    segments = {"segment.ms": str(DAY_MS), "retention.ms": "-1"}
+    return {"cleanup.policy": "compact", "min.compaction.lag.ms": lag} | segments
 
 
 def topic_names(settings: Settings) -> dict[str, str]:

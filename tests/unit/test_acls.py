@@ -62,7 +62,15 @@ def test_topics_of_three_copies_need_two_for_an_acknowledgement(replication: int
     assert {t.config.get("min.insync.replicas") for t in wanted(load(topics={"replication": replication}))} == {least}
 
 
-def test_of_bounds_the_last_one_of_each_series_is_kept_and_of_other_topics_everything_for_a_time() -> None:
-    policies = {t.name: t.config["cleanup.policy"] for t in wanted(load(version="b"))}
-    assert {name for name, policy in policies.items() if policy != "delete"} == {"bounds.b"}
+def test_of_bounds_and_rules_the_last_one_of_each_is_kept_and_of_other_topics_everything_for_a_time() -> None:
+    of = {t.name: t.config for t in wanted(load(version="b", topics={"input_retention_hours": 2}))}
+    policies = {name: config["cleanup.policy"] for name, config in of.items()}
+    assert {name for name, policy in policies.items() if policy != "delete"} == {"bounds.b", "rules"}
     assert policies["bounds.b"] == "compact,delete"
+    assert (policies["rules"], of["rules"]["min.compaction.lag.ms"]) == ("compact", of["telemetry"]["retention.ms"])
+    assert of["rules"]["retention.ms"] == "-1"
+
+
+def test_history_keeps_every_rule() -> None:
+    (rules,) = (t for t in wanted(load(topics={"timestamps": "create"})) if t.name == "rules")
+    assert (rules.config["cleanup.policy"], rules.config["retention.ms"]) == ("delete", "-1")

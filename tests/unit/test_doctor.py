@@ -195,6 +195,13 @@ def test_a_topic_that_is_not(settings: Settings, changes: dict[str, Any], status
     assert worst(findings_of(settings, **changes)) is status
 
 
+def test_rules_that_would_be_compacted_before_the_other_inputs_are_gone_are_a_danger(settings: Settings) -> None:
+    (rules,) = (topic for topic in wanted(settings) if topic.name == "rules")
+    config = rules.config | {"min.compaction.lag.ms": "0"}
+    found = log.topic_findings(settings, rules, TopicState((partition(),), config, rights=None))
+    assert [(one.found, one.status) for one in found] == [("min.compaction.lag.ms 0", Status.DANGER)]
+
+
 def test_a_topic_that_is_missing(settings: Settings) -> None:
     (found,) = log.topic_findings(settings, wanted(settings)[0], None)
     assert found.status is Status.DANGER
