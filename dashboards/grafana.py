@@ -89,6 +89,11 @@ PANELS = (
     GrafanaPanel("Since the last batch", queries=((JOB, gauge("kappa_last_progress_age_seconds")),), unit="s"),
     GrafanaPanel("Watermark behind", queries=((JOB, gauge("kappa_watermark_delay_seconds")),), unit="s"),
     GrafanaPanel("Refused records", queries=(("{{topic}}", rate("kappa_refused_total", "topic")),), unit="cps"),
+    GrafanaPanel(
+        "Notifications",
+        queries=(("{{channel}} {{outcome}}", rate("kappa_notifications_total", "channel, outcome")),),
+        unit="cps",
+    ),
     GrafanaPanel("State", queries=((JOB, gauge("kappa_state_bytes")),), unit="bytes"),
     GrafanaPanel(
         "To look at",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import faulthandler
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from app.versions import replay_manifest, serving
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
 from replay.savepoints.savepoint_folder import find
+
+if TYPE_CHECKING:
+    from app.runtime.supervise import NotificationService  # loads Spark
 
 # Shorter pauses are usual: of garbage collection, of a machine with other work.
 LEAST_STALE_SECONDS = 30.0
@@ -120,9 +123,7 @@ def run_jobs(
 
     `named`: the options for the settings' file and the version.
     """
-    from app.early.beside import LaneBesideJobs  # loads Spark
-    from app.notify.service import BesideJobs
-    from app.runtime.jobs import selected
+    from app.runtime.jobs import selected  # loads Spark
     from app.runtime.supervise import run_until_stopped
     from replay.savepoints import periodic
 
@@ -137,10 +138,19 @@ def run_jobs(
     parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
-        beside = together(BesideJobs(settings), LaneBesideJobs(settings, named)) if "all" in names else None
+        beside = services_beside(settings, named) if "all" in names else None
         run_until_stopped(
             settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1], periodic.service, beside
         )
+
+
+def services_beside(settings: Settings, named: Sequence[str]) -> NotificationService:
+    """What goes on beside the jobs: notifications, which are counted, and the early lane. Raises SettingsError for a channel that cannot be."""
+    from app.early.beside import LaneBesideJobs  # loads Spark
+    from app.notify.service import BesideJobs
+
+    notifying, lane = BesideJobs(settings), LaneBesideJobs(settings, named)
+    return lambda metrics: together(notifying.counted_by(metrics), lane)
 
 
 @contextmanager

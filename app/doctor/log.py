@@ -193,8 +193,8 @@ def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Fi
     for name in ("message.timestamp.type", "cleanup.policy"):
         have, want = config.get(name), topic.config[name]
         if have not in (None, want):
-            kept = {key: value for key, value in sorted(topic.config.items()) if key in KEPT_BY}
-            more = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in kept.items())
+            keys = {key: value for key, value in sorted(topic.config.items()) if key in KEPT_BY}
+            more = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in keys.items())
             advice = f"kafka-configs --alter --topic {topic.name} --add-config {more}"
             if name == "message.timestamp.type":
                 advice = "results depend on it: another topics.prefix, or set it back"

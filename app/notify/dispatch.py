@@ -26,6 +26,13 @@ OF_KAPPA = "pipeline-"
 FULL, STORM = "too many notifications wait for this channel", "held back in a storm"
 
 
+Count = Callable[[str, str], None]
+
+
+def uncounted(channel: str, outcome: str) -> None:
+    """What becomes of notifications is counted nowhere."""
+
+
 class Dispatch:
     """Decides for each record of the log; used by the thread that reads, by that of the chain, and by the channels' own."""
 
@@ -36,9 +43,11 @@ class Dispatch:
         positions: Positions,
         deliveries: DeliveryLog,
         clock: Callable[[], int],
+        count: Count = uncounted,
     ) -> None:
+        """`count` is called with the channel and the outcome of each delivery that was recorded."""
         self._notify, self._outboxes, self._positions = settings.notify, outboxes, positions
-        self._deliveries, self._clock, self._lock = deliveries, clock, threading.Lock()
+        self._deliveries, self._clock, self._count, self._lock = deliveries, clock, count, threading.Lock()
         notify = settings.notify
         resending = [name for name, box in outboxes.items() if box.channel.resends]
         self._plan, self.escalation = NotificationPlan(notify, resending), Escalation(notify)
@@ -109,6 +118,7 @@ class Dispatch:
         """Record a delivery; called by the channels' threads."""
         if not self._deliveries.append(delivery, patiently=True):
             return False
+        self._count(delivery.channel, delivery.outcome)
         if delivery.outcome == FAILED and delivery.status == "open":
             with self._lock:
                 self._plan.not_notified(delivery.channel, delivery.incident)
@@ -141,6 +151,7 @@ class Dispatch:
         """Record that a channel does not get something."""
         log.warning("a notification was held back", channel=channel, incident=item.note.key, reason=why)
         if self._deliveries.append(delivery_of(channel, item, HELD, why, self._clock())):
+            self._count(channel, HELD)
             self._positions.settle(item.places)
 
     def _of_itself(self, channel: str, name: str, text: str, status: str, since: int, now: int) -> bool:

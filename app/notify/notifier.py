@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from kafka import TopicPartition
 
@@ -16,13 +17,16 @@ from app.notify.chain_watch import LOOK_SECONDS, ChainWatch
 from app.notify.channels.channel import Channel
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered, read_back, until_records
-from app.notify.dispatch import Dispatch, is_open
+from app.notify.dispatch import Dispatch, is_open, uncounted
 from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.notify.incidents_reader import IncidentsReader
 from app.notify.notification import of_incident
 from app.notify.outbox import Outbox
 from app.notify.positions import Positions
 from models.records.records import Delivery
+
+if TYPE_CHECKING:
+    from app.runtime.metrics import Metrics  # loads Spark
 
 POSITION_SECONDS = 5.0
 GOODBYE_SECONDS = 10.0
@@ -38,8 +42,12 @@ class Notifier:
         clock: Callable[[], int] = wall_clock,
         progress: Callable[[], None] = lambda: None,
         look_seconds: float = LOOK_SECONDS,
+        metrics: Metrics | None = None,
     ) -> None:
-        """`progress` is called every half a second, the chain looked at every `look_seconds`. Raises SettingsError for a channel that cannot be."""
+        """`progress` is called every half a second, the chain looked at every `look_seconds`; `metrics` count what is sent.
+
+        Raises SettingsError for a channel that cannot be.
+        """
         self._settings, self._stopping, self._clock, self._progress = settings, stopping, clock, progress
         notify, self._ending = settings.notify, threading.Event()
         channels: dict[str, Channel] = {name: opened(notify, name) for name in notify.channels}
@@ -51,7 +59,12 @@ class Notifier:
         self.outboxes = {
             name: Outbox(name, channel, self._ending, clock, *timing) for name, channel in channels.items()
         }
-        self.dispatch = Dispatch(settings, self.outboxes, self._positions, self._deliveries, clock)
+        self._metrics = metrics
+        if metrics is not None:
+            for name in channels:
+                metrics.expect_channel(name)
+        count = uncounted if metrics is None else metrics.notified
+        self.dispatch = Dispatch(settings, self.outboxes, self._positions, self._deliveries, clock, count)
         self._chain = ChainWatch(settings, self.dispatch.chain, self._ending, clock, look_seconds)
 
     def run(self) -> None:
@@ -105,6 +118,9 @@ class Notifier:
                 self._positions.read(at, offset)
             self._record_positions()
         self.dispatch.elapse(escalates=reader.labels_read)
+        if self._metrics is not None:
+            for name, outbox in self.outboxes.items():
+                self._metrics.waiting(name, outbox.waiting)
         self._progress()
 
     def _record_positions(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import structlog
 
@@ -15,6 +15,9 @@ from app.notify.channels.kinds import opened
 from app.notify.notifier import Notifier
 from app.versions import serving
 from pipelines.errors import InputError, KappaError
+
+if TYPE_CHECKING:
+    from app.runtime.metrics import Metrics  # loads Spark
 
 log = structlog.get_logger()
 
@@ -48,7 +51,13 @@ class BesideJobs:
         for name in settings.notify.channels:
             opened(settings.notify, name).close()
         self._settings, self._stop = settings, threading.Event()
+        self._metrics: Metrics | None = None
         self._thread = threading.Thread(target=self._run, name="notify", daemon=True)
+
+    def counted_by(self, metrics: Metrics) -> Self:
+        """What becomes of notifications is counted from now on."""
+        self._metrics = metrics
+        return self
 
     def __enter__(self) -> Self:
         if self._settings.notify.channels:
@@ -69,7 +78,7 @@ class BesideJobs:
 
     def _notify(self) -> None:
         try:
-            Notifier(self._settings, self._stop).run()
+            Notifier(self._settings, self._stop, metrics=self._metrics).run()
         except KappaError as error:
             log.warning("notifications stopped, beginning again", error=str(error))
         except Exception as error:  # whatever it is, the jobs go on

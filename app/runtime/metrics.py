@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import generate_latest
 
 from app.core.distribution import DISTRIBUTION
-from models.records.records import SEVERITIES, STATUSES
+from models.records.records import OUTCOMES, SEVERITIES, STATUSES
 from pipelines.jobs import correlate, detect
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter began is no series of its own: Prometheus sees it fall
@@ -68,6 +68,10 @@ class Metrics:
         self.savepoint_taken = Gauge("kappa_savepoint_timestamp_seconds", taken, registry=own)
         failed = "Periodic savepoints that could not be taken"
         self.savepoints_failed = Counter("kappa_savepoints_failed", failed, registry=own)
+        became = "Notifications that a channel has taken (delivered), refused or not taken in time (failed), or that were held back"
+        self._notifications = Counter("kappa_notifications", became, ["channel", "outcome"], registry=own)
+        waiting = "Notifications that have not been tried yet, or are tried again"
+        self._waiting = Gauge("kappa_notifications_waiting", waiting, ["channel"], registry=own)
         restarts = "How often `kappa run` has started its jobs' process again"
         self.restarts = Counter("kappa_restarts", restarts, registry=own)
 
@@ -98,6 +102,19 @@ class Metrics:
                 self._events.labels(severity, status).inc()
         if window_end:
             self._latency.labels(job).observe(max(0.0, now - window_end / 1000))
+
+    def expect_channel(self, channel: str) -> None:
+        """Notifications are sent to a channel; none has been so far."""
+        for outcome in OUTCOMES:
+            self._notifications.labels(channel, outcome)
+
+    def notified(self, channel: str, outcome: str) -> None:
+        """What became of a notification is recorded."""
+        self._notifications.labels(channel, outcome).inc()
+
+    def waiting(self, channel: str, notifications: int) -> None:
+        """How many notifications wait for a channel now."""
+        self._waiting.labels(channel).set(notifications)
 
     def exposition(self, summary: Mapping[str, Any]) -> bytes:
         """All metrics in Prometheus' text format, with what `Health.summary` says of now."""

@@ -24,6 +24,7 @@ from app.kafka.heartbeats import Heartbeats
 from app.runtime import state_server
 from app.runtime.health import Ask, Health, HealthServer
 from app.runtime.jobs import JobSelection
+from app.runtime.metrics import Metrics
 from app.runtime.run import started_jobs
 from app.runtime.spark import session
 from app.runtime.state_query import answers_from
@@ -38,6 +39,8 @@ TASKS_SECONDS = 5.0
 
 # From a version's settings, the session of its jobs and the health of the process to what takes its savepoints in the block.
 SavepointService = Callable[[Settings, SparkSession, Health], AbstractContextManager[object]]
+# From the metrics of the process to what notifies people in the block.
+NotificationService = Callable[[Metrics], AbstractContextManager[object]]
 
 
 @dataclass
@@ -51,7 +54,7 @@ class ProcessServices:
     health: Health
     beside: ExitStack
     savepoints: SavepointService | None = None
-    notifications: AbstractContextManager[object] | None = None
+    notifications: NotificationService | None = None
     ask: Ask | None = None
     begun: bool = field(default=False, init=False)
     server: HealthServer | None = field(default=None, init=False)
@@ -74,7 +77,7 @@ class ProcessServices:
             inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
             self.beside.enter_context(Heartbeats(client_options(self.settings), inputs, self.settings.windowing))
         if self.notifications is not None:
-            self.beside.enter_context(self.notifications)
+            self.beside.enter_context(self.notifications(self.health.metrics))
         if self.server is not None:
             address = self.beside.enter_context(self.server).address
             self.report(f"metrics and health at {address}/metrics and {address}/healthz")
@@ -98,7 +101,7 @@ def run_until_stopped(
     parent: Unsupervised | None = None,
     accept_violation: bool = False,
     savepoints: SavepointService | None = None,
-    notifications: AbstractContextManager[object] | None = None,
+    notifications: NotificationService | None = None,
 ) -> None:
     """Run jobs until a signal stops them.
 

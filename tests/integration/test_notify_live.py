@@ -31,6 +31,7 @@ from app.kafka.connection import client_options
 from app.notify.deliveries import read_back
 from app.notify.notifier import Notifier
 from app.notify.service import BesideJobs
+from app.runtime.metrics import Metrics
 from app.versions import serving
 from models.records.records import Delivery
 
@@ -85,10 +86,10 @@ def webhook(receiver: Receiver, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def notifying(settings: Settings, look_seconds: float = 60.0) -> Iterator[Notifier]:
+def notifying(settings: Settings, look_seconds: float = 60.0, metrics: Metrics | None = None) -> Iterator[Notifier]:
     """A notifier that has read what is there."""
     stopping, turned = threading.Event(), threading.Event()
-    made = Notifier(settings, stopping, progress=turned.set, look_seconds=look_seconds)
+    made = Notifier(settings, stopping, progress=turned.set, look_seconds=look_seconds, metrics=metrics)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     try:
@@ -108,7 +109,8 @@ def until(what: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 def test_each_incident_is_told_when_it_opens_gets_worse_and_is_over(log: NotifyLog, receiver: Receiver) -> None:
-    with notifying(log.settings(channels=webhook(receiver))):
+    metrics = Metrics()
+    with notifying(log.settings(channels=webhook(receiver)), metrics=metrics):
         opened = value(1, severity="minor")
         log.write(opened, opened, value(1, "update", severity="minor"))
         receiver.until(lambda r: len(r.posts) == 1)
@@ -118,6 +120,12 @@ def test_each_incident_is_told_when_it_opens_gets_worse_and_is_over(log: NotifyL
         log.write(value(1, "close", severity="critical"), opened, value(2, "close"))
         receiver.until(lambda r: len(r.posts) == 3)
         until(lambda: [one.status for one in log.deliveries()] == ["close"])
+    numbers = metrics.registry.get_sample_value
+    assert {
+        outcome: numbers("kappa_notifications_total", {"channel": "hook", "outcome": outcome})
+        for outcome in ("delivered", "failed", "held")
+    } == {"delivered": 3, "failed": 0, "held": 0}
+    assert numbers("kappa_notifications_waiting", {"channel": "hook"}) is not None
     one = f"{1:024x}"
     assert receiver.ids == [f"{one}/open/minor", f"{one}/update/critical", f"{one}/close/critical"]
     assert receiver.posts[0].json["title"].startswith("[minor] new: anomaly on web-1")
@@ -167,10 +175,15 @@ def test_a_channel_that_was_away_gets_everything_once_and_in_order(log: NotifyLo
 
 def test_a_channel_that_refuses_is_recorded_and_the_next_one_is_told(log: NotifyLog, receiver: Receiver) -> None:
     receiver.answers.append(Answer(403, body=b"no\nsuch channel"))
-    with notifying(log.settings(channels=webhook(receiver))):
+    metrics = Metrics()
+    with notifying(log.settings(channels=webhook(receiver)), metrics=metrics):
         log.write(value(1), value(2))
         until(lambda: len(log.deliveries()) == 2)
     first, second = log.deliveries()
+    counted = metrics.registry.get_sample_value
+    assert [
+        counted("kappa_notifications_total", {"channel": "hook", "outcome": o}) for o in ("failed", "delivered")
+    ] == [1, 1]
     assert (first.outcome, first.answer, second.outcome) == ("failed", "403 no such channel", "delivered")
 
 

@@ -199,7 +199,7 @@ def test_rules_that_would_be_compacted_before_the_other_inputs_are_gone_are_a_da
     (rules,) = (topic for topic in wanted(settings) if topic.name == "rules")
     config = rules.config | {"min.compaction.lag.ms": "0"}
     found = log.topic_findings(settings, rules, TopicState((partition(),), config, rights=None))
-    assert [(one.found, one.status) for one in found] == [("min.compaction.lag.ms 0", Status.DANGER)]
+    assert ("min.compaction.lag.ms 0", Status.DANGER) in [(one.found, one.status) for one in found]
 
 
 def test_a_topic_that_is_missing(settings: Settings) -> None:
