@@ -205,7 +205,7 @@ def show_next(of: Incident, view: View) -> None:
     if address:
         st.link_button("Runbook", address, icon=":material/menu_book:")
     else:
-        st.caption("Without `dashboard.runbook_url` there is no runbook to link to.")
+        st.caption("Without `dashboard.runbooks` or `dashboard.runbook_url` there is no runbook to link to.")
     acknowledging.button(view, of)
 
 

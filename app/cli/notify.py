@@ -60,6 +60,7 @@ def explain(
 
 def explained(settings: Settings, identity: str) -> dict[str, Any]:
     """What each route says of the last record of an incident, and what would be sent where. Raises InputError where there is none."""
+    from app.notify.links import Links
     from app.notify.notification import of_incident  # loads Kafka's client
     from app.notify.routes import routed, verdicts
     from app.notify.search import last_record
@@ -71,7 +72,7 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
             "`kappa watch`, or name another --version"
         )
         raise InputError(msg)
-    note = of_incident(found, found.status, found.id, settings.notify.link)
+    note = of_incident(found, found.status, found.id, Links.of(settings))
     return {
         "incident": found.id,
         "status": found.status,
@@ -86,4 +87,5 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
         "title": note.title,
         "text": note.text,
         "link": note.link,
+        "runbook": note.runbook,
     }

@@ -33,12 +33,14 @@ from pydantic_settings import SettingsError as UnreadableVariable
 from app.core.errors import SettingsError
 from app.core.logs import LogFormat
 from app.core.notify_settings import NotifySettings
+from app.core.runbook_settings import RunbookSettings
 from app.core.secrets import SecretInAddress, checked_address, is_secret, masked
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.detection.control import ControlledParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import Rule
+from models.rules.runbook import Runbook
 from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -465,8 +467,15 @@ class DashboardSettings(SettingsGroup):
     runbook_url: Address | None = Field(
         default=None,
         description=(
-            "Address of runbooks, to which an incident's page links: `{kind}`, `{severity}`, `{service}`, `{host}`, `{series}` and "
-            "`{incident}` in it stand for those of the incident."
+            "Address of runbooks, to which an incident's page and its notifications link: `{kind}`, `{severity}`, `{service}`, `{host}`, "
+            "`{series}` and `{incident}` in it stand for those of the incident."
+        ),
+    )
+    runbooks: tuple[RunbookSettings, ...] = Field(
+        default=(),
+        description=(
+            "Runbooks by kind, host, service and labels: tables `[[dashboard.runbooks]]`, see [runbooks](alerts.md#runbooks). The first that "
+            "matches counts, else `dashboard.runbook_url`."
         ),
     )
     jobs: tuple[Address, ...] = Field(
@@ -476,6 +485,12 @@ class DashboardSettings(SettingsGroup):
             "`health.port`. The process that runs `detect` in the same `home` is found without."
         ),
     )
+
+    @property
+    def all_runbooks(self) -> tuple[Runbook, ...]:
+        """The runbooks in the order in which they count, the one of all other incidents last."""
+        others = () if self.runbook_url is None else (Runbook(self.runbook_url),)
+        return (*(one.runbook for one in self.runbooks), *others)
 
 
 class Settings(BaseSettings):

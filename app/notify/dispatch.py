@@ -13,6 +13,7 @@ from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import Read
+from app.notify.links import Links
 from app.notify.notification import Notification, about_kappa, of_incident
 from app.notify.outbox import Outbox, Waiting, delivery_of
 from app.notify.plan import NotificationPlan, Step
@@ -47,6 +48,7 @@ class Dispatch:
     ) -> None:
         """`count` is called with the channel and the outcome of each delivery that was recorded."""
         self._notify, self._outboxes, self._positions = settings.notify, outboxes, positions
+        self._links = Links.of(settings)
         self._deliveries, self._clock, self._count, self._lock = deliveries, clock, count, threading.Lock()
         notify = settings.notify
         resending = [name for name, box in outboxes.items() if box.channel.resends]
@@ -137,7 +139,7 @@ class Dispatch:
         elif storm is not None:
             was_held, held = storm.has(key), storm.holds(key, status)
             status = "open" if was_held and not held else status  # the first that the channel gets of it
-        note = of_incident(incident, status, key, self._notify.link)
+        note = of_incident(incident, status, key, self._links)
         item = Waiting(note, step.why, [place])
         self._positions.wait_for(place)
         if held:

@@ -12,14 +12,13 @@ from typing import Any
 from app.core.settings import VERSION_PATTERN
 from app.core.timestamps import LAST_MS
 from models.core.printable import printable
-from models.core.series import parse
+from models.core.series import labels_of
 from models.records.records import EPISODE_KINDS, INFO, SEVERITIES, STATUS_ORDER
 
 MOST_BYTES = 1_100_000  # a record has 1,000,000 at most
 MOST_NAMES, MOST_SERIES = 1_000, 200
-LONGEST_NAME, LONGEST_REASON = 256, 2_000  # characters
+LONGEST_NAME, LONGEST_SERIES, LONGEST_REASON = 256, 2_048, 2_000  # characters
 ID = re.compile(r"[0-9a-f]{1,64}")
-LABEL = re.compile(r'([^{},="]{1,128})=([^,{}]{0,128})')
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class LogPlace:
 
 @dataclass(frozen=True)
 class ReadIncident:
-    """What one record of `incidents` says. Texts are printable and bounded; `labels` are those of its metrics."""
+    """What one record of `incidents` says. Texts are printable and bounded; `series` has the largest share, `labels` are those of all its metrics."""
 
     id: str
     version: str
@@ -46,6 +45,7 @@ class ReadIncident:
     reason: str
     hosts: tuple[str, ...]
     services: tuple[str, ...]
+    series: str
     labels: frozenset[tuple[str, str]]
 
     @property
@@ -98,6 +98,7 @@ def _checked(found: Mapping[str, Any]) -> ReadIncident | None:
         hosts=_names(found["hosts"]),
         services=_names(found.get("services") or ()),
         labels=frozenset(_labels(found.get("series") or ())),
+        series=_first(found.get("series") or ()),
     )
 
 
@@ -117,15 +118,19 @@ def _names(values: Any) -> tuple[str, ...]:
     return tuple(printable(one[:LONGEST_NAME]) for one in values[:MOST_NAMES])
 
 
+def _first(series: Any) -> str:
+    """The series with the largest share; empty of none. Raises TypeError or KeyError for what is no list of contributions."""
+    return printable(series[0]["series"][:LONGEST_SERIES]) if series else ""
+
+
 def _labels(series: Any) -> set[tuple[str, str]]:
     """The labels of the metrics that contribute. Raises TypeError or KeyError for what is no list of contributions."""
     found: set[tuple[str, str]] = set()
     for one in series[:MOST_SERIES]:
-        try:
-            _, brace, labels = parse(one["series"]).metric.partition("{")
-        except ValueError:
-            continue  # a name that is none has no labels
-        found.update(LABEL.findall(labels) if brace else ())
+        if not isinstance(one["series"], str):
+            msg = "no name of a series"
+            raise TypeError(msg)
+        found.update(labels_of(one["series"]))
     return found
 
 

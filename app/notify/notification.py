@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 from app.notify.incident import ReadIncident
+from app.notify.links import Links
 from models.core.printable import printable
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
@@ -41,6 +41,7 @@ class Notification:
     window_end: int
     reason: str
     link: str = ""
+    runbook: str = ""
     alertname: str = "KappaIncident"
 
     @property
@@ -49,10 +50,9 @@ class Notification:
         return f"{self.key}/{self.status}/{self.severity}"
 
 
-def of_incident(one: ReadIncident, status: str, key: str, link: str | None) -> Notification:
-    """The notification of an incident. `status`: open, update (it has become worse) or close; `link`: the pages' address."""
+def of_incident(one: ReadIncident, status: str, key: str, links: Links) -> Notification:
+    """The notification of an incident. `status`: open, update (it has become worse) or close."""
     head = f"[{one.severity}] {BEGUN[status]}: {one.kind} on {_some(one.hosts)}"
-    address = "" if not link else f"{link.rstrip('/')}/incident?incident={quote(one.id)}&version={quote(one.version)}"
     lines = [one.reason, f"since {_clock(one.start)}" + (f", until {_clock(one.end)}" if one.end is not None else "")]
     lines += [f"incident {one.id} of version {one.version}"]
     lines += [f"hosts: {_some(one.hosts)}"] if one.hosts else []
@@ -71,7 +71,8 @@ def of_incident(one: ReadIncident, status: str, key: str, link: str | None) -> N
         end=one.end,
         window_end=one.window_end,
         reason=one.reason,
-        link=address,
+        link=links.page(one),
+        runbook=links.runbook(one),
     )
 
 

@@ -20,6 +20,7 @@ from app.notify.deliveries import DeliveryLog, Remembered, read_back, until_reco
 from app.notify.dispatch import Dispatch, is_open, uncounted
 from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.notify.incidents_reader import IncidentsReader
+from app.notify.links import Links
 from app.notify.notification import of_incident
 from app.notify.outbox import Outbox
 from app.notify.positions import Positions
@@ -97,9 +98,9 @@ class Notifier:
             self.dispatch.escalation.opened(one.incident, incident, place, one.why, first)
         for name, outbox in self.outboxes.items():
             own = [(one, incident) for one, incident in still_open if one.channel == name]
-            link = self._settings.notify.link
+            links = Links.of(self._settings)
             outbox.start(
-                self.dispatch.settled, [of_incident(incident, one.status, one.incident, link) for one, incident in own]
+                self.dispatch.settled, [of_incident(incident, one.status, one.incident, links) for one, incident in own]
             )
         if any(channel.pipeline for channel in self._settings.notify.channels.values()):
             self._chain.start()

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -168,7 +169,7 @@ def environment(settings: Settings, code: str = "", scores: Mapping[str, str] = 
         "CLIENT_CERT": str(own.client_cert or ""),
         "CLIENT_KEY": str(own.client_key or ""),
         "KIBANA_URL": settings.dashboard.kibana_url or "",
-        "RUNBOOK_URL": settings.dashboard.runbook_url or "",
+        "RUNBOOKS": json.dumps([asdict(one) for one in settings.dashboard.all_runbooks]),
         "JOBS": json.dumps(job_addresses(settings)),
         "RUN": str(settings.home / "run"),
         "ACCESS": json.dumps(access(settings, code)),

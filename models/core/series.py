@@ -13,9 +13,11 @@ The service may be empty. A metric's name keeps its `/` encoded as well, so that
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 FLEET = "fleet"
+LABEL = re.compile(r'([^{},="]{1,128})=([^,{}]{0,128})')
 SERIES_KINDS = ("gauge", "counter", "logs", "template", "host", "service", FLEET)
 
 
@@ -59,6 +61,15 @@ def parse(name: str) -> Series:
         f"not the name of a series: {name!r}; wanted kind/host/service/rest with kind one of {', '.join(SERIES_KINDS)}"
     )
     raise ValueError(msg)
+
+
+def labels_of(name: str) -> list[tuple[str, str]]:
+    """The labels of a metric by its series' name; none of other series, nor of what is no name."""
+    try:
+        _, brace, labels = parse(name).metric.partition("{")
+    except ValueError:
+        return []
+    return LABEL.findall(labels) if brace else []
 
 
 def build(series: Series) -> str:

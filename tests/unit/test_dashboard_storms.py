@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
@@ -88,8 +89,19 @@ def test_files_hold_hostile_text_as_text(text: str) -> None:
 
 
 def test_names_in_the_address_of_a_runbook_are_quoted() -> None:
-    set_to = {"KAPPA_DASHBOARD_RUNBOOK_URL": "https://wiki.example.net/{service}/{kind}?host={host}"}
+    set_to = runbooks({"url": "https://wiki.example.net/{service}/{kind}?host={host}"})
     assert runbook.address(incident("a/b?c=../{kind}"), set_to) == (
         "https://wiki.example.net/web/anomaly?host=a%2Fb%3Fc%3D..%2F%7Bkind%7D"
     )
     assert runbook.address(incident(), {}) is None
+
+
+def runbooks(*found: dict[str, Any]) -> dict[str, str]:
+    """What the pages get of the settings."""
+    return {"KAPPA_DASHBOARD_RUNBOOKS": json.dumps(found)}
+
+
+def test_the_first_runbook_that_is_for_an_incident_is_linked_to() -> None:
+    silent, other = {"url": "https://x/silent", "kinds": ["silence"]}, {"url": "https://x/{kind}", "service": "w*"}
+    assert runbook.address(incident(), runbooks(silent, other)) == "https://x/anomaly"
+    assert runbook.address(incident(), runbooks(silent)) is None

@@ -36,9 +36,11 @@ from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import retry_after
 from app.notify.channels.kinds import opened
 from app.notify.incident import LogPlace
+from app.notify.links import Links
 from app.notify.notification import Notification, of_incident, trial
 from app.notify.outbox import MOST_WAITING, Outbox, Waiting
 from models.records.records import Delivery
+from models.rules.runbook import Runbook
 
 CANARY = "c4nary-in-a-c0al-mine"
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
@@ -53,7 +55,7 @@ def channel(kind: str, url: str, **more: Any) -> Channel:
 
 def note(number: int = 1, status: str = "open", **more: Any) -> Notification:
     one = incident(number, "close" if status == "close" else "open", **more)
-    return of_incident(one, status, one.id, None)
+    return of_incident(one, status, one.id, Links(runbooks=(Runbook("https://wiki.example.net/{kind}"),)))
 
 
 @pytest.fixture
@@ -326,6 +328,7 @@ def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(
             "host": "web-1", "service": "shop",
         }  # fmt: skip
         assert one["annotations"]["summary"] == opening.title
+        assert one["annotations"]["runbook_url"] == "https://wiki.example.net/anomaly"
         before = one["endsAt"]
         own.resend([opening], now + 60_000)
         assert alerts(url)[0]["endsAt"] > before

@@ -18,6 +18,7 @@ from app.core.settings import load
 from app.core.timestamps import LAST_MS
 from app.notify.deliveries import MOST_BYTES, Remembered, record_of
 from app.notify.incident import LogPlace, ReadIncident, incident_of
+from app.notify.links import Links
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions
@@ -236,7 +237,7 @@ def test_no_text_of_an_incident_can_mean_anything_to_a_channel(text: str) -> Non
 def test_a_message_is_bounded_and_has_no_line_that_is_not_ours() -> None:
     hosts = [f"h{n}" + HOSTILE * 5 for n in range(900)]
     one = incident(reason=HOSTILE * 500, hosts=hosts, services=hosts)
-    note = of_incident(one, "open", one.id, "https://kappa.example.net/")
+    note = of_incident(one, "open", one.id, Links("https://kappa.example.net/"))
     assert len(note.title) <= LONGEST_TITLE and len(note.text) <= LONGEST_TEXT
     assert "\n" not in note.title and len(note.text.splitlines()) <= 5
     assert note.link == f"https://kappa.example.net/incident?incident={one.id}&version=live"

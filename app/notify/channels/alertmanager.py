@@ -68,7 +68,8 @@ class Alertmanager:
         return {
             "labels": labels,
             "annotations": {"summary": note.title, "description": note.text}
-            | ({"link": note.link} if note.link else {}),
+            | ({"link": note.link} if note.link else {})
+            | ({"runbook_url": note.runbook} if note.runbook else {}),
             "startsAt": iso(min(note.start, ends)),
             "endsAt": iso(ends),
         } | ({"generatorURL": note.link} if note.link else {})

@@ -48,9 +48,9 @@ class AppriseService:
         """Send it."""
         sender = apprise.Apprise(asset=self._asset)
         sender.add(self.address(note))
-        link = f"\n{note.link}" if note.link else ""
+        links = (f"\n{note.link}" if note.link else "") + (f"\nrunbook: {note.runbook}" if note.runbook else "")
         taken = sender.notify(
-            body=inert(note.text) + link,
+            body=inert(note.text) + links,
             title=inert(note.title),
             notify_type=TYPES[note.status],
             body_format="text",

@@ -1,0 +1,94 @@
+"""Which runbook an incident has, and its address: links by kind, host, service and labels, as people write them into the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import quote
+
+from models.rules.rule import Matcher, matcher
+
+
+@dataclass(frozen=True)
+class IncidentFacts:
+    """What chooses a runbook: `series` is the one with the largest share, `labels` are those of all its metrics."""
+
+    identity: str
+    kind: str
+    severity: str
+    hosts: Sequence[str]
+    services: Sequence[str]
+    series: str
+    labels: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Runbook:
+    """A runbook, and the incidents that it is for: all that is given must hold.
+
+    Parameters
+    ----------
+    url
+        Its address, with names of the incident in braces, see `filled`.
+    kinds
+        Kinds of incidents.
+    host, service
+        Patterns, as those of rules; one host or service of the incident must match.
+    labels
+        Patterns by name of a label; one of its metrics must have a label that matches.
+
+    Raises
+    ------
+    ValueError
+        For a malformed pattern.
+    """
+
+    url: str
+    kinds: Sequence[str] = ()
+    host: str | None = None
+    service: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the patterns."""
+        _ = self._patterns
+
+    @cached_property
+    def _patterns(self) -> dict[str, Matcher]:
+        given = {"host": self.host, "service": self.service} | {f"labels.{k}": v for k, v in self.labels.items()}
+        return {part: matcher(part, text) for part, text in given.items() if text is not None}
+
+    def matches(self, of: IncidentFacts) -> bool:
+        """Whether it is for an incident."""
+        if self.kinds and of.kind not in self.kinds:
+            return False
+        return all(any(map(pattern, values(of, part))) for part, pattern in self._patterns.items())
+
+
+def values(of: IncidentFacts, part: str) -> list[str]:
+    """What a pattern is compared with: hosts, services, or the values of a label."""
+    if part.startswith("labels."):
+        name = part.removeprefix("labels.")
+        return [value for key, value in of.labels if key == name]
+    return list(of.hosts if part == "host" else of.services)
+
+
+def address(runbooks: Iterable[Runbook], of: IncidentFacts) -> str | None:
+    """The address of the first runbook that is for an incident; None where none is."""
+    return next((filled(one.url, of) for one in runbooks if one.matches(of)), None)
+
+
+def filled(url: str, of: IncidentFacts) -> str:
+    """An address with the names of an incident. They are quoted: whatever they hold, they are part of its path or query."""
+    names = {
+        "kind": of.kind,
+        "severity": of.severity,
+        "host": next(iter(of.hosts), ""),
+        "service": next(iter(of.services), ""),
+        "series": of.series,
+        "incident": of.identity,
+    }
+    for name, text in names.items():
+        url = url.replace(f"{{{name}}}", quote(text, safe=""))
+    return url
