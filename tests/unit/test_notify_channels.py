@@ -19,6 +19,7 @@ from email import policy
 from pathlib import Path
 from typing import Any
 
+import apprise
 import pytest
 from aiosmtpd.controller import Controller
 from support.incident_records import incident
@@ -32,6 +33,7 @@ from app.core.exposure import warning
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import load
 from app.core.timestamps import wall_clock
+from app.notify.channels.apprise_service import AppriseService
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import retry_after
 from app.notify.channels.kinds import opened
@@ -394,3 +396,14 @@ def test_the_receiver_of_the_demonstration_takes_what_is_signed_once_and_nothing
         with pytest.raises(ChannelRefused, match="401"):
             channel("webhook", notify.channels["demo"].url.get_secret_value(), secret="x").send(note(2), 0)
     assert lines == [f"notified: {note().title}"] and len(receiver.taken) == 1
+
+
+def test_messages_of_one_incident_are_a_thread_in_google_chat_unless_the_address_names_one() -> None:
+    keys = []
+    for more in ("", "?format=text", "?thread=ours", "/ours?x=thread"):
+        own = channel("apprise", f"gchat://workspace/webhook-key/webhook-token{more}")
+        assert isinstance(own, AppriseService)
+        made = apprise.Apprise.instantiate(own.address(note(2)))
+        assert made is not None
+        keys.append(vars(made)["thread_key"])
+    assert keys == [f"{2:024x}", f"{2:024x}", "ours", "ours"]

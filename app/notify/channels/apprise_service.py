@@ -13,6 +13,7 @@ from app.notify.channels.channel import Unreachable
 from app.notify.notification import Notification, inert
 
 MAIL = ("mailto://", "mailtos://")
+GOOGLE_CHAT = "gchat://"
 TYPES = {"open": "warning", "update": "failure", "close": "success"}
 
 
@@ -63,7 +64,9 @@ class AppriseService:
         return "taken"
 
     def address(self, note: Notification) -> str:
-        """The address with what makes mail about one incident a thread."""
+        """The address with what makes messages about one incident a thread, where apprise can: e-mail and Google Chat."""
+        if self._url.startswith(GOOGLE_CHAT) and "thread" not in self._url:
+            return f"{self._url}{'&' if '?' in self._url else '?'}thread={quote(note.key, safe='')}"
         if not self._url.startswith(MAIL):
             return self._url
         more = "" if "format=" in self._url else "&format=text"
