@@ -79,6 +79,7 @@ def test_a_replay_that_knows_the_rules_is_what_a_version_that_knew_them_came_to_
     assert status == 0, err
     corrected = with_pinned_models(live, "corrected")
     knew = named(live, "knew").model_copy(update={"control": ControlSettings(rules=(Rule(**OUTAGE),))})
+    topics.create(knew)
     assert run_to_end(spark, knew) == 0
     assert len(values(knew, "scores")) > 10_000
     assert values(knew, "incidents")
@@ -113,6 +114,7 @@ def test_results_are_the_same_from_a_topic_of_rules_that_was_compacted(
     wait_for(lambda: kept(live) < 200, 120, "the compaction of the topic")
     assert rule_topic.read(live).in_effect().known.keys() == {"quiet"}
     again = named(live, "again")
+    topics.create(again)
     assert run_to_end(spark, again) == 0
     assert len(values(again, "scores")) > 10_000
     assert same(live, again)
