@@ -60,8 +60,8 @@ def explain(
 
 def explained(settings: Settings, identity: str) -> dict[str, Any]:
     """What each route says of the last record of an incident, and what would be sent where. Raises InputError where there is none."""
-    from app.notify.links import Links
-    from app.notify.notification import of_incident  # loads Kafka's client
+    from app.notify.links import Links  # loads Kafka's client
+    from app.notify.notification import of_incident
     from app.notify.routes import routed, verdicts
     from app.notify.search import last_record
 
