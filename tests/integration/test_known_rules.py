@@ -28,8 +28,11 @@ from app.simulator import SimulatorSettings
 from app.versions import serving
 from app.versions.pinned_configuration import with_pinned_models
 from models.rules.rule import Rule
+from replay import run
+from replay.known_rules import with_known_rules
+from replay.slices import RequestedRange
 
-pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 SECOND, MINUTES = 1_000, 24
 START = SimulatorSettings().start
@@ -74,9 +77,7 @@ def test_a_replay_that_knows_the_rules_is_what_a_version_that_knew_them_came_to_
     rule_at(live, END + 60 * SECOND, OUTAGE)
     assert rule_topic.read(live).in_effect().known.keys() == {"outage"}
 
-    command = ("replay", "--version", "corrected", "--rules-as-known-now", "--config", str(file), "--partitions", "2")
-    status, _, err = answer(kappa(*command, "--json"), 400)
-    assert status == 0, err
+    run.replay(spark, run.plan(with_known_rules(named(live, "corrected")), RequestedRange(), None), 2)
     corrected = with_pinned_models(live, "corrected")
     knew = named(live, "knew").model_copy(update={"control": ControlSettings(rules=(Rule(**OUTAGE),))})
     topics.create(knew)
