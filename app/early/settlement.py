@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -71,9 +72,12 @@ class Settlement:
         self.waiting: dict[str, WaitingAlarm] = {}
         self._confirmed: dict[str, str] = {}  # series -> incident that is open
         self._incidents: dict[str, KnownIncident] = {}
+        self._at: defaultdict[str, dict[str, KnownIncident]] = defaultdict(dict)  # by series or host, then id
+        self._news = False
 
     def take_alarm(self, alarm: EarlyAlarm, appended: int) -> None:
         """Take in a record of `early`. One that is settled waits no more; what is repeated changes nothing."""
+        self._news = True
         if alarm.status == RAISED:
             self.waiting.setdefault(alarm.id, WaitingAlarm(alarm, appended))
             return
@@ -92,20 +96,31 @@ class Settlement:
             found.end, found.window_end = seen.end, seen.window_end
         found.series |= seen.series
         found.hosts |= seen.hosts
+        for name in (*seen.series, *seen.hosts):
+            self._at[name][found.id] = found
+        self._news = True
 
     def _forget(self) -> None:
         if len(self._incidents) > MOST_INCIDENTS:
             closed = [known.id for known in self._incidents.values() if known.end is not None]
             for known in closed[: len(closed) // 2 + 1]:
-                del self._incidents[known]
+                gone = self._incidents.pop(known)
+                for name in (*gone.series, *gone.hosts):
+                    self._at[name].pop(known, None)
+                    if not self._at[name]:
+                        del self._at[name]
 
     def take_judged(self, until: int) -> None:
         """The jobs have judged all shards up to a window, epoch ms."""
+        self._news |= until > self.judged
         self.judged = max(self.judged, until)
 
     def decide(self) -> list[EarlyAlarm]:
         """The records of the alarms that are settled now, in the order in which they were raised."""
-        settled = []
+        settled: list[EarlyAlarm] = []
+        if not self._news:
+            return settled
+        self._news = False
         for waiting in list(self.waiting.values()):
             alarm = self._settled(waiting)
             if alarm is not None:
@@ -116,7 +131,8 @@ class Settlement:
 
     def _settled(self, waiting: WaitingAlarm) -> EarlyAlarm | None:
         alarm = waiting.alarm
-        incident = confirming(alarm, self._incidents.values())
+        about = {**self._at.get(alarm.host, {}), **self._at.get(alarm.series, {})}
+        incident = confirming(alarm, about.values())
         if incident is not None:
             first = -math.inf if incident.first is None else incident.first
             won = (first - waiting.appended) / 1000

@@ -106,7 +106,7 @@ def running(spark: SparkSession, settings: Settings) -> Iterator[None]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        assert compares.wait(60.0) and not failed, failed
+        assert compares.wait(120.0) and not failed, failed
         yield
     finally:
         stopping.set()
