@@ -98,13 +98,27 @@ def settings_of(seed: int, start_hours: float, schedule: str, hours: float, serv
 
 def admitted(simulation: Simulation) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Topic, event and event time of what is neither late nor from the future."""
+    for topic, event, at, _ in appended(simulation):
+        yield topic, event, at
+
+
+def appended(simulation: Simulation) -> Iterator[tuple[str, dict[str, Any], int, int]]:
+    """The same, and when it was appended."""
     for block in simulation.blocks():
         for topic, batch in block.topics.items():
             for arrival, raw in zip(batch.arrival.tolist(), batch.values, strict=True):
                 event = json.loads(raw)
                 at = int(np.datetime64(event["@timestamp"].rstrip("Z"), "ms").astype(np.int64))
                 if at - SKEW_MS <= arrival <= at + LATENESS_MS:
-                    yield topic, event, at
+                    yield topic, event, at, arrival
+
+
+def series_of(event: dict[str, Any]) -> str:
+    """The series of a metric event."""
+    labels = ",".join(f"{k}={v}" for k, v in sorted(event.get("labels", {}).items()))
+    metric = event["metric.name"] + (f"{{{labels}}}" if labels else "")
+    kind = "counter" if event.get("metric.type") == "counter" else "gauge"
+    return build(Series(kind, event["host.name"], event.get("service.name", ""), metric))
 
 
 def rows_of(simulation: Simulation) -> pd.DataFrame:
@@ -115,10 +129,7 @@ def rows_of(simulation: Simulation) -> pd.DataFrame:
         end = (at // WINDOW_MS + 1) * WINDOW_MS
         host, service = event["host.name"], event.get("service.name", "")
         if topic == "telemetry":
-            labels = ",".join(f"{k}={v}" for k, v in sorted(event.get("labels", {}).items()))
-            metric = event["metric.name"] + (f"{{{labels}}}" if labels else "")
-            kind = "counter" if event.get("metric.type") == "counter" else "gauge"
-            metrics.append((build(Series(kind, host, service, metric)), end, float(event["metric.value"]), at))
+            metrics.append((series_of(event), end, float(event["metric.value"]), at))
         else:
             level, template = event["log.level"], mask(event["message"])
             name = f"{zlib.crc32(template.encode()):08x}"

@@ -13,6 +13,7 @@ from app.kafka.data_loss import checkpoints, extract_name
 from app.kafka.topics import DELIVERIES, indexed_kinds, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
+from models.detection.alarm_bounds import EarlyParameters
 from pipelines.elasticsearch.bulk import Outcome, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
@@ -118,12 +119,13 @@ def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]
 
 
 def detect_job(settings: Settings, quarantine: Quarantine = NOTHING, instances: int = 1) -> Job:
-    """statistics -> scores, novelties. `instances`: how many `extract` jobs share the inputs."""
+    """statistics -> scores, novelties, with `early.enabled` bounds. `instances`: how many `extract` jobs share the inputs."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
     begin = None if begun is None or begun.folder is None else partial(savepoint_format.begin_of, str(begun.folder))
     shards = settings.windowing.shards
-    processor = detect.DetectProcessor(settings.detector, settings.version, shards, begin, topics["rules"])
+    early = EarlyParameters(settings.early.false_alarms_a_day, shards) if settings.early.enabled else None
+    processor = detect.DetectProcessor(settings.detector, settings.version, shards, begin, topics["rules"], early)
     unread = quarantine.of("detect", (topics["statistics"],))
     windowing = settings.windowing
     source = StatisticsTopic(

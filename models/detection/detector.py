@@ -18,6 +18,7 @@ from models.core.arrays import Bools, Ints, Texts
 from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.core.windows import Scores, Windows
+from models.detection.alarm_bounds import AlarmBounds, EarlyParameters
 from models.detection.announcements import Announcements
 from models.detection.appearance import Appearance
 from models.detection.calls_seen import CallsSeen
@@ -33,7 +34,7 @@ from models.detection.peer_detector import PeerDetector
 from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
 from models.detection.template_merging import TemplateMerging
-from models.records.records import EpisodeEvent, Overflow, Watched, largest_services
+from models.records.records import Bound, EpisodeEvent, Overflow, Watched, largest_services
 from models.univariate.parameters import UnivariateParameters
 
 HOUR_MS = 3_600_000
@@ -54,9 +55,22 @@ class ShardDetector:
         Where to go on from; a new shard without it.
     shard
         Its number, for its sentences.
+    early
+        Of which early alarms bounds are made; without it there are none. Nothing else depends on it.
+
+    Attributes
+    ----------
+    bounds
+        The bounds of single records that have changed with the last window.
     """
 
-    def __init__(self, parameters: DetectorParameters, state: ShardState | None = None, shard: int = 0) -> None:
+    def __init__(
+        self,
+        parameters: DetectorParameters,
+        state: ShardState | None = None,
+        shard: int = 0,
+        early: EarlyParameters | None = None,
+    ) -> None:
         p, state = parameters, state if state is not None else ShardState()
         self._p, self._state = p, state
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
@@ -78,6 +92,8 @@ class ShardDetector:
         self._contexts_counted = -1
         self._calls = CallsSeen(state.gauges)
         self._announced = Announcements(shard)
+        self.bounds: list[Bound] = []
+        self._alarm_bounds = early and AlarmBounds(state, p, self._control, self._gauges, model, early)
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[EpisodeEvent]]:
         """Score one window, then learn it.
@@ -147,6 +163,7 @@ class ShardDetector:
             scores = with_planned(scores, rows, planned)
         published = self._control.published(window_end, events)
         self._control.labels.note(published)
+        self.bounds = self._alarm_bounds.step(window) if self._alarm_bounds else []
         return scores, sorted([*published, *ended], key=lambda event: event.series)
 
     def _advance(self, window_end: int, rows: Windows) -> tuple[Windows, list[EpisodeEvent]]:
@@ -304,9 +321,15 @@ class ShardDetector:
         return self._state.dump(only_changed)
 
     @classmethod
-    def load(cls, parts: Mapping[str, bytes], parameters: DetectorParameters, shard: int = 0) -> ShardDetector:
+    def load(
+        cls,
+        parts: Mapping[str, bytes],
+        parameters: DetectorParameters,
+        shard: int = 0,
+        early: EarlyParameters | None = None,
+    ) -> ShardDetector:
         """The inverse of `dump`. Raises ValueError for another format or a part that is missing."""
-        return cls(parameters, ShardState.load(parts), shard)
+        return cls(parameters, ShardState.load(parts), shard, early)
 
     def describe_state(self, series: str) -> dict[str, Any]:
         """What is known of a series, and expected of its next window, by name. Raises KeyError for an unknown series."""

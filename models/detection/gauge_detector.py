@@ -92,19 +92,19 @@ class GaugeDetector:
         settings: UnivariateParameters,
     ) -> None:
         self._state, self._p, self._model = state, p, model
-        self._rules = GaugeRules(control, model, settings, p)
+        self.rules = GaugeRules(control, model, settings, p)
 
     def score(self, window: ShardWindow) -> GaugeScores:
         """Score the metric rows of a window by what was known before it, then learn them."""
         gauges, index, now = self._state.gauges, window.gauges, window.end
         self._model.state.grow(len(gauges))
-        self._rules.follow()
+        self.rules.follow()
         s = gauges.matrix[:, index]
         last_seen = s[col.SEEN].copy()
         values = self._values(s, window)
         found = self._judge(s, values, window)
-        extra_nats = self._rules.extra_nats(found["value"] - found["typical"], found["typical"], index)
-        self._rules.subtract(found["base"], found["stuck"], extra_nats, index)
+        extra_nats = self.rules.extra_nats(found["value"] - found["typical"], found["typical"], index)
+        self.rules.subtract(found["base"], found["stuck"], extra_nats, index)
         begins = s[col.ALERT_SECONDS] == 0
         persistent = self._persistent(s, found["base"], found.pop("distance_kept"), now)
         note_distances(s, begins, found)
@@ -116,7 +116,7 @@ class GaugeDetector:
             extra_nats=extra_nats,
             last_seen=last_seen,
             persistent=persistent,
-            not_learnt=self._rules.not_learnt(index),
+            not_learnt=self.rules.not_learnt(index),
         )
 
     def _values(self, s: Floats, window: ShardWindow) -> Floats:
@@ -140,7 +140,7 @@ class GaugeDetector:
         hot = self._model.state.hot
         before = hot["previous"][0, at].copy()
         same = (values == before) & (hot["rows"][0, at] > 0)
-        copied = self._rules.copied(at, part)
+        copied = self.rules.copied(at, part)
         answers = self._model.step(now, at, points, values, np.nan_to_num(window.rows.m2[known]))
         warming = np.isnan(answers.base)
         seconds = (now - part[col.SEEN]) / 1000
@@ -149,7 +149,7 @@ class GaugeDetector:
         stuck[warming | bool(self._p.challenger)] = 0.0
         lower = np.where(part[col.NEGATIVE] > 0, answers.lower, np.maximum(answers.lower, 0.0))
         part[col.NEGATIVE] = np.maximum(part[col.NEGATIVE], values < 0)
-        self._rules.put_back(copied, part)
+        self.rules.put_back(copied, part)
         s[:, known] = part
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             distance_kept = (values - answers.typical) / (before - answers.typical)
@@ -201,7 +201,7 @@ class GaugeDetector:
 
     def describe_state(self, row: int) -> dict[str, Any]:
         """What the model holds of the series at a row of the table, and what it expects of the next window, by name."""
-        self._rules.follow()
+        self.rules.follow()
         expected = self._model.expects(row)
         if not self._state.gauges.matrix[col.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)

@@ -30,6 +30,7 @@ from models.univariate.block import HotColumns
 from models.univariate.compiled_step import Known, Rows
 from models.univariate.features import DAY
 from models.univariate.parameters import UnivariateParameters
+from models.univariate.preview import Preview
 from models.univariate.rarity_tables import RarityTables
 from models.univariate.univariate_state import (
     FAST,
@@ -177,6 +178,13 @@ class Univariate:
         checked = cold["checked"].view(np.uint16)
         of_rarity = tables.table, tables.prior, tables.robust, tables.robust_prior
         return Known(cold["blocks"], cold["first_value"], checked, *of_rarity, tables.of_week)
+
+    def preview(self, rows: Ints) -> Preview:
+        """What series `rows`, of which each has had a row, would score in their next window."""
+        known = Known(*(np.take(column, rows, axis=-1) for column in self._known()))
+        hot = {name: np.take(column, rows, axis=-1) for name, column in self.state.hot.items()}
+        level, robust, warm_up = (self._of(name, rows) for name in OVERRIDABLE)
+        return Preview(hot, known, self._settings, (level, robust, warm_up))
 
     def _check_drift(self, ended: Ints, turned: Ints, lengths: NDArray[np.uint16]) -> None:
         """Compare the mean probability of the blocks of `ended` to one half; `lengths` are the rows of the blocks of `turned`."""

@@ -1,4 +1,4 @@
-"""detect: statistics -> scores, novelties.
+"""detect: statistics -> scores, novelties, and bounds where early alarms are on.
 
 Reads rows and watermark messages of `statistics`, keeps rows until their window is complete, then gives it to the model
 of its shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, and the parts of the model.
@@ -22,10 +22,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
+from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
 from models.detection.limits import KINDS
 from models.detection.logged_rules import RefusedRule
-from models.records.records import EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
+from models.records.records import Bound, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines import letters
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
@@ -34,7 +35,7 @@ from pipelines.state.state_packing import BUFFER, joined, parted
 from pipelines.state.window_buffer import SCHEMA, Columns, WindowBuffer
 
 SCORE = [name for name in fields_of(Score) if name != "record"]
-# A row is a score, or an `event`: the JSON of an episode event or a watermark message; or a `letter` about a record that was refused.
+# A row is a score, or an `event`: the JSON of an episode event, a watermark message or a bound; or a `letter` about a record that was refused.
 SCORE_TYPES = {name: spark_type(fields_of(Score)[name].type) for name in SCORE}
 TYPES = {"shard": "int", **SCORE_TYPES, "event": "string", "letter": "string"}
 COLUMNS = list(TYPES)
@@ -44,6 +45,7 @@ OBSERVED = "limits"
 RULES = "rules"
 WATERMARK = f'{{"record": "{WatermarkMessage.KIND}"'
 LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
+BOUND = f'{{"record": "{Bound.KIND}"'
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins from scratch.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
@@ -57,10 +59,12 @@ def detect(raw: DataFrame, processor: DetectProcessor, topic: StatisticsTopic) -
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
-    """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties`, or a letter."""
+    """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties` or `bounds`, or a letter."""
     refused, letter, is_event = F.col("letter").isNotNull(), F.col("letter"), F.col("event").isNotNull()
     score = F.call_function("kappa_score_text", *map(F.col, SCORE))
-    topic = F.when(refused | is_letter(), F.lit(topics["dead-letters"])).when(is_event, F.lit(topics["novelties"]))
+    topic = F.when(refused | is_letter(), F.lit(topics["dead-letters"]))
+    topic = topic.when(F.col("event").startswith(BOUND), F.lit(topics["bounds"]))
+    topic = topic.when(is_event, F.lit(topics["novelties"]))
     value = F.when(refused, letters.value_of(letter)).when(is_event, F.col("event").cast("binary")).otherwise(score)
     about = F.when(refused, letters.headers_of(letter)).when(is_letter(), letter_headers(topics, partitions))
     written = answers.select(
@@ -116,14 +120,21 @@ class DetectProcessor(StatefulProcessor):
     _warm: ClassVar[dict[tuple[str, int], tuple[int, ShardDetector]]] = {}
 
     def __init__(
-        self, parameters: DetectorParameters, version: str, shards: int, begin: Begin | None = None, rules: str = RULES
+        self,
+        parameters: DetectorParameters,
+        version: str,
+        shards: int,
+        begin: Begin | None = None,
+        rules: str = RULES,
+        early: EarlyParameters | None = None,
     ) -> None:
-        """`rules` is the name of the topic of that kind."""
+        """`rules` is the name of the topic of that kind; with `early` there are bounds as well."""
         self._parameters = parameters
         self._version = version
         self._shards = shards
         self._begin = begin
         self._rules = rules
+        self._early = early
         self._run = uuid.uuid4().hex
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -177,8 +188,8 @@ class DetectProcessor(StatefulProcessor):
         if not kept and self._begin is not None and (begun := self._begin(shard)) is not None:
             parts = dict(begun[1])
         if not parts:
-            return ShardDetector(self._parameters, shard=shard), kept
-        return ShardDetector.load(parts, self._parameters, shard), kept
+            return ShardDetector(self._parameters, shard=shard, early=self._early), kept
+        return ShardDetector.load(parts, self._parameters, shard, self._early), kept
 
 
 # The columns that are read of rows and watermark messages.
@@ -217,7 +228,7 @@ def step(
     shards: int,
     rules: str = RULES,
 ) -> list[Columns]:
-    """Tables with the columns of `OUTPUT_DDL`: the scores of the window, its letters, then its episode events and watermark message.
+    """Tables with the columns of `OUTPUT_DDL`: the scores of the window, its letters, its episode events and watermark message, then bounds.
 
     `rules` is the name of the topic of that kind.
     """
@@ -226,7 +237,15 @@ def step(
     events = event_rows(novelties, watermark, version, detector.overflow)
     refused = detector.refused_rules if shard == 0 else []  # all shards read the same rules
     about = [letter_rows([rule_letter(one, rules) for one in refused])] if refused else []
-    return [score_rows(shard, window_end, scores), *about, events]
+    bounds = [bound_rows(shard, window_end, detector.bounds)] if detector.bounds else []
+    return [score_rows(shard, window_end, scores), *about, events, *bounds]
+
+
+def bound_rows(shard: int, window_end: int, bounds: Sequence[Bound]) -> Columns:
+    """Bounds as rows of `OUTPUT_DDL`."""
+    texts = np.array([json.dumps(plain(one), ensure_ascii=False) for one in bounds], dtype=object)
+    names = np.array([one.series for one in bounds], dtype=object)
+    return answer(len(texts), shard, window_end, series=names, event=texts)
 
 
 def rule_letter(refused: RefusedRule, topic: str) -> str:

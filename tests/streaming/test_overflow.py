@@ -140,7 +140,7 @@ def test_what_is_left_out_is_a_dead_letter_of_its_host_and_window(spark: SparkSe
     limited = extract.limits_of(frame, windows, WINDOWING, LIMITS)
     rows = extract.rows_of(frame, windows, WINDOWING, limited)
     answers = detect_bounded(rows, list(windows), DetectorParameters(), "live", WINDOWING.shards, 2)
-    topics = {"scores": "s", "novelties": "n", "dead-letters": "d", "statistics": "st"}
+    topics = {"scores": "s", "bounds": "b", "novelties": "n", "dead-letters": "d", "statistics": "st"}
     found = detect.records(answers.where("part is null"), topics, 4).where("topic = 'd'").collect()
     assert len(found) == 1
     letter = json.loads(found[0]["value"])

@@ -27,6 +27,7 @@ from support.examples import SHARE, examples
 
 from models.core.store import read_part
 from models.core.windows import Windows
+from models.detection.alarm_bounds import EarlyParameters
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
@@ -256,14 +257,14 @@ def batches_of(log: Log, chance: random.Random | None) -> Iterator[list[Record]]
 class Detecting:
     """detect on batches, with its state in memory; a crash brings the state of before the batch back."""
 
-    def __init__(self, begin: Begin | None = None) -> None:
+    def __init__(self, begin: Begin | None = None, early: EarlyParameters | None = None) -> None:
         self._state: dict[Any, dict[Any, Any]] = {}
-        self._begin = begin
+        self._begin, self._early = begin, early
         self._start()
 
     def _start(self) -> None:
         """A process that begins with the state that is kept."""
-        self._processor = DetectProcessor(QUICK, "live", SHARDS, self._begin)
+        self._processor = DetectProcessor(QUICK, "live", SHARDS, self._begin, early=self._early)
         self._tester = TwsTester(self._processor)
         self._tester.handle.map_states["parts"].state = self._state
 
@@ -378,12 +379,16 @@ def add(into: Published, key: tuple[Any, ...], value: str) -> None:
 
 
 def detected(
-    story: StatisticsStory, extract: random.Random | None, chance: random.Random | None, begin: Begin | None = None
+    story: StatisticsStory,
+    extract: random.Random | None,
+    chance: random.Random | None,
+    begin: Begin | None = None,
+    early: EarlyParameters | None = None,
 ) -> tuple[Detecting, Log, Published]:
-    """What detect makes of a story: itself, the topic `novelties`, and scores."""
+    """What detect makes of a story: itself, the topic `novelties` (with `early` bounds as well), and scores."""
     scores: Published = {}
     topic: Log = [[] for _ in range(PARTITIONS)]
-    job = Detecting(begin)
+    job = Detecting(begin, early)
     for batch in batches_of(statistics_of(story, extract), chance):
         by_shard: dict[int, list[Record]] = defaultdict(list)
         for shard, answers in job.batch(batch, chance):
@@ -567,6 +572,20 @@ def test_a_run_from_a_savepoint_says_the_rest_and_comes_to_the_same_state(
     assert episode_events_in(topic) == {
         key: found_events for key, found_events in wanted.novelties.items() if key[3] > at
     }
+    assert states_of(job) == wanted.shards
+
+
+@examples(4, derandomize=True)
+@given(stories, seeds)
+def test_bounds_of_single_records_change_nothing_else(story_seed: int, detecting: int) -> None:
+    story, wanted = story_of(story_seed), straight(story_seed)
+    early = EarlyParameters(1000.0, SHARDS)
+    job, topic, scores = detected(story, None, random.Random(detecting), early=early)
+    bounds = [record for part in topic for record in part if record["record"] == "bound"]
+    others: Log = [[record for record in part if record["record"] != "bound"] for part in topic]
+    assert bounds and all(record["window_end"] in story.windows for record in bounds)
+    assert scores == wanted.scores
+    assert episode_events_in(others) == wanted.novelties
     assert states_of(job) == wanted.shards
 
 

@@ -1,0 +1,213 @@
+"""Bounds of single records: what `detect` publishes for the lane in real time, which compares each record when it is appended.
+
+A bound is news with a probability of at most `chance` a record and side. Each shard has its share of the early alarms that chance may make in a
+day, and divides it by the records that its own series have in a day, so that the sum over the shards is right however series are spread.
+
+What was written last is memory of a worker: it is no part of the state, and no result depends on it. After a restart all bounds are written once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from models.core.arrays import Bools, Floats, Ints
+from models.core.parameters import DetectorParameters
+from models.detection import gauge_columns as col
+from models.detection.control import Control
+from models.detection.gauge_detector import GaugeDetector
+from models.detection.shard_state import ShardState, ShardWindow
+from models.detection.value_bounds import value_bounds
+from models.records.records import Bound
+from models.univariate.model import Univariate
+from models.univariate.univariate_state import WITHIN
+
+# Columns of what is remembered of each series: what was written, when (epoch ms; 0: never, or there is no bound), when it was looked at, the
+# distances found, the points in a window, and the largest distances of single points from the means of their windows.
+LOWER, UPPER, TYPICAL, WRITTEN, LOOKED, DOWN, UP, POINTS, FAR_DOWN, FAR_UP = range(10)
+COLUMNS = 10
+
+LOOK_MS = 600_000  # how often each series is looked at
+AGAIN_MS = (
+    3_600_000  # how often a bound is written that has not moved: the topic forgets after `topics.retention_hours`
+)
+MOVED = 0.1  # of the distance from the middle: a bound that has moved so far is written
+USED = 0.5  # of that distance: a series whose value has come so far is looked at at once
+AT_ONCE, LEAST_AT_ONCE = 0.05, 2000  # share and number of series that are looked at in a window at most
+RECORDS_HALF_LIFE = 360.0  # windows
+LIKE = 1.25  # numbers of records within this factor have the same chance
+POINTS_GAIN = 0.05
+FAR_KEPT = 0.9999  # a window: a day or so, of windows of ten seconds
+DEGREES = 8  # of single points around the mean of their window
+SPREADS = 2.0  # standard deviations by which the spread within windows is taken as larger than usual
+
+
+@dataclass(frozen=True)
+class EarlyParameters:
+    """What bounds are made for: the early alarms that chance may make in a day in the whole fleet, and in how many shards that is."""
+
+    false_alarms_a_day: float
+    shards: int
+
+
+class AlarmBounds:
+    """Bounds of the metric series of a shard, of which those are answered that have changed."""
+
+    def __init__(
+        self,
+        state: ShardState,
+        p: DetectorParameters,
+        control: Control,
+        gauges: GaugeDetector,
+        model: Univariate,
+        early: EarlyParameters,
+    ) -> None:
+        self._state, self._p, self._control, self._gauges, self._model = state, p, control, gauges, model
+        self._share = early.false_alarms_a_day / early.shards
+        self._names: list[str] | None = None
+        self._known: dict[str, int] = {}
+        self._s = np.zeros((COLUMNS, 0))
+        self._records = 0.0  # in a window, recently
+        self._chance = math.nan
+
+    def step(self, window: ShardWindow) -> list[Bound]:
+        """The bounds that have changed with a window, which has been learnt; without a challenger."""
+        now = window.end
+        if self._p.challenger:
+            return []
+        self._follow()
+        self._note(window)
+        closed = self._closed()
+        gone = np.flatnonzero(closed & (self._s[WRITTEN] > 0))
+        self._s[WRITTEN, gone], self._s[LOOKED, gone] = 0.0, 0.0
+        due = self._due(window, closed)
+        changed = self._look(due, now)
+        withdrawn = [Bound(series=self._name(row), window_end=now) for row in gone.tolist()]
+        return [*withdrawn, *(self._bound(row, now) for row in changed.tolist())]
+
+    def _name(self, row: int) -> str:
+        return self._state.gauges.names[row]
+
+    def _bound(self, row: int, now: int) -> Bound:
+        """The bound of a series as it is remembered."""
+        lower, upper, typical = self._s[[LOWER, UPPER, TYPICAL], row].tolist()
+        if math.isnan(lower) and math.isnan(upper):
+            return Bound(series=self._name(row), window_end=now)
+        return Bound(
+            series=self._name(row), window_end=now, lower=lower, upper=upper, typical=typical, chance=self._chance
+        )
+
+    def _follow(self) -> None:
+        """Follow the table of metrics: new rows are empty; where rows have moved, what is remembered moves with their names."""
+        names = self._state.gauges.names
+        if self._names is not None and names is not self._names:
+            before = [self._known.get(name, -1) for name in names]
+            moved = np.zeros((COLUMNS, len(names)))
+            at = np.array(before, dtype=np.int64)
+            moved[:, at >= 0] = self._s[:, at[at >= 0]]
+            self._s = moved
+        self._names, self._known = names, self._state.gauges.index
+        more = len(names) - self._s.shape[1]
+        if more:
+            self._s = np.concatenate([self._s, np.zeros((COLUMNS, more))], axis=1)
+
+    def _note(self, window: ShardWindow) -> None:
+        """Count the records of a window, and note how far single points are from its means."""
+        n, metrics, s = window.rows.n[: window.metrics].astype(np.float64), window.metrics, self._s
+        total = float(n.sum())
+        gain = 1 - 2 ** (-1 / RECORDS_HALF_LIFE)
+        self._records = self._records + gain * (total - self._records) if self._records else total
+        if self._records > 0:
+            a_day = self._records * 86_400.0 / self._p.window_seconds
+            chance = min(self._share / (2 * a_day), 0.5)
+            if math.isnan(self._chance) or abs(math.log(chance / self._chance)) > math.log(LIKE):
+                self._chance = chance
+        at = window.gauges
+        points = s[POINTS, at]
+        s[POINTS, at] = np.where(points > 0, points + POINTS_GAIN * (n - points), n)
+        mean = window.rows.mean[:metrics]
+        s[FAR_DOWN, at] = np.fmax(FAR_KEPT * s[FAR_DOWN, at], mean - window.rows.min[:metrics])
+        s[FAR_UP, at] = np.fmax(FAR_KEPT * s[FAR_UP, at], window.rows.max[:metrics] - mean)
+
+    def _closed(self) -> Bools:
+        """Which series cannot alarm anew, `(n,)`: those that have an open episode or are about to, are muted or planned, or have had too few rows."""
+        state, index = self._state, self._state.gauges.index
+        closed: Bools = (state.gauges.matrix[col.ALERT_SECONDS] > 0) | (self._s[POINTS] == 0)
+        closed |= self._model.state.hot["rows"][0] == 0
+        closed[[index[name] for name in state.episodes.open if name in index]] = True
+        applied = self._control.of("gauges")
+        if applied is not None:
+            closed |= applied.muted | applied.planned
+        return closed
+
+    def _due(self, window: ShardWindow, closed: Bools) -> Ints:
+        """The rows to look at: those whose values have come near their bounds, then those that were looked at longest ago."""
+        s = self._s
+        urgent = np.zeros(len(closed), dtype=bool)
+        at = window.gauges[s[WRITTEN, window.gauges] > 0]
+        off = self._model.state.hot["previous"][0, at] - s[TYPICAL, at]
+        with np.errstate(invalid="ignore"):
+            urgent[at] = (off > USED * (s[UPPER, at] - s[TYPICAL, at])) | (off < USED * (s[LOWER, at] - s[TYPICAL, at]))
+        due = np.flatnonzero((urgent | (window.end - s[LOOKED] >= LOOK_MS)) & ~closed)
+        most = max(LEAST_AT_ONCE, int(AT_ONCE * len(closed)))
+        if len(due) > most:
+            order = np.where(urgent[due], -1.0, s[LOOKED, due])
+            due = np.sort(due[np.argpartition(order, most)[:most]])
+        return due
+
+    def _look(self, rows: Ints, now: int) -> Ints:
+        """Find the bounds of some series; remembers and answers those that are to be written."""
+        s = self._s
+        if not len(rows):
+            return rows
+        nats = max(-math.log(self._chance), self._p.alert_nats)
+        found = value_bounds(self._model, self._gauges.rules, self._p, rows, nats, (s[DOWN, rows], s[UP, rows]))
+        s[DOWN, rows], s[UP, rows], s[LOOKED, rows] = found.down, found.up, now
+        lower, upper = self._of_records(rows, found.centre, found.down, found.up)
+        written = s[WRITTEN, rows] > 0
+        there = ~(np.isnan(lower) & np.isnan(upper))
+        moved = has_moved(s[LOWER, rows], lower, found.centre) | has_moved(s[UPPER, rows], upper, found.centre)
+        changed = np.where(written, moved | (now - s[WRITTEN, rows] >= AGAIN_MS), there)
+        chosen = rows[changed]
+        s[LOWER, chosen], s[UPPER, chosen] = lower[changed], upper[changed]
+        s[TYPICAL, chosen] = found.centre[changed]
+        s[WRITTEN, chosen] = np.where(there[changed], now, 0.0)
+        return chosen
+
+    def _of_records(self, rows: Ints, centre: Floats, down: Floats, up: Floats) -> tuple[Floats, Floats]:
+        """Bounds of single records, of distances of means: NaN where nothing is news.
+
+        Of several points in a window each strays from its mean as well. Several records of a counter may have all that it grows by in one of
+        them, and nothing in the others.
+        """
+        s, hot = self._s, self._model.state.hot
+        counter = np.array([self._name(row).startswith("counter/") for row in rows.tolist()], dtype=bool)
+        points = np.maximum(np.rint(s[POINTS, rows]), 1.0)
+        several = points > 1
+        spread = within(hot["mean"][WITHIN, rows], hot["sums"][WITHIN, rows], hot["within_weight"][0, rows])
+        reach = np.where(several & ~counter, spread * -float(special.stdtrit(DEGREES, self._chance)), 0.0)
+        below = down + np.where(several & ~counter, np.maximum(reach, 2 * s[FAR_DOWN, rows]), 0.0)
+        above = up + np.where(several & ~counter, np.maximum(reach, 2 * s[FAR_UP, rows]), 0.0)
+        lower, upper = centre - below, centre + above
+        upper = np.where(counter, np.maximum(points, 1.0) * upper, upper)
+        never = (self._state.gauges.matrix[col.NEGATIVE, rows] == 0) & (lower < 0)
+        lower[np.isinf(lower) | (counter & several) | never] = np.nan
+        upper[np.isinf(upper)] = np.nan
+        return lower, upper
+
+
+def within(mean: Floats, sums: Floats, weight: Floats) -> Floats:
+    """Standard deviation of points within a window, `SPREADS` larger than usual, of the memory of its logarithm, `(n,)`."""
+    deviation = np.sqrt(sums / np.maximum(weight, 1.0))
+    return np.exp(np.minimum(mean + SPREADS * deviation, 300.0))
+
+
+def has_moved(before: Floats, after: Floats, centre: Floats) -> Bools:
+    """Which bounds have come, gone, or moved by more than `MOVED` of their distance from the middle, `(n,)`."""
+    with np.errstate(invalid="ignore"):
+        far = np.abs(after - before) > MOVED * np.abs(after - centre)
+    found: Bools = far | (np.isnan(before) != np.isnan(after))
+    return found

@@ -1,0 +1,117 @@
+"""Bounds of single records: by the model's own step, written when they move, and none for what cannot alarm anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.core.windows import Windows
+from models.detection.alarm_bounds import EarlyParameters
+from models.detection.control import ControlledParameters
+from models.detection.detector import ShardDetector
+from models.records.records import Bound
+from models.rules.rule import Rule
+
+WINDOW, START = 10_000, 1_767_571_200_000
+EARLY = EarlyParameters(1.0, 1)
+P = ControlledParameters(warm_up_minutes=10)
+
+
+def windows(values: dict[str, Any], *, n: int = 1, spread: float = 0.0) -> Windows:
+    """A window in which each series has a value, as mean and total, of `n` points that stray so far."""
+    names = sorted(values)
+    x = np.array([values[name] for name in names], dtype=np.float64)
+    none = np.full(len(names), None, dtype=object)
+    far = spread if n > 1 else 0.0
+    return Windows(
+        np.array(names, dtype=object), np.full(len(names), n), x, np.full(len(names), n * far**2), x - far, x + far, x, none, none
+    )  # fmt: skip
+
+
+class NoisySeries:
+    """Series of normal noise, step by step, and the last bound of each."""
+
+    def __init__(self, names: list[str], parameters: ControlledParameters = P, seed: int = 1, **points: Any) -> None:
+        self.names, self.points, self.rng = names, points, np.random.default_rng(seed)
+        self.detector = ShardDetector(parameters, early=EARLY)
+        self.now, self.known, self.written = START, dict[str, Bound](), 0
+
+    def step(self, **other: float) -> None:
+        """A window of 100 and normal noise of 5, but for `other`."""
+        self.now += WINDOW
+        values = {name: 100 + 5 * self.rng.standard_normal() for name in self.names}
+        self.detector.step(self.now, windows(values | other, **self.points))
+        self.written += len(self.detector.bounds)
+        self.known |= {bound.series: bound for bound in self.detector.bounds}
+
+    def run(self, steps: int) -> NoisySeries:
+        for _ in range(steps):
+            self.step()
+        return self
+
+
+GAUGE = "gauge/h//x"
+
+
+def test_beyond_a_bound_the_next_window_alarms_and_well_within_it_does_not() -> None:
+    fleet = NoisySeries([GAUGE]).run(400)
+    bound = fleet.known[GAUGE]
+    assert 40 < bound.lower < 80 < bound.typical < 120 < bound.upper < 180
+    for value, alarms in ((bound.upper, True), (bound.lower, True), (bound.typical, False)):
+        copy = ShardDetector.load(fleet.detector.dump(), P)
+        scores, _ = copy.step(fleet.now + WINDOW, windows({GAUGE: value}))
+        found = copy._state.gauges.matrix[8, 0] > 0  # the run above the alert threshold
+        assert found == alarms and (scores.score[0] > 8) == alarms
+
+
+def test_chance_divides_the_false_alarms_of_a_day_by_its_records_and_sides() -> None:
+    fleet = NoisySeries([f"gauge/h//x{i}" for i in range(10)]).run(200)
+    assert fleet.known["gauge/h//x3"].chance == pytest.approx(1 / (2 * 10 * 8640), rel=0.3)
+
+
+def test_a_bound_is_written_when_it_moves_and_not_with_each_window() -> None:
+    fleet = NoisySeries([GAUGE]).run(400)
+    before = fleet.written
+    fleet.run(300)
+    assert 1 <= fleet.written - before <= 12
+
+
+def test_while_warming_up_there_is_no_bound() -> None:
+    assert NoisySeries([GAUGE]).run(55).known == {}
+
+
+def test_a_series_with_an_episode_has_no_bound_until_it_is_over() -> None:
+    fleet = NoisySeries([GAUGE]).run(300)
+    for _ in range(8):
+        fleet.step(**{GAUGE: 300.0})
+    gone = fleet.known[GAUGE]
+    assert math.isnan(gone.lower) and math.isnan(gone.upper) and gone.known is None
+    assert gone.window_end == START + 301 * WINDOW  # with the first window of it
+
+
+def test_what_rules_mute_has_no_bound_and_a_direction_has_one_side() -> None:
+    rules = (Rule(host="m", mute=True), Rule(host="u", direction="up"), Rule(host="d", least_deviation=90.0))
+    found = NoisySeries(["gauge/m//x", "gauge/u//x", "gauge/d//x"], dataclasses.replace(P, rules=rules)).run(300).known
+    assert found.keys() == {"gauge/u//x", "gauge/d//x"}
+    assert math.isnan(found["gauge/u//x"].lower) and found["gauge/u//x"].upper < 230
+    assert found["gauge/d//x"].upper > 185
+
+
+def test_of_several_points_in_a_window_the_spread_within_it_counts() -> None:
+    alone, several = (
+        NoisySeries([GAUGE]).run(300).known[GAUGE],
+        NoisySeries([GAUGE], n=5, spread=20.0).run(300).known[GAUGE],
+    )
+    assert several.upper > alone.upper + 100 and alone.lower > 40
+    assert math.isnan(several.lower)  # it would be below 0, where the series has never been
+
+
+def test_after_a_restart_all_bounds_are_written_once_more() -> None:
+    fleet = NoisySeries([f"gauge/h//x{i}" for i in range(5)]).run(300)
+    fleet.detector = ShardDetector.load(fleet.detector.dump(), P, early=EARLY)
+    fleet.step()
+    assert len(fleet.detector.bounds) == 5
