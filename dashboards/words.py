@@ -23,7 +23,8 @@ UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 SURE = 0.5
 MOST_TEXT = 4_000  # characters of a text in a sentence
 JOINER = "\N{WORD JOINER}"
-ADDRESS = re.compile(r"(:(?=//)|www(?=\.)|.(?=@))", re.IGNORECASE)
+# What becomes a link, or of `:smile:` a picture, even where it is escaped.
+ADDRESS = re.compile(r"(:(?=//)|:(?=[a-z+-][\w+-]*:)|www(?=\.)|.(?=@))", re.IGNORECASE)
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -66,8 +67,8 @@ def plain(text: Any) -> str:
     """A text as it is, where Markdown is read: names, templates and messages come from anybody.
 
     Every sign of ASCII punctuation is escaped, which Markdown allows for each; control characters, line breaks and characters
-    that turn the direction of writing become U+FFFD, white space becomes single spaces. Addresses would become links even when they
-    are escaped: a character that is not seen keeps them apart.
+    that turn the direction of writing become U+FFFD, white space becomes single spaces. Addresses would become links, and names
+    between colons pictures, even when they are escaped: a character that is not seen keeps them apart.
     """
     return PUNCTUATION.sub(r"\\\1", ADDRESS.sub(rf"\1{JOINER}", one_line(text)))
 

@@ -234,6 +234,7 @@ def test_hostile_text_stays_text_and_no_request_leaves_the_pages(
             assert main.locator("img, script, iframe, .katex, del").count() == 0, name
             links = main.locator("a[href]").evaluate_all("all => all.map(one => one.href)")
             assert [link for link in links if not link.startswith(f"{address}/")] == [], name
+            assert main.get_by_text("\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}").count() == 0, name
             for tag in ("strong", "em", "h1", "blockquote", "li"):
                 written = main.locator(f'{tag}:text-is("evil")')
                 assert written.count() == 0, (name, tag)

@@ -235,5 +235,10 @@ def test_hostile_text_has_no_markup_left(text: str) -> None:
     assert as_read(plain(text)) == one_line(text)
 
 
+def test_a_name_between_colons_is_no_picture_and_a_time_is_left_as_it_is() -> None:
+    assert ":smile:" not in plain(":smile: at 12:30:45").replace("\\", "")
+    assert plain("12:30:45").replace("\\", "") == "12:30:45"
+
+
 def test_long_text_is_cut() -> None:
     assert len(one_line("x" * 1_000_000)) <= MOST_TEXT + 2
