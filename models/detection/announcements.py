@@ -10,6 +10,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from models.core.arrays import Texts
 from models.core.windows import Windows
 from models.records.records import (
     CHANGE_BYTES,
@@ -23,6 +26,7 @@ from models.records.schema import parsed
 
 FIRST = "change/"  # names of announcements begin so
 CHANGES = "changes"
+MOST_READ = 3_000  # announcements of a window that a shard reads, the first that were appended
 
 
 class Announcements:
@@ -39,13 +43,23 @@ class Announcements:
         self.window, self.overflow = ([], []), []
         if announced.start == announced.stop:
             return rows
-        found = [json.loads(text) for text in rows.sample[announced].tolist()]
+        found = [json.loads(text) for text in self._read(now, rows.series[announced], rows.sample[announced]).tolist()]
         changes = sorted({parsed(AnnouncedChange, one) for one in found if "client" not in one})
         calls = sorted({parsed(AnnouncedCall, one) for one in found if "client" in one})
         self.window = fitting(changes, CHANGE_BYTES), fitting(calls, TOPOLOGY_BYTES)
         self._count(now, changes, self.window[0])
         self._count(now, calls, self.window[1])
         return rows.without_span(announced)
+
+    def _read(self, now: int, names: Texts, texts: Texts) -> Texts:
+        """The texts that are read, and a letter about the others."""
+        if len(texts) <= MOST_READ:
+            return texts
+        offsets = np.array([name.rsplit("/", 1)[1] for name in names.tolist()])
+        order = np.argsort(offsets, kind="stable")
+        self._count(now, names[order].tolist(), names[order[:MOST_READ]].tolist())
+        read: Texts = texts[order[:MOST_READ]]
+        return read
 
     def _count(self, now: int, wanted: Sequence[Any], kept: Sequence[Any]) -> None:
         """A letter about what one watermark message has no room for."""

@@ -20,6 +20,7 @@ from models.records.schema import fields_of, parsed
 from models.rules.rule import REGEX, SELECTED, Rule, instant, rule_of
 
 MOST_RULES = 256  # of the log that are in effect, or will be
+MOST_A_WINDOW = 1_000  # records that are looked at: all shards read each
 MOST_BYTES = 4_096  # of a record
 MOST_NAME = 100  # characters
 HOUR_MS = 3_600_000
@@ -75,6 +76,7 @@ class RuleLog:
     def __init__(self, pinned: Sequence[Rule] = (), begin: int = 0, known: Iterable[LoggedRule] = ()) -> None:
         self._pinned, self._begin = tuple(pinned), begin
         self._named = {rule.name for rule in pinned if rule.name}
+        self._window, self._taken = -1, 0  # when the last window begins, and how many of its records were given
         self.known: dict[str, LoggedRule] = {}
         for one in sorted(known, key=lambda one: one.place):
             if one.offset >= begin:
@@ -100,8 +102,14 @@ class RuleLog:
         Raises
         ------
         ValueError
-            It is no rule, or there would be more than `MOST_RULES`. Nothing has changed then.
+            It is no rule, there would be more than `MOST_RULES`, or its window has had `MOST_A_WINDOW`. Nothing has changed then.
         """
+        self._window, self._taken = since, self._taken + 1 if since == self._window else 1
+        if self._taken > MOST_A_WINDOW:
+            msg = (
+                f"more than {MOST_A_WINDOW} records about rules in a window, of which no more are read; append it again"
+            )
+            raise ValueError(msg)
         if offset < self._begin:
             return False
         record = record_of(text)

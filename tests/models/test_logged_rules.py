@@ -15,7 +15,7 @@ from models.detection.detector import ShardDetector
 from models.records.records import RuleRecord
 from models.records.schema import fields_of
 from models.rules.rule import Rule
-from models.rules.rule_log import KEYS, MOST_RULES, RuleLog, record_text
+from models.rules.rule_log import KEYS, MOST_A_WINDOW, MOST_RULES, RuleLog, record_text
 
 FAULT = {range(60, 75): {CPU: 40.0}}
 
@@ -207,3 +207,11 @@ def test_a_rule_may_say_until_when_alone_and_must_not_have_ended_before_it_came(
     assert log.take(json.dumps(rule(planned=True, until=when(5))), 0, START)
     with pytest.raises(ValueError, match="since before until"):
         log.take(json.dumps(rule("b", mute=True, until=when(0))), 1, START + 10 * WINDOW)
+
+
+def test_of_a_window_no_more_records_are_read_than_the_most_and_the_next_one_is_read_again() -> None:
+    log, text = RuleLog(), json.dumps(record_text({"name": "known", "mute": True, "host": "vm-1"}))
+    assert [log.take(text, offset, START) for offset in range(MOST_A_WINDOW)] == [True, *[False] * (MOST_A_WINDOW - 1)]
+    with pytest.raises(ValueError, match="more than 1000 records about rules in a window"):
+        log.take("not even JSON", MOST_A_WINDOW, START)
+    assert log.take(text.replace("vm-1", "vm-2"), MOST_A_WINDOW + 1, START + WINDOW)
