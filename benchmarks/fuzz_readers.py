@@ -29,6 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--seed", type=int, default=0, help="the first seed: the records of a seed are always the same")
+    parser.add_argument("--others", type=float, default=0.06, help="the share of records that are not flat")
     given = parser.parse_args()
     found, started = 0, time.monotonic()
     with (
@@ -38,7 +39,7 @@ def main() -> int:
         for number in range(-(-given.records // BATCH)):
             topic = list(READERS)[number % len(READERS)]
             seed = given.seed + number
-            differences = fuzzed(spark, topic, seed, BATCH)
+            differences = fuzzed(spark, topic, seed, BATCH, given.others)
             for unlike in (unlike_json, unlike_official):
                 differences += unlike(spark, topic, seed, BATCH // 40)[0]
             for difference in differences:

@@ -83,10 +83,10 @@ def shrunk(spark: SparkSession, record: bytes, topic: str) -> bytes:
     return record
 
 
-def fuzzed(spark: SparkSession, topic: str, seed: int, count: int) -> list[str]:
-    """Read `count` records made from a seed; a sentence for each of the first that are read differently."""
+def fuzzed(spark: SparkSession, topic: str, seed: int, count: int, others: float = 0.06) -> list[str]:
+    """Read `count` records made from a seed, a share of other forms; a sentence for each of the first that are read differently."""
     source = random.Random(f"{topic}/{seed}")
-    records = [record_grammar.record(source, topic) for _ in range(count)]
+    records = [record_grammar.record(source, topic, others) for _ in range(count)]
     sentences = []
     for place in differing(spark, records, topic)[:3]:
         least = shrunk(spark, records[place], topic)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 
@@ -428,10 +427,14 @@ ROUND = ("%s",) * 30 + (
 )
 
 
-def record(source: random.Random, topic: str) -> bytes:
-    """A record of a topic: a flat one with some members changed, doubled, nested, left out or added, in any order and spelling."""
-    if source.random() < 0.06:
-        return _other(source, topic)
+def record(source: random.Random, topic: str, others: float = 0.06) -> bytes:
+    """A record of a topic: a flat one with some members changed, doubled, nested, left out or added, in any order and spelling.
+
+    `others` is the share of those of other forms.
+    """
+    if source.random() < others:
+        data = _other(source, topic)
+        return _damaged(source, data) if source.random() < (others - 0.06) / 3 else data
     some = source.choice((0.0, 0.1, 0.1, 0.25, 0.6))  # how much of it is unusual
     members = []
     for key, values, usual in MEMBERS[topic]:
@@ -491,6 +494,10 @@ def _other(source: random.Random, topic: str) -> bytes:
                 f'{{"@timestamp":{at},"host":{{"name":{host}}},"event":{{"module":"a"}},"a":{{"b":{number},"c":{odd(ANY, "1")}}}}}'
             ),
             lambda: (
+                f'{{"@timestamp":{at},"host.name":{host},"event.dataset":{name},"labels":{odd(LABELS, "{}")},"ecs":{{"version":"9.4"}},'
+                f'"service":{{"type":{name}}},"system":{{"cpu":{{"total":{{"pct":{number}}},"id":{odd(ANY, "1")}}}}}}}'
+            ),
+            lambda: (
                 f'[{{"values":[{number},1],"dstypes":["gauge","derive"],"dsnames":["value",{name}],"time":{at},"host":{host},'
                 f'"plugin":{odd(NAMES, name)},"plugin_instance":"","type":{name},"type_instance":{host}}}]'
             ),
@@ -505,8 +512,15 @@ def _other(source: random.Random, topic: str) -> bytes:
             lambda: (
                 f'{{"resourceLogs":[{{{own},"scopeLogs":[{{"logRecords":[{{"timeUnixNano":{at},"severityNumber":{number},"body":{{"stringValue":{name}}}}}]}}]}}]}}'
             ),
-            lambda: f"<34>1 {json.dumps(at)[1:-1]} h app 1 - - {name}",
-            lambda: f"<{number}>Jan  5 00:00:10 h su[12]: {name}",
+            lambda: (
+                f'{{"@timestamp":{at},"agent":{{"type":"filebeat","hostname":{host}}},"event":{{"dataset":{name},"original":{odd(MESSAGES, name)}}},'
+                f'"log":{{"level":{odd(NAMES, name)},"file":{{"path":{odd(NAMES, name)}}}}},"labels":{odd(LABELS, "{}")}}}'
+            ),
+            lambda: (
+                f"<{number}>1 {at[1:-1]} {host[1:-1]} app {odd(NUMBERS, '1')} - [a b={name}] {odd(MESSAGES, name)[1:-1]}"
+            ),
+            lambda: f"<34>1 {odd(TIMES, TIMES[0])[1:-1]} h app 1 - - {name}",
+            lambda: f"<{odd(NUMBERS, '34')}>Jan  5 00:00:10 h su[12]: {name}",
         ],
     }
     return source.choice(forms[topic])().encode("utf-8", "surrogatepass")
