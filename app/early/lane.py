@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
+from kafka import TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app.core.settings import Settings
-from app.kafka.connection import kafka_connection
+from app.kafka.connection import kafka_connection, open_consumer
 from app.kafka.topics import EARLY
 from app.runtime.spark import session
 from models.records.records import HeldAlarms
@@ -120,11 +121,22 @@ def running_query(spark: SparkSession, settings: Settings) -> Iterator[Streaming
     """The query in the block, from the end of the inputs on."""
     checkpoint = settings.home / "spark" / "early"
     shutil.rmtree(checkpoint, ignore_errors=True)  # of an earlier run: it begins at the end of the log, always
-    query = early.start(spark, kafka_connection(settings), of_version(settings), str(checkpoint))
+    own = of_version(settings)
+    query = early.start(
+        spark, kafka_connection(settings), own, ends_of(settings, own.telemetry, own.logs), str(checkpoint)
+    )
     try:
         yield query
     finally:
         query.stop()
+
+
+def ends_of(settings: Settings, *names: str) -> dict[str, dict[int, int]]:
+    """Where topics end now, by topic and partition. Raises ServiceUnavailable if Kafka does not answer."""
+    with open_consumer(settings) as consumer:
+        parts = [TopicPartition(name, p) for name in names for p in consumer.partitions_for_topic(name) or ()]
+        ends = consumer.end_offsets(parts)
+    return {name: {at.partition: ends[at] for at in parts if at.topic == name} for name in names}
 
 
 def check(query: StreamingQuery) -> None:

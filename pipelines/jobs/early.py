@@ -7,6 +7,7 @@ raised is provisional: app/early settles it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -105,15 +106,22 @@ def alarm_id() -> Column:
     )
 
 
-def start(spark: SparkSession, kafka: Kafka, lane: Lane, checkpoint: str, batch: str = BATCH) -> StreamingQuery:
-    """Start the query at the end of the inputs. `checkpoint` is a new folder: nothing in it is ever read again."""
-    found = alarms(_stream(spark, kafka, lane.telemetry), _stream(spark, kafka, lane.logs), lane)
+def start(
+    spark: SparkSession, kafka: Kafka, lane: Lane, begins: Mapping[str, Mapping[int, int]], checkpoint: str
+) -> StreamingQuery:
+    """Start the query at these offsets, by topic and partition. `checkpoint` is a new folder: nothing in it is ever read again.
+
+    With Spark's `latest` it would begin where the inputs end once it has been planned, seconds later.
+    """
+    telemetry, logs = (_stream(spark, kafka, topic, begins[topic]) for topic in (lane.telemetry, lane.logs))
+    found = alarms(telemetry, logs, lane)
     options: Mapping[str, Any] = kafka.prefixed() | PRODUCER | QUICK
     writer = found.writeStream.queryName(NAME).format("kafka").options(**options).outputMode("update")
-    mode: Mapping[str, Any] = {"realTime": batch}
+    mode: Mapping[str, Any] = {"realTime": BATCH}
     return writer.option("checkpointLocation", checkpoint).trigger(**mode).start()
 
 
-def _stream(spark: SparkSession, kafka: Kafka, topic: str) -> DataFrame:
-    options = kafka.prefixed() | CONSUMER | {"subscribe": topic, "startingOffsets": "latest", "failOnDataLoss": "false"}
+def _stream(spark: SparkSession, kafka: Kafka, topic: str, begin: Mapping[int, int]) -> DataFrame:
+    where = json.dumps({topic: {str(partition): offset for partition, offset in begin.items()}})
+    options = kafka.prefixed() | CONSUMER | {"subscribe": topic, "startingOffsets": where, "failOnDataLoss": "false"}
     return spark.readStream.format("kafka").options(**options).load()
