@@ -23,7 +23,7 @@ PAGE = (PROJECT / "docs" / "limits.md").read_text()
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredChain:
     """A shape, and what a whole chain took for it (`python -m benchmarks.flood --live`), GB but for disk (MB) and cores."""
 
     series: int
@@ -38,40 +38,42 @@ class Measured:
 
     @property
     def plan(self) -> Plan:
-        """What is said beforehand."""
+        """What the plan gives beforehand."""
         settings = load()
         windowing = replace(settings.windowing, window_seconds=10, shards=self.shards)
         return plan(Load(self.series, self.hosts), settings.model_copy(update={"windowing": windowing}))
 
     def rows(self) -> list[tuple[str, float, float | None]]:
         """Rows of the page: what, what the plan says, what was measured."""
-        said = self.plan
+        planned = self.plan
         return [
-            ("memory, GB", said.memory / 1e9, self.memory),
-            ("of the JVM", said.jvm / 1e9, self.jvm),
-            ("of the Python workers", said.python / 1e9, self.python),
-            ("of `kappa run`", said.driver / 1e9, self.driver),
-            ("disk below `home`, the most at once, MB", said.checkpoints / 1e6, self.disk),
-            ("cores", said.cores, self.cores),
+            ("memory, GB", planned.memory / 1e9, self.memory),
+            ("of the JVM", planned.jvm / 1e9, self.jvm),
+            ("of the Python workers", planned.python / 1e9, self.python),
+            ("of `kappa run`", planned.driver / 1e9, self.driver),
+            ("disk below `home`, the most at once, MB", planned.checkpoints / 1e6, self.disk),
+            ("cores", planned.cores, self.cores),
         ]
 
 
 CHAINS = (
-    Measured(2_000, 40, 64, 2.72, 1.71, 0.78, 0.24, 75, 0.47),
-    Measured(20_000, 50, 16, 2.82, 1.84, 0.76, 0.24, 111),
+    MeasuredChain(2_000, 40, 64, 2.72, 1.71, 0.78, 0.24, 75, 0.47),
+    MeasuredChain(20_000, 50, 16, 2.82, 1.84, 0.76, 0.24, 111),
 )
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda one: str(one.series))
-def test_the_plan_of_a_chain_is_within_a_quarter_of_what_was_measured(chain: Measured) -> None:
-    assert all(said == pytest.approx(found, rel=0.25) for _, said, found in chain.rows() if found is not None)
+def test_the_plan_of_a_chain_is_within_a_quarter_of_what_was_measured(chain: MeasuredChain) -> None:
+    assert all(planned == pytest.approx(found, rel=0.25) for _, planned, found in chain.rows() if found is not None)
 
 
 def test_the_page_has_the_figures_of_the_plan_and_those_that_were_measured() -> None:
     columns = [chain.rows() for chain in CHAINS]
     for rows in zip(*columns, strict=True):
         digits = 0 if rows[0][0].endswith("MB") else 2
-        cells = [f"{said:.{digits}f} | {'' if found is None else f'{found:.{digits}f}'}" for _, said, found in rows]
+        cells = [
+            f"{planned:.{digits}f} | {'' if found is None else f'{found:.{digits}f}'}" for _, planned, found in rows
+        ]
         assert f"| {rows[0][0]} | {' | '.join(cells)} |".replace("|  |", "| |") in PAGE
 
 
