@@ -12,10 +12,22 @@ import pandas as pd
 import streamlit as st
 from elasticsearch import Elasticsearch
 
-from dashboards import acknowledging, chrome, evidence, labelling, links, notified, ruling, runbook, sharing
+from dashboards import (
+    acknowledging,
+    chrome,
+    early_alarms,
+    evidence,
+    labelling,
+    links,
+    notified,
+    ruling,
+    runbook,
+    sharing,
+)
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
-from dashboards.queries import deliveries
+from dashboards.queries import deliveries, early
+from dashboards.queries.early import FirstSeen
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
@@ -67,6 +79,7 @@ class Found:
     points: Mapping[str, pd.DataFrame]
     labels: Mapping[str, LabelDocument]
     deliveries: pd.DataFrame
+    first_seen: FirstSeen | None = None
     acknowledged: LabelDocument | None = None
 
     @property
@@ -121,6 +134,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
         )
         return
     head(found.incident, view)
+    early_alarms.show_first(found.first_seen, view)
     evidence.show_causes(found.incident, view)
     show_done(found, view)
     show_next(found.incident, view)
@@ -153,6 +167,7 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         if of is None:
             return Missing(identity, newest.result(), chrome.now())
         notifications = pool.submit(deliveries.of_incident, client, identity)
+        first = pool.submit(early.of_incident, client, identity)
         members, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series, of.around)
         alike = like.result()
@@ -166,6 +181,7 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
             labels=of_incidents(client, [identity, *alike.rows["id"]]),
             acknowledged=acknowledged(client, [identity]).get(identity),
             deliveries=notifications.result(),
+            first_seen=first.result(),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboards import chrome
+from dashboards import chrome, early_alarms
 from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
 from dashboards.open_incidents import by_severity, show_lines
@@ -43,6 +43,7 @@ def show(found: Overview, view: View) -> None:
     if not chrome.fresh(view, found.newest, found.read) and not found.refused:
         return
     figures(found, view)
+    early_alarms.show(found.early, view)
     show_open(found, view)
     show_novelties(found, view)
     show_changes(found, view)

@@ -178,7 +178,9 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
     if start_position.interrupted(settings):
         problems.append("an earlier `kappa recover` was interrupted")
-    index_topics = {settings.topic(kind) for kind in (*topics.INDEXED, "scores", "labels", topics.DELIVERIES)}
+    index_topics = {
+        settings.topic(kind) for kind in (*topics.INDEXED, "scores", "labels", topics.DELIVERIES, topics.EARLY)
+    }
     reset = "index" in jobs and (
         "index" in lost or "index" in gaps or any(change.topic in index_topics for change in log.changes)
     )

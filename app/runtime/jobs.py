@@ -10,7 +10,7 @@ from pathlib import Path
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
 from app.kafka.data_loss import checkpoints, extract_name
-from app.kafka.topics import DELIVERIES, indexed_kinds, topic_names
+from app.kafka.topics import DELIVERIES, EARLY, indexed_kinds, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
 from models.detection.alarm_bounds import EarlyParameters
@@ -181,11 +181,11 @@ def index_job(
     prepare: Prepare | None = None,
     quarantine: Quarantine = NOTHING,
 ) -> Job:
-    """novelties, incidents, late, dead-letters, labels, deliveries (and scores, where switched on) -> Elasticsearch."""
-    topics = topic_names(settings) | {DELIVERIES: settings.topic(DELIVERIES)}
+    """novelties, incidents, late, dead-letters, labels, deliveries, early (and scores, where switched on) -> Elasticsearch."""
+    topics = topic_names(settings) | {kind: settings.topic(kind) for kind in (DELIVERIES, EARLY)}
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
-    own = tuple(topics[kind] for kind in (*indexed_kinds(settings), DELIVERIES))
+    own = tuple(topics[kind] for kind in (*indexed_kinds(settings), DELIVERIES, EARLY))
     unread = quarantine.of("index", (*own, topics["labels"]))
     return Job(
         name="index",

@@ -2,9 +2,9 @@
 
 Mappings are strict: a field that is not listed here is refused. A version's indices carry the alias `kappa-KIND-VERSION`,
 those of versions that serve, or served for a time, `kappa-KIND` as well, with a filter that shows of each what it decided then
-(`app.search.aliases`). Labels and deliveries belong to no version: their indices have the aliases `kappa-labels` and
-`kappa-deliveries`. Index names end in a date, so that old data go by dropping indices; where the server has index lifecycles it
-does so itself.
+(`app.search.aliases`). Labels, deliveries and early alarms belong to no version: their indices have the aliases `kappa-labels`,
+`kappa-deliveries` and `kappa-early`. Index names end in a date, so that old data go by dropping indices; where the server has index
+lifecycles it does so itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
-from models.records.index_names import DELIVERIES, INDEX_KINDS, LABELS, PREFIX, SHARED, alias_of, version_of
-from models.records.records import Delivery, EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
+from models.records.index_names import DELIVERIES, EARLY, INDEX_KINDS, LABELS, PREFIX, SHARED, alias_of, version_of
+from models.records.records import Delivery, EarlyAlarm, EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
 from models.records.schema import KEYWORD, search_type, search_types
 from pipelines.elasticsearch.refusals import refusal
 from pipelines.errors import ServiceUnavailable
@@ -33,6 +33,10 @@ OF_INCIDENTS = (
     *("false_alarms_per_day", "episodes", "episodes_omitted", "severity"),
 )
 OF_DELIVERIES = ("channel", "incident", "version", "status", "severity", "outcome", "why", "answer", "attempts")
+OF_ALARMS = (
+    *("version", "status", "series", "window_end", "value", "lower", "upper", "typical", "chance", "bound_window_end"),
+    *("template", "incident", "seconds_won", "settled_at"),
+)
 OF_SCORES = ("series", "kind", "score", "template", "value", "typical", "lower", "upper")
 
 
@@ -103,6 +107,14 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "message": TEXT,
         "delivery": an_object(**search_types(Delivery, *OF_DELIVERIES)),
     },
+    EARLY: {
+        "@timestamp": DATE,
+        "ecs": ECS,
+        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "host": NAMED,
+        "service": NAMED,
+        "alarm": an_object(**search_types(EarlyAlarm, *OF_ALARMS)),
+    },
 }
 
 
@@ -166,7 +178,7 @@ def template(
 
 
 def template_of_shared(kind: str, replicas: int) -> dict[str, Any]:
-    """The index template of labels or deliveries, which all versions share."""
+    """The index template of labels, deliveries or early alarms, which all versions share."""
     return {
         "index_patterns": [alias_of(kind) + "-*"],
         "priority": PRIORITY,
@@ -180,7 +192,7 @@ def template_of_shared(kind: str, replicas: int) -> dict[str, Any]:
 
 def settings_of(kind: str, replicas: int) -> dict[str, Any]:
     """Settings of an index. What people wait for can be searched at once: few documents, so that this costs little."""
-    refresh = "200ms" if kind in ("novelties", "incidents") else "1s"
+    refresh = "200ms" if kind in ("novelties", "incidents", EARLY) else "1s"
     return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": refresh}
 
 

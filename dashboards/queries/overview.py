@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 
 from elasticsearch import Elasticsearch
 
+from dashboards.queries import early
+from dashboards.queries.early import EarlySummary
 from dashboards.queries.episodes import (
     CLOSED,
     FRESH,
@@ -64,6 +66,7 @@ class Overview:
     changes_from: datetime
     refused: int
     acknowledged: Mapping[str, LabelDocument] = field(default_factory=dict)
+    early: EarlySummary = field(default_factory=EarlySummary)
 
     @property
     def age(self) -> timedelta | None:
@@ -97,6 +100,7 @@ def overview(
         changed = pool.submit(changes, client, version, Span(since, span.end))
         # Refused records stand under the time they were appended, which is later than the events of a replay.
         count = pool.submit(refused, client, version, Span(span.start, max(span.end, now)))
+        alarms = pool.submit(early.summary, client, version, Span(span.start, max(span.end, now)))
         lanes = strongest(client, version, span, by)
         return Overview(
             read=now,
@@ -110,6 +114,7 @@ def overview(
             changes_from=since,
             refused=count.result(),
             acknowledged=acknowledged(client, list(opened.result().rows["id"])),
+            early=alarms.result(),
         )
 
 

@@ -5,13 +5,14 @@ kappa-KIND-VERSION              the alias of all of them, and the name of their 
 kappa-KIND                      the alias of what the versions that serve have decided, and the name of the lifecycle
 kappa-labels-YYYY.MM            an index of labels, which belong to no version; their alias and template is kappa-labels
 kappa-deliveries-YYYY.MM        the same of notifications
+kappa-early-YYYY.MM             the same of early alarms
 """
 
 from __future__ import annotations
 
 PREFIX = "kappa-"
 INDEX_KINDS = ("scores", "novelties", "incidents", "pipeline")
-LABELS, DELIVERIES = SHARED = ("labels", "deliveries")
+LABELS, DELIVERIES, EARLY = SHARED = ("labels", "deliveries", "early")
 
 
 def alias_of(kind: str, version: str = "") -> str:

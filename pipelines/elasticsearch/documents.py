@@ -10,8 +10,9 @@ Everything is built in the JVM. Ids come from the records alone, so that a repea
     labels      labels-month of append              where and when it was appended           none: written once
     deliveries  deliveries-month of delivery        hash of channel, incident and what       the time
                                                     was sent
+    early       early-month of the record's event       the alarm's                              whether it is settled
 
-Labels and deliveries are shared by all versions, as their topics are: whichever version's job writes one, it is the same document.
+Labels, deliveries and early alarms are shared by all versions, as their topics are: whichever version's job writes one, it is the same document.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from models.records.index_names import DELIVERIES, LABELS, PREFIX, SHARED, alias_of
+from models.records.index_names import DELIVERIES, EARLY, LABELS, PREFIX, SHARED, alias_of
 from models.records.records import (
+    EARLY_STATUSES,
     LETTER_BYTES,
+    RAISED,
     DeliveriesUntil,
     Delivery,
+    EarlyAlarm,
     EpisodeEvent,
+    HeldAlarms,
     IncidentEvent,
     Label,
     Score,
@@ -34,13 +39,13 @@ from models.records.records import (
 )
 from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.inputs import labels
-from pipelines.inputs.fields import record_text
+from pipelines.inputs.fields import record_text, unquoted
 from pipelines.letters import MOST_BYTES
 
 # The release of the Elastic Common Schema whose fields these are.
 ECS_VERSION = "9.4.0"
 OURS = "kappa"  # the module, the observer and the set of rules of every alert
-DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", LABELS, DELIVERIES)
+DATASETS = ("scores", "novelties", "incidents", "late", "dead-letters", *SHARED)
 SAMPLE_CHARACTERS = 512
 ID = "^[0-9a-f]{1,64}$"
 MOST_HEADER = 4_096  # bytes: a reason of 1,000 characters
@@ -52,7 +57,12 @@ RECORD = spark_ddl(Score, EpisodeEvent, IncidentEvent)
 WANTED = {"scores": Score.KIND, "novelties": EpisodeEvent.KIND, "incidents": IncidentEvent.KIND}
 LABEL = spark_ddl(Label)
 DELIVERY = spark_ddl(Delivery)
+ALARM = spark_ddl(EarlyAlarm)
 CONTRIBUTIONS = spark_type(fields_of(IncidentEvent)["series"].type)
+ALARM_FIELDS = (
+    *("version", "status", "series", "window_end", "value", "lower", "upper", "typical", "chance", "bound_window_end"),
+    *("template", "incident", "seconds_won", "settled_at"),
+)
 INCIDENT_FIELDS = (
     *("novelties", "scope", "affected", "population", "share", "false_alarms_per_day", "episodes", "episodes_omitted"),
     "severity",
@@ -66,22 +76,24 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
 
     Answers `index, id, version, document, problem` and where the record is: `topic, partition, offset, timestamp`. `version` is null
     for what is written once; `problem` says why a record is no document. Watermark messages are left out, positions among
-    deliveries, heartbeats among labels, and what is no label: `extract` reads it too, and makes it a dead letter.
+    deliveries, what was held back among early alarms, heartbeats among labels, and what is no label: `extract` reads it too, and makes it
+    a dead letter.
     """
     dataset, value = F.col("dataset"), F.col("value").cast("string")
     if scores_since is not None:
         # By the text alone, before anything is parsed. One without a window is no score, and is reported as none.
         end = F.nullif(F.regexp_extract(value, r'"window_end":\s*(\d+)', 1), F.lit("")).cast("long")
         raw = raw.where((F.col("topic") != topics["scores"]) | F.coalesce(end >= scores_since, F.lit(True)))
-    is_label, is_delivery = dataset == LABELS, dataset == DELIVERIES
+    is_label, is_delivery, is_alarm = dataset == LABELS, dataset == DELIVERIES, dataset == EARLY
     is_record = ~dataset.isin("late", "dead-letters", *SHARED)
     parsed = raw.withColumn("dataset", dataset_of(topics)).select(
         "dataset",
-        F.when(is_label | is_delivery | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
+        F.when(dataset.isin(*SHARED) | is_record, dataset).otherwise(F.lit("pipeline")).alias("kind"),
         F.when(is_record, F.from_json(value, RECORD)).alias("r"),
         # As `extract` reads it, so that both take the same for labels.
         F.when(is_label, F.from_json(record_text(F.col("value"))["json"], LABEL)).alias("l"),
         F.when(is_delivery, F.from_json(value, DELIVERY)).alias("d"),
+        F.when(is_alarm, F.from_json(value, ALARM)).alias("e"),
         *["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
     )
     # Spark filters before it parses, by parsing twice: only where there can be watermark messages, heartbeats or no labels. A
@@ -89,7 +101,8 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
     is_watermark = (dataset == "novelties") & of("record").eqNullSafe(WatermarkMessage.KIND)
     is_none = is_label & labels.problem(F.col("l"), F.col("value")).isNotNull()
     is_position = is_delivery & F.col("d.record").eqNullSafe(DeliveriesUntil.KIND)
-    return parsed.where(~is_watermark & ~is_none & ~is_position).select(
+    is_held = is_alarm & F.col("e.record").eqNullSafe(HeldAlarms.KIND)
+    return parsed.where(~is_watermark & ~is_none & ~is_position & ~is_held).select(
         index_of(version).alias("index"),
         id_of(version).alias("id"),
         version_of().alias("version"),
@@ -141,6 +154,15 @@ def is_sound() -> Column:
             & F.col("d.incident").isNotNull()
             & (F.octet_length("value") <= MOST_BYTES)
         )
+        | (
+            (F.col("e.record") == EarlyAlarm.KIND)
+            & within_range(F.col("e.window_end"))
+            & within_range(F.col("e.event_time"))
+            & F.col("e.id").rlike(ID)
+            & F.col("e.series").isNotNull()
+            & F.col("e.status").isin(*EARLY_STATUSES)
+            & (F.octet_length("value") <= MOST_BYTES)
+        )
     ).eqNullSafe(True)
 
 
@@ -154,13 +176,14 @@ def event_time() -> Column:
     kind = F.col("kind")
     at_append = kind.isin("pipeline", LABELS)
     found = F.when(kind == "scores", of("window_end")).when(at_append, append_time())
-    found = found.when(kind == DELIVERIES, F.col("d.at")).otherwise(of("start"))
+    found = found.when(kind == DELIVERIES, F.col("d.at")).when(kind == EARLY, F.col("e.event_time"))
+    found = found.otherwise(of("start"))
     # What is no document has no date, and may say anything.
     return F.when(is_sound(), found).otherwise(F.unix_millis("timestamp"))
 
 
 def index_of(version: str) -> Column:
-    """The index: kind, version, date of the event; of labels and deliveries, which are few, the month alone."""
+    """The index: kind, version, date of the event; of what versions share, which is little, the month alone."""
     at = F.timestamp_millis(event_time())
     own = F.concat(F.lit(PREFIX), F.col("kind"), F.lit(f"-{version}-"), F.date_format(at, "yyyy.MM.dd"))
     for kind in SHARED:
@@ -179,6 +202,7 @@ def id_of(version: str) -> Column:
     return (
         F.when(~is_sound(), own)
         .when(kind == DELIVERIES, delivery)
+        .when(kind == EARLY, F.col("e.id"))
         .when(kind == "scores", score)
         .when(kind == "pipeline", digest(F.col("dataset"), *source_position(), without_offset()))
         .when(kind == LABELS, label)
@@ -195,7 +219,8 @@ def version_of() -> Column:
     """Grows with what is known: an older event that comes again never replaces a newer one."""
     status = F.when(of("status") == "open", 0).when(of("status") == "update", 1).otherwise(2)
     found = F.when(F.col("kind").isin("novelties", "incidents"), of("window_end") * STATUSES + status)
-    return found.when(F.col("kind") == DELIVERIES, F.col("d.at"))
+    settled = F.when(F.col("e.status") == RAISED, 1).otherwise(2)
+    return found.when(F.col("kind") == DELIVERIES, F.col("d.at")).when(F.col("kind") == EARLY, settled)
 
 
 def document_of(version: str) -> Column:
@@ -208,6 +233,7 @@ def document_of(version: str) -> Column:
         .when(kind == "incidents", F.to_json(incident_document(version)))
         .when(kind == LABELS, F.to_json(label_document()))
         .when(kind == DELIVERIES, F.to_json(delivery_document()))
+        .when(kind == EARLY, F.to_json(alarm_document()))
         .otherwise(F.to_json(pipeline_document(version)))
     )
 
@@ -344,6 +370,27 @@ def delivery_document() -> Column:
         F.struct(*(filled(own[name]).alias(name) for name in texts), own["attempts"].alias("attempts")).alias(
             "delivery"
         ),
+    )
+
+
+def alarm_document() -> Column:
+    """An early alarm, and what became of it."""
+    own = F.col("e")
+    parts = F.split(own["series"], "/")
+    event = [F.lit("event").alias("kind"), F.lit("kappa.early").alias("dataset")]
+    dates = ("window_end", "bound_window_end", "settled_at")
+    texts = ("version", "status", "series", "template", "incident")
+    found = {
+        name: date(own[name]) if name in dates else finite(own[name]) for name in ALARM_FIELDS if name not in texts
+    }
+    found |= {name: filled(own[name]) for name in texts}
+    return F.struct(
+        date(own["event_time"]).alias("@timestamp"),
+        ecs(),
+        F.struct(*event).alias("event"),
+        named(unquoted(F.get(parts, F.lit(1)))).alias("host"),
+        named(unquoted(F.get(parts, F.lit(2)))).alias("service"),
+        F.struct(*(found[name].alias(name) for name in ALARM_FIELDS)).alias("alarm"),
     )
 
 

@@ -1,4 +1,4 @@
-"""index: novelties, incidents, late, dead-letters, labels, deliveries (and scores, where switched on) -> Elasticsearch.
+"""index: novelties, incidents, late, dead-letters, labels, deliveries, early (and scores, where switched on) -> Elasticsearch.
 
 A batch is written to the end before it counts as done: while the cluster is away the job waits. What the cluster
 refuses for good goes to `dead-letters`, and the rest of the batch is indexed.

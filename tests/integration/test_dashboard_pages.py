@@ -375,6 +375,31 @@ def test_who_was_notified_of_an_incident_is_on_its_page(client: Elasticsearch, v
 
 
 @pytest.mark.usefixtures("served")
+def test_early_alarms_are_provisional_and_an_incident_says_when_it_was_first_seen(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    story(documents)
+    documents.write()
+    assert "Early alarms" not in words(opened("overview")) and "First seen early" not in words(
+        opened("incident", incident="now")
+    )
+    identity = f"now-{version}"
+    documents.incident(["vm-1"], "anomaly", "open", (5.0, 1.0), 20.0, identity=identity)
+    documents.early(CPU, "raised", 0.5)
+    documents.early(CPU, "confirmed", 6.0, incident=identity, seconds_won=27.4)
+    documents.early(CPU, "withdrawn", 20.0)
+    documents.write()
+    shown = words(opened("overview"))
+    assert (
+        "1 alarm not settled yet. Of 2 that were settled" in shown
+        and "50% were confirmed, a median of 27 s before" in shown
+    )
+    assert ":orange-badge[provisional]" in shown and "0.97, above 0.9" in shown
+    assert "27 s before this incident: cpu" in words(opened("incident", incident=identity))
+
+
+@pytest.mark.usefixtures("served")
 def test_series_has_its_curve_and_what_was_said_of_it(client: Elasticsearch, version: str) -> None:
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("series", series=CPU)

@@ -34,7 +34,7 @@ from app.core.settings import INPUTS, PROJECT, Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.topics import DELIVERIES, topic_names
+from app.kafka.topics import DELIVERIES, EARLY, topic_names
 from app.simulator.publish import Target, to_kafka
 from pipelines.elasticsearch.documents import documents
 from pipelines.runner import CONSUMER
@@ -94,7 +94,7 @@ def indexed(spark: SparkSession, settings: Settings) -> dict[str, list[Record]]:
     """The documents of what the replay wrote, of the last scores alone, and of labels, by kind."""
     found: dict[str, list[Record]] = {}
     raw = read(spark, settings, (*KINDS, "labels"))
-    names = topic_names(settings) | {DELIVERIES: settings.topic(DELIVERIES)}
+    names = topic_names(settings) | {kind: settings.topic(kind) for kind in (DELIVERIES, EARLY)}
     made = documents(raw, settings.version, names, moment(SCORES_SINCE))
     for row in made.select("index", "id", "version", "problem", "document").toArrow().to_pylist():
         document = row.pop("document")

@@ -266,7 +266,7 @@ class IndexedVersion:
 
     @property
     def topics(self) -> dict[str, str]:
-        kinds = ("scores", "novelties", "incidents", "late", "dead-letters", "labels", "deliveries")
+        kinds = ("scores", "novelties", "incidents", "late", "dead-letters", "labels", "deliveries", "early")
         return {kind: f"{kind}.{self.version}" for kind in kinds}
 
     def publish(self, kind: str, values: Iterable[bytes], headers: list[tuple[str, bytes]] | None = None) -> None:

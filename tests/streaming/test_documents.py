@@ -16,7 +16,9 @@ pytestmark = pytest.mark.spark
 
 NIGHT = 1_795_305_595_000  # 2026-11-21T23:59:55Z
 APPENDED = datetime(2026, 11, 22, 0, 0, 7, tzinfo=UTC)
-TOPICS = {name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters", "labels", "deliveries")}
+TOPICS = {
+    name: name for name in ("scores", "novelties", "incidents", "late", "dead-letters", "labels", "deliveries", "early")
+}
 KAFKA = (
     "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
@@ -511,4 +513,35 @@ def test_the_last_that_became_of_a_notification_is_one_document_and_positions_ar
     assert names_in(second["document"]) == fields_of(PROPERTIES["deliveries"])
     for broken in ({"record": "x"}, DELIVERY | {"at": -1}, DELIVERY | {"channel": None}, [1]):
         (found,) = documents(records(spark, [("deliveries", broken)]), "live", TOPICS).collect()
+        assert found["problem"] == "not a record of this topic"
+
+
+def test_an_early_alarm_is_one_document_with_what_became_of_it_and_what_was_held_back_is_none(
+    spark: SparkSession,
+) -> None:
+    raised = {"record": "early", "id": "e" * 20, "version": "live", "status": "raised", "window_end": NIGHT + 10_000} | {
+        "series": "gauge/web%2F1/shop/cpu", "event_time": NIGHT + 7_000, "value": 0.97, "upper": 0.9, "typical": 0.5,
+        "chance": 1e-9, "bound_window_end": NIGHT - 20_000,
+    }  # fmt: skip
+    settled = raised | {"status": "confirmed", "incident": "ff00", "seconds_won": 27.5, "settled_at": NIGHT + 20_000}
+    held = {"record": "held", "version": "live", "window_end": NIGHT, "held": 3, "hosts": 1}
+    first, second = indexed(spark, ("early", raised), ("early", settled), ("early", held))
+    assert first["index"] == "kappa-early-2026.11" and first["id"] == second["id"] == "e" * 20
+    assert (first["version"], second["version"]) == (1, 2)
+    assert "incident" not in first["document"]["alarm"] and first["document"]["alarm"]["status"] == "raised"
+    document = second["document"]
+    assert (document["host"]["name"], document["service"]["name"], document["alarm"]["seconds_won"]) == (
+        "web/1",
+        "shop",
+        27.5,
+    )
+    assert names_in(document) <= fields_of(PROPERTIES["early"])
+    for broken in (
+        {"record": "x"},
+        raised | {"status": "open"},
+        raised | {"event_time": -1},
+        raised | {"id": "X"},
+        [1],
+    ):
+        (found,) = documents(records(spark, [("early", broken)]), "live", TOPICS).collect()
         assert found["problem"] == "not a record of this topic"

@@ -113,6 +113,13 @@ class Documents:
         }
         self._actions.append({"_index": f"kappa-deliveries-{time:%Y.%m}", "_source": text})
 
+    def early(self, series: str, status: str, minutes: float, **own: Any) -> None:
+        """An early alarm of a record so long ago, and what became of it."""
+        event, time = {"kind": "event", "dataset": "kappa.early"}, self.at(minutes)
+        about = {"version": self.version, "series": series, "status": status, "value": 0.97, "upper": 0.9} | own
+        text = {"@timestamp": time.isoformat(), "event": event, "alarm": about}
+        self._actions.append({"_index": f"kappa-early-{time:%Y.%m}", "_source": text})
+
     def write(self) -> None:
         """All of them, searchable at once; the mapping refuses a field that `index` would not write."""
         ensure_templates(self.client, self.version, live=False)
