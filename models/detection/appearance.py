@@ -26,6 +26,7 @@ from models.detection.shard_state import (
     is_template,
 )
 from models.records.records import EpisodeEvent
+from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise, return_surprise
 
 TRIAL_MINUTES = 10.0
@@ -90,12 +91,24 @@ class Appearance:
             if not settled or score < self._p.new_series_nats:
                 return []
             return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
-        state.counts.add(name, (host, context, is_template(name)), seen=before, last_line=now)
-        if series.kind == "template":
-            score = self._surprise(context, "lines", "templates")
-            if settled:
-                state.trials[name] = NewTemplate(name, score, now)
+        owners = host, context, is_template(name)
+        if series.kind != "template":
+            state.counts.add(name, owners, **{"seen": before, "last_line": now, **self._empty_so_far(context)})
+            return []
+        state.counts.add(name, owners, seen=before, last_line=now)
+        score = self._surprise(context, "lines", "templates")
+        if settled:
+            state.trials[name] = NewTemplate(name, score, now)
         return []
+
+    def _empty_so_far(self, context: int) -> dict[str, float]:
+        """What is known of a log level before its first line: as long as other lines of the service came, none of it did."""
+        counts = self._state.counts
+        known = np.flatnonzero((counts.owner[1] == context) & (counts.owner[2] == 0))
+        if not len(known):
+            return {}
+        oldest = known[np.argmax(counts.matrix[poisson.ROWS, known])]
+        return poisson.without_lines(counts.matrix[:, oldest], self._p)
 
     def _surprise(self, context: int, things: str, kinds: str) -> float:
         """Surprise of another metric or template (`kinds`) after so many rows or lines (`things`), nats; counts it."""

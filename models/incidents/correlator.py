@@ -51,7 +51,11 @@ class Correlator:
         if ordered or watched.changes or watched.topology:  # other windows may be stepped through, or not
             self._announced.learn(window_end, watched)
         for incident in self._take_in(ordered, window_end):
+            if not incident.members:  # an older one has absorbed them
+                continue
             incident.weigh(watched, limits, self._announced)
+            if incident.news and not incident.role and (incident.published or incident.within_budget):
+                self._absorb(incident)
             incident.forget(limits.max_members)
             if not incident.published:
                 found += (
@@ -106,9 +110,20 @@ class Correlator:
         for other in sorted(self._open, key=age):
             if other is not incident and not other.published:
                 for name in sorted(wanted & other.members.keys()):
+                    incident.begin_with(other.members[name].start)
                     incident.take_over(other.release(name), self._parameters)
         self._open = [i for i in self._open if i.members]
         return len(self._open) < before
+
+    def _absorb(self, incident: OpenIncident) -> None:
+        """Weak episodes that go on, on hosts of an incident that is published, become part of it; when it began stays as it is.
+
+        Of an incident of the fleet they are no part: what one host did before is not what the fleet does.
+        """
+        for other in [i for i in self._open if i is not incident and not (i.published or i.role)]:
+            for name in sorted(name for name, m in other.members.items() if m.lasts and m.host in incident.hosts):
+                incident.take_over(other.release(name), self._parameters)
+        self._open = [i for i in self._open if i.members]
 
     def _at_once(self, unknown: list[EpisodeEvent]) -> list[Cluster]:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first."""

@@ -129,7 +129,10 @@ class OpenIncident:
         self.members[member.id] = member
         add(self.hosts, [member.host], limits.max_hosts)
         self.end = max(self.end, member.end)
-        self.start = self.start if self.published else min(self.start, member.start)
+
+    def begin_with(self, start: int) -> None:
+        """Let it begin no later than an episode; what was published stays true."""
+        self.start = self.start if self.published else min(self.start, start)
 
     def weigh(self, watched: Watched, limits: CorrelationParameters, announced: Announced) -> None:
         """Learn what was watched and who calls whom in the window of its latest events, and how surprising it is now."""
@@ -160,10 +163,15 @@ class OpenIncident:
         return max([self.end, *stale]) + limits.close_seconds * MILLIS
 
     def touchable_until(self, limits: CorrelationParameters) -> dict[Key, float]:
-        """For each key, the latest start with which an episode touches a member that has it."""
+        """For each key, the latest start with which an episode touches a member that has it.
+
+        What chance may well have made is no reason to join what begins later: a weak episode that goes on touches for as long as one that
+        is over, from its start.
+        """
         until: dict[Key, float] = {}
         for member in self.members.values():
-            last = math.inf if member.lasts else member.end + limits.join_seconds * MILLIS
+            ended = member.end if self.published else min(member.end, member.start)
+            last = math.inf if member.lasts and self.published else ended + limits.join_seconds * MILLIS
             for key in member.keys:
                 until[key] = max(last, until.get(key, -math.inf))
         return until

@@ -53,6 +53,7 @@ PRIOR_SUM, PRIOR_WINDOWS = 0.5, 1.0
 PRIOR_PHI, PRIOR_PHI_WINDOWS = 0.2, 20.0
 LEAST_PHI, MOST_PHI = 0.01, 20.0
 SINCE_NATS = 5.0  # evidence of a run of zeros from which the silence counts as begun
+MOST_MEMORIES = 10.0  # e-foldings of the dispersion's memory after which nothing counts
 NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer learnt
 
 
@@ -264,6 +265,36 @@ def combined(s: Floats, p: DetectorParameters, leading: int | None = None) -> Fl
     out[ZERO_EVIDENCE] = s[ZERO_EVIDENCE].min()
     out[ZERO_SINCE] = s[ZERO_SINCE].max() if out[ZERO_EVIDENCE] >= SINCE_NATS else 0.0
     return out
+
+
+def without_lines(s: Floats, p: DetectorParameters) -> dict[str, float]:
+    """State of a series that no line has come of for as long as another series of the same log has been observed, by column.
+
+    Parameters
+    ----------
+    s
+        State of the other series as `COLUMNS`, `(columns,)`.
+    p
+        Half-lives.
+    """
+    zeros, rate, spread = (
+        p.windows(hours=hours) / np.log(2.0)
+        for hours in (p.habit_half_life_hours, p.count_half_life_hours, p.spread_half_life_hours)
+    )
+    age = np.arange(min(s[ROWS], MOST_MEMORIES * spread), 0.0, -1.0)  # of each zero, windows, the oldest first
+    mean = PRIOR_SUM / (PRIOR_WINDOWS - rate * np.expm1(-(age[:1] - age) / rate))
+    weight = np.exp(-(age - 1.0) / spread)
+    run = -zeros * float(np.expm1(-s[ROWS] / zeros))  # one run of zeros
+    return {
+        "rows": float(s[ROWS]),
+        "seen": float(s[SEEN]),
+        "windows": float(s[WINDOWS]),
+        "excess": float(weight @ (mean**2 - mean)),
+        "square": float(weight @ mean**2),
+        "zero_evidence": run_length.UNCOUNTED_RUN,
+        "zero_asked": run,
+        "zero_stayed": run,
+    }
 
 
 def adopt(s: Floats, row: int, mean: float, windows: float) -> None:

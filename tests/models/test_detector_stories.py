@@ -264,6 +264,26 @@ def test_a_never_seen_template_is_new_with_its_text(run: DetectorRun, machine: M
     assert events[0].window_end - events[0].start <= 40_000
 
 
+def test_a_level_that_a_service_never_had_is_judged_from_its_first_line(run: DetectorRun, machine: Machine) -> None:
+    name = "logs/vm-1/web/error"
+    events = run.play(rows | {name: 4} for rows in machine.windows(6))
+    assert words(events)[0] == (name, "open", "anomaly")
+    assert events[0].part == "rate"
+    assert events[0].window_end - events[0].start <= 50_000
+
+
+def test_single_lines_of_a_level_that_a_service_never_had_are_not_published(run: DetectorRun, machine: Machine) -> None:
+    name = "logs/vm-1/web/error"
+    for _ in range(6):
+        assert run.play((rows | {name: 1} for rows in machine.windows(1)), machine.windows(9)) == []
+
+
+def test_the_first_levels_of_a_log_warm_up_together() -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play({"gauge/vm-1/web/cpu": 30.0 + k % 7} for k in range(360))
+    assert run.play({"gauge/vm-1/web/cpu": 30.0 + k % 7, "logs/vm-1/web/error": 9} for k in range(30)) == []
+
+
 def test_a_rare_template_seen_for_the_first_time_is_marked_and_not_published(
     run: DetectorRun, machine: Machine
 ) -> None:

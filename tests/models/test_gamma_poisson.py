@@ -118,3 +118,10 @@ def test_a_cron_that_logs_every_minute_is_not_silent_in_between() -> None:
     rows = np.zeros((900, 1))
     rows[::6] = 3
     assert max(b.zero[0] for b in feed(fresh(1), rows, P)[200:]) < 3
+
+
+def test_a_series_without_lines_so_far_is_as_one_that_was_fed_zeros() -> None:
+    s, lines = fresh(2), np.random.default_rng(5).poisson(6, 1500).astype(float)
+    feed(s, np.stack([lines, np.zeros(1500)], axis=1), P)
+    for column, value in poisson.without_lines(s[:, 0], P).items():
+        assert value == pytest.approx(s[poisson.COLUMNS.index(column), 1], rel=0.01), column

@@ -1,6 +1,7 @@
 """Incidents: stories of a fleet, events on the left, what is published about incidents on the right."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from support.incident_stories import CPU, DISK, at, brief, episode_event, incide
 
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import EpisodeEvent
+from models.records.records import EpisodeEvent, Watched
 
 
 def test_one_episode_is_one_incident_that_closes_when_it_has_been_quiet() -> None:
@@ -127,6 +128,33 @@ def test_an_episode_without_a_word_counts_as_ended_when_it_is_stale() -> None:
 def test_the_end_of_an_episode_that_went_stale_opens_nothing() -> None:
     story = [episode_event(CPU, 1), episode_event(CPU, 30, "close", start=1)]
     assert brief(incidents_of(story, stale_seconds=100)) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
+
+
+WEAK: dict[str, Any] = {"score": 9.0, "evidence": 9.0}
+WATCHED = Watched(series=1000, hosts=10, window_seconds=10.0)
+
+
+def test_a_weak_episode_that_goes_on_does_not_date_a_later_incident_of_its_host() -> None:
+    incidents = incidents_of([episode_event(CPU, 1, **WEAK), episode_event(DISK, 20, score=30.0)], 25, WATCHED)
+    assert brief(incidents) == [(20, "open", "anomaly")]
+    assert incidents[0].start == at(20)
+    assert incidents[0].episodes == [f"{DISK}@20", f"{CPU}@1"], "it is part of the incident all the same"
+
+
+def test_a_weak_episode_just_before_is_how_an_incident_began() -> None:
+    incidents = incidents_of([episode_event(CPU, 1, **WEAK), episode_event(DISK, 6, score=30.0)], 25, WATCHED)
+    assert [(i.start, i.novelties) for i in incidents] == [(at(1), 2)]
+
+
+def test_a_weak_episode_that_grows_strong_within_a_published_incident_is_not_a_second_one() -> None:
+    story = [episode_event(CPU, 1, **WEAK), episode_event(DISK, 20, score=30.0)]
+    story.append(episode_event(CPU, 30, "update", start=1, score=40.0))
+    assert brief(incidents_of(story, 35, WATCHED)) == [(20, "open", "anomaly")]
+
+
+def test_a_weak_episode_on_another_host_stays_out_of_an_incident() -> None:
+    story = [episode_event("gauge/a/web/latency", 1, **WEAK), episode_event("gauge/b/web/latency", 20, score=30.0)]
+    assert [i.hosts for i in incidents_of(story, 25, WATCHED)] == [["b"]]
 
 
 def test_what_is_new_or_a_change_does_not_hold_an_incident_open() -> None:
