@@ -17,7 +17,9 @@ from models.detection import peer_law
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.peer_detector import CONFIRMED
-from models.records.records import EpisodeEvent
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent, IncidentEvent
 
 START, WINDOW = 1_767_571_200_000, 60_000  # windows of a minute: all of them are compared
 HOSTS = 20
@@ -98,6 +100,36 @@ def test_a_host_that_is_bad_from_its_birth_is_found_by_its_peers_and_not_by_its_
     assert found[0].start == START + 60 * WINDOW
     assert found[0].reason.startswith("web latency 1025, the other 19 hosts with web have 108.3 (")
     assert reported(values, peers=False) == []
+
+
+def published(values: Floats) -> list[IncidentEvent]:
+    """What is published of incidents, as `detect` and `correlate` do, apart from incidents of what is new alone."""
+    detector, correlator, found = ShardDetector(SOON), Correlator(CorrelationParameters()), list[IncidentEvent]()
+    for t, row in enumerate(values):
+        end = START + WINDOW * (t + 1)
+        events = [event for event in detector.step(end, window_of(row))[1] if not event.part.startswith("new ")]
+        found += correlator.step(end, events, detector.watched)
+    return found
+
+
+def test_a_host_that_is_other_than_its_peers_is_an_incident_of_that_host_alone() -> None:
+    values = fleet(100)
+    values[:60, 7] = np.nan
+    values[60:, 7] *= 30
+    first, *more = published(values)
+    assert (first.status, first.scope, first.hosts) == ("open", "host", ["vm-007"])
+    assert first.start == START + 60 * WINDOW
+    assert "the other 19 hosts with web have" in first.reason
+    assert [cause.host for cause in first.causes] == ["vm-007"]
+    assert {incident.id for incident in more} <= {first.id}
+
+
+def test_what_all_hosts_do_alike_is_no_incident_of_single_hosts() -> None:
+    values = fleet(200)
+    values[150:] *= 30
+    found = published(values)
+    assert [incident.scope for incident in found if incident.status == "open"] == ["fleet"]
+    assert len(found[-1].hosts) == HOSTS
 
 
 def test_a_fault_in_the_first_half_hour_of_a_host_is_found() -> None:
