@@ -38,6 +38,7 @@ from benchmarks.reached import announced, ends_of, share_read
 from pipelines.errors import KappaError
 
 FAULT_FREE = "fault-free"
+WITHOUT_HEARTBEATS = "--no-heartbeats"
 WINDOW_SECONDS, LATENESS_SECONDS = 5, 5
 POLL_SECONDS = 0.25
 MOST_PATIENCE = 180.0  # seconds that an aimed fault waits for its batch
@@ -58,6 +59,7 @@ class ChaosPlan:
     """Sizes of a run. It ends after so many seconds or faults, whichever comes first.
 
     `disks`: checkpoints and the servers' data are on small file systems of their own. `clock`: the broker's clock can be stepped.
+    `own_heartbeats`: heartbeats do not come from the jobs, so that these need no start without them to come to an end.
     """
 
     seed: int
@@ -67,6 +69,7 @@ class ChaosPlan:
     drain_seconds: float = 900.0
     disks: bool = False
     clock: bool = False
+    own_heartbeats: bool = False
 
 
 FaultFreeRun = Callable[[Settings], object]
@@ -229,16 +232,20 @@ class Experiment:
         """Let the jobs finish all that is in the log, and stop them. Raises ChaosFailed where they do not get there."""
         until = wall_clock()
         say("the faults are over: the jobs finish what is in the log")
-        self.stop()
-        self.start("--no-heartbeats")
-        inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
-        beats = Heartbeats(client_options(self.settings), inputs, self.settings.windowing)
-        with beats:
+        if WITHOUT_HEARTBEATS not in self._arguments:
+            self.stop()
+            self.start(WITHOUT_HEARTBEATS)
+        with self.heartbeats():
             self._reach(lambda: announced(self.settings) >= until, seconds, "all windows")
         self._reach(self._all_read, seconds, "all jobs to read all")
         if self._jobs.stop() != 0:
             msg = f"the jobs did not stop cleanly: {self._jobs.exit_code}: {self._jobs.last_words()}"
             raise ChaosFailed(msg)
+
+    def heartbeats(self) -> Heartbeats:
+        """Heartbeats that do not come from the jobs."""
+        inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
+        return Heartbeats(client_options(self.settings), inputs, self.settings.windowing)
 
     def _reach(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         if not self.wait_until(condition, seconds):
@@ -309,11 +316,14 @@ def run(
         with LiveJobs(file, home / "run.log") as jobs:
             experiment = Experiment(settings, file, jobs, outcome)
             try:
-                with LiveFleet(settings, plan.seed, plan.hosts, WINDOW_SECONDS, hours) as fleet:
+                beats: AbstractContextManager[object] = (
+                    experiment.heartbeats() if plan.own_heartbeats else nullcontext()
+                )
+                with LiveFleet(settings, plan.seed, plan.hosts, WINDOW_SECONDS, hours) as fleet, beats:
                     direct = fault_free.model_copy(update={"version": settings.version})
                     lost = partial(experiment.lost, kafka=kafka)
                     target = FaultTarget(kafka, elasticsearch, proxy, jobs, direct, file, experiment.wait, lost, filled)
-                    experiment.start()
+                    experiment.start(*([WITHOUT_HEARTBEATS] if plan.own_heartbeats else []))
                     for fault in islice(faults, plan.faults):
                         experiment.do(fault, target)
                         if time.monotonic() - began > plan.seconds:

@@ -44,7 +44,7 @@ def assert_passed(outcome: ChaosOutcome, home: Path, kinds: Sequence[str] = EXPE
 
 def test_a_killed_jvm_and_broker_change_no_result(spark: SparkSession, tmp_path: Path) -> None:
     faults = [PlannedFault(1, "kill broker and jvm", 1, 0.5, 1.0)]
-    outcome = experiment(spark, ChaosPlan(23, 300, hosts=2, drain_seconds=300), faults, tmp_path)
+    outcome = experiment(spark, ChaosPlan(23, 300, hosts=2, drain_seconds=300, own_heartbeats=True), faults, tmp_path)
     assert outcome.kills == 1
     assert_passed(outcome, tmp_path, ("scores",))
 

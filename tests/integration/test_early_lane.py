@@ -28,7 +28,7 @@ from models.records.records import WatermarkMessage, early_id
 from models.records.schema import plain
 from models.templates.extraction import template_id, template_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.long]
 
 SHARDS = 4
 CPU, DISK, KNOWN_LINE, NEW_LINE = "gauge/web-1//cpu", "counter/web-2//disk", "user 17 logged in", "cannot reach shard 5"

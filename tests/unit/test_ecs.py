@@ -33,7 +33,7 @@ ECS = {
     "service.name": "keyword",
     "tags": "keyword",
 }
-OWN = ("novelty", "pipeline", "label", "delivery")  # groups that ECS does not have
+OWN = ("novelty", "pipeline", "label", "delivery", "alarm")  # groups that ECS does not have
 OF_EVERY_EVENT = {"@timestamp", "ecs.version", "event.kind", "event.dataset"}
 # What the tables of external alerts and of hosts in Kibana show, and the filters of alerts ask for.
 OF_ALERTS = {
