@@ -152,7 +152,7 @@ def of_batches(spark: SparkSession, settings: Settings, seconds: float) -> dict[
         until(table.is_ready, "bounds")
         telemetry, logs = (stream(spark, kafka, topic) for topic in (lane.telemetry, lane.logs))
         writer = early.alarms(telemetry, logs, lane).writeStream.format("kafka")
-        writer = writer.options(**kafka.prefixed(), **PRODUCER, **early.QUICK)
+        writer = writer.options(**(kafka.prefixed() | PRODUCER | early.QUICK))
         query = writer.option("checkpointLocation", str(settings.home / "early-batches")).start()
         try:
             # Of the jobs it need not know more than that they follow.
