@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from app.core.file_lock import file_lock
+from app.core.file_lock import held_lock
 from app.core.report import Report, silent
 from app.core.settings import Settings, dotted_names
 from app.core.timestamps import iso_or
@@ -281,10 +281,8 @@ def take_over(
         Whatever ends one of the candidate's jobs.
     """
     home = what.old.home
-    with file_lock(serving.folder(home) / "promote.lock", 0) as held:
-        if not held:
-            msg = "another promotion or rollback runs in this home; wait for it"
-            raise InputError(msg)
+    refusal = "another promotion or rollback runs in this home; wait for it"
+    with held_lock(serving.folder(home) / "promote.lock", 0, refusal):
         served = serving.read(home)
         if served.version == what.new.version:
             return again(what.new, served, report)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from filelock import Timeout, UnixFileLock
 
+from pipelines.errors import InputError
+
 _POLL_SECONDS = 0.1
 
 
@@ -23,3 +25,12 @@ def file_lock(path: Path, wait_seconds: float) -> Iterator[bool]:
         yield True
     finally:
         lock.release()
+
+
+@contextmanager
+def held_lock(path: Path, wait_seconds: float, refusal: str) -> Iterator[None]:
+    """Hold the lock on `path` inside the block. Raises InputError, `refusal`, if another process still held it after `wait_seconds`."""
+    with file_lock(path, wait_seconds) as held:
+        if not held:
+            raise InputError(refusal)
+        yield

@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 from pyspark.sql import SparkSession
 
-from app.core.file_lock import file_lock
+from app.core.file_lock import held_lock
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.early import lane
@@ -46,10 +46,8 @@ def run_until_stopped(
     if not settings.early.enabled:
         msg = "early: detect publishes no bounds, as early.enabled is false; set it to true for all processes, see docs/early.md"
         raise InputError(msg)
-    with file_lock(lock_of(settings.home), LOCK_SECONDS) as held:
-        if not held:
-            msg = f"early: another process with home {settings.home} runs the lane; wanted one at a time"
-            raise InputError(msg)
+    refusal = f"early: another process with home {settings.home} runs the lane; wanted one at a time"
+    with held_lock(lock_of(settings.home), LOCK_SECONDS, refusal):
         health = LaneHealth(settings, parent)
         with ExitStack() as beside:
             server = health.server(settings, report)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from app.core.file_lock import file_lock
+from app.core.file_lock import file_lock, held_lock
 from app.core.settings import Settings
 from app.notify.channels.kinds import opened
 from app.notify.notifier import Notifier
@@ -36,10 +36,8 @@ def run_until_stopped(settings: Settings, stopping: threading.Event, progress: C
     if not settings.notify.channels:
         msg = "notify: there is no channel to tell anybody; add [notify.channels.NAME] to the settings, see docs/alerts.md"
         raise InputError(msg)
-    with file_lock(lock_of(settings.home), LOCK_SECONDS) as held:
-        if not held:
-            msg = f"notify: another process with home {settings.home} notifies; stop that one, or remove its channels"
-            raise InputError(msg)
+    refusal = f"notify: another process with home {settings.home} notifies; stop that one, or remove its channels"
+    with held_lock(lock_of(settings.home), LOCK_SECONDS, refusal):
         Notifier(settings, stopping, progress=progress).run()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.core.atomic_files import write_json_durably
-from app.core.file_lock import file_lock
+from app.core.file_lock import held_lock
 from app.core.report import Report, silent
 from app.core.settings import Settings, load
 from app.versions.pinned_configuration import with_pinned_models
@@ -163,10 +163,8 @@ def write(home: Path, serving: Serving) -> None:
 @contextmanager
 def locked(home: Path) -> Iterator[None]:
     """Hold the lock for writing intervals, and templates and aliases of them. Raises InputError if another process holds it for long."""
-    with file_lock(folder(home) / "serving.lock", LOCK_SECONDS) as held:
-        if not held:
-            msg = f"{folder(home) / 'serving.lock'} is held by another process for {LOCK_SECONDS:.0f} s; try again"
-            raise InputError(msg)
+    lock = folder(home) / "serving.lock"
+    with held_lock(lock, LOCK_SECONDS, f"{lock} is held by another process for {LOCK_SECONDS:.0f} s; try again"):
         yield
 
 

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.core.file_lock import file_lock
+import pytest
+
+from app.core.file_lock import file_lock, held_lock
 from app.core.settings import PROJECT
+from pipelines.errors import InputError
 
 HOLD = """
 import sys, time
@@ -40,3 +43,12 @@ def test_lock_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
         holder.wait()
         with file_lock(path, 5) as held:
             assert held
+
+
+def test_a_lock_that_another_holds_is_refused_in_the_words_that_were_given(tmp_path: Path) -> None:
+    path = tmp_path / "one.lock"
+    refused = pytest.raises(InputError, match=r"^wanted one at a time$")
+    with held_lock(path, 0, "first"), refused, held_lock(path, 0, "wanted one at a time"):
+        pass
+    with held_lock(path, 0, "free again"):
+        pass
