@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 import json
 import pickle
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,14 +26,26 @@ from scipy import stats
 
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.ground_truth import milliseconds
-from benchmarks.offline import LATENESS_MS, SHARDS, WINDOW_MS, appended, cached, series_of, settings_of, windows_of
+from benchmarks.offline import (
+    LATENESS_MS,
+    SHARDS,
+    WINDOW_MS,
+    appended,
+    cached,
+    line_of,
+    series_of,
+    settings_of,
+    windows_of,
+)
 from models.core.parameters import DetectorParameters
-from models.core.series import parse
+from models.core.series import Series, parse
 from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
+from models.detection.shard_state import context_of
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import Bound, total
+from models.templates.merging import PLACE
 
 KNOWN_MS = LATENESS_MS + 2_000
 PUBLISHED_MS = LATENESS_MS + 5_000
@@ -69,23 +82,36 @@ class EarlyRun:
     records: int
 
 
-def metric_records(settings: SimulatorSettings, folder: Path | None) -> pd.DataFrame:
-    """Series, value, event time and append time of all metric records that are admitted, in the order of append times."""
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """What is admitted, in the order of append times: `series`, `at` and `appended` of each; the `value` of metrics, the `template` of lines."""
+
+    metrics: pd.DataFrame
+    lines: pd.DataFrame
+
+
+def records_of(settings: SimulatorSettings, folder: Path | None) -> Records:
+    """The records of a fleet, kept in `folder`."""
     key = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
     path = folder / f"{key}.records.pickle" if folder else None
     if path is not None and path.exists():
-        kept: pd.DataFrame = pickle.loads(path.read_bytes())  # written below
-        return kept
-    found = [
-        (series_of(event), float(event["metric.value"]), at, arrival)
-        for topic, event, at, arrival in appended(simulate(settings))
-        if topic == "telemetry"
-    ]
-    frame = pd.DataFrame(found, columns=["series", "value", "at", "appended"]).sort_values("appended", kind="stable")
+        return Records(*pickle.loads(path.read_bytes()))  # written below
+    metrics, lines = [], []
+    for topic, event, at, arrival in appended(simulate(settings)):
+        if topic == "telemetry":
+            metrics.append((series_of(event), float(event["metric.value"]), at, arrival))
+        else:
+            lines.append((*line_of(event), at, arrival))
+    found = Records(
+        *(
+            pd.DataFrame(rows, columns=["series", what, "at", "appended"]).sort_values("appended", kind="stable")
+            for rows, what in ((metrics, "value"), (lines, "template"))
+        )
+    )
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(frame))
-    return frame
+        path.write_bytes(pickle.dumps((found.metrics, found.lines)))
+    return found
 
 
 def bounds_and_incidents(
@@ -137,18 +163,48 @@ def alarms_of(series: str, records: pd.DataFrame, written: Sequence[Bound]) -> l
     return alarms
 
 
+def alarms_of_lines(lines: pd.DataFrame, bounds: Mapping[str, Sequence[Bound]]) -> list[Alarm]:
+    """The alarms of log lines, by the bounds of their services."""
+    alarms = []
+    for name, own in lines.groupby("series", sort=True):
+        kind = parse(str(name))
+        written = bounds.get(f"template/{context_of(str(name))}", ())
+        known = np.array([bound.window_end + KNOWN_MS for bound in written])
+        at = np.searchsorted(known, own["appended"].to_numpy(), side="right") - 1
+        news = np.array([is_new(bound, kind, str(own["template"].iloc[0])) for bound in written] + [False])
+        quiet = 0
+        for j in np.flatnonzero(news[at]).tolist():  # -1, where none is known yet, is the last
+            row = own.iloc[j]
+            window_end = (int(row["at"]) // WINDOW_MS + 1) * WINDOW_MS
+            if window_end > quiet:
+                alarms.append(Alarm(str(name), np.nan, window_end, int(row["appended"])))
+                quiet = window_end + QUIET_MS
+    return alarms
+
+
+def is_new(bound: Bound, line: Series, template: str) -> bool:
+    """Whether a line is news to the bound of its service; as `pipelines/jvm/KnownLines.java` has it."""
+    if bound.known is None:
+        return False
+    if line.level not in (bound.levels or ()):
+        return True
+    like = (re.escape(one).replace(re.escape(PLACE), r"\S+") for one in bound.patterns or ())
+    return line.template_id not in bound.known and not any(re.fullmatch(one, template) for one in like)
+
+
 def run(settings: SimulatorSettings, false_alarms_a_day: float, folder: Path | None) -> EarlyRun:
     """Bounds, incidents and early alarms of one fleet."""
     truth, rows = cached(settings, folder)
-    records = metric_records(settings, folder)
+    records = records_of(settings, folder)
     bounds, incidents = bounds_and_incidents(rows, false_alarms_a_day)
-    of_series = {str(name): own for name, own in records.groupby("series", sort=True)}
+    of_series = {str(name): own for name, own in records.metrics.groupby("series", sort=True)}
     alarms = [
         alarm for name, own in of_series.items() if name in bounds for alarm in alarms_of(name, own, bounds[name])
     ]
+    alarms += alarms_of_lines(records.lines, bounds)
     began = min(min(bound.window_end for bound in own) for own in bounds.values())
     days = (int(rows["window_end"].max()) - began) / DAY_MS
-    return EarlyRun(truth, bounds, incidents, sorted(alarms, key=lambda a: a.appended), days, len(records))
+    return EarlyRun(truth, bounds, incidents, sorted(alarms, key=lambda a: a.appended), days, len(records.metrics))
 
 
 def confirming(alarm: Alarm, incidents: Iterable[Mapping[str, Any]]) -> bool:

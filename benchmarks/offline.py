@@ -121,6 +121,14 @@ def series_of(event: dict[str, Any]) -> str:
     return build(Series(kind, event["host.name"], event.get("service.name", ""), metric))
 
 
+def line_of(event: dict[str, Any]) -> tuple[str, str]:
+    """The series and the template of a log event."""
+    template = mask(event["message"])
+    name = f"{zlib.crc32(template.encode()):08x}"
+    host, service = event["host.name"], event.get("service.name", "")
+    return build(Series("template", host, service, level=event["log.level"], template_id=name)), template
+
+
 def rows_of(simulation: Simulation) -> pd.DataFrame:
     """One row for each series and window: the columns of `Windows`, `window_end` and `shard`."""
     metrics: list[tuple[str, int, float, int]] = []
@@ -131,11 +139,9 @@ def rows_of(simulation: Simulation) -> pd.DataFrame:
         if topic == "telemetry":
             metrics.append((series_of(event), end, float(event["metric.value"]), at))
         else:
-            level, template = event["log.level"], mask(event["message"])
-            name = f"{zlib.crc32(template.encode()):08x}"
-            lines.append((build(Series("logs", host, service, level=level)), end, None, None))
-            full = Series("template", host, service, level=level, template_id=name)
-            lines.append((build(full), end, template, event["message"]))
+            name, template = line_of(event)
+            lines.append((build(Series("logs", host, service, level=event["log.level"])), end, None, None))
+            lines.append((name, end, template, event["message"]))
     return pd.concat([metric_rows(metrics), count_rows(lines)], ignore_index=True)
 
 

@@ -47,6 +47,6 @@ def seen(row: Mapping[str, Any] | pd.Series[Any]) -> str:
     """What a record was beyond, in words."""
     name = named(row["series"])
     if pd.isna(row["value"]):
-        return f"{name}: a line of a template that is not known: {str(row['template'] or '')[:200]}"
+        return f"{name}: a line that its service never had: {str(row['template'] or '')[:200]}"
     bound = f"above {row['upper']:.4g}" if pd.notna(row["upper"]) else f"below {row['lower']:.4g}"
     return f"{name}: {row['value']:.4g}, {bound}"

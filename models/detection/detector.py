@@ -28,6 +28,7 @@ from models.detection.gauge_changes import GaugeChanges
 from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
 from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.limits import TEMPLATES, Limits
+from models.detection.line_bounds import LineBounds
 from models.detection.logged_rules import RefusedRule
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.peer_detector import PeerDetector
@@ -94,6 +95,7 @@ class ShardDetector:
         self._announced = Announcements(shard)
         self.bounds: list[Bound] = []
         self._alarm_bounds = early and AlarmBounds(state, p, self._control, self._gauges, model, early)
+        self._line_bounds = early and LineBounds(state, p, self._control)
 
     def step(self, window_end: int, rows: Windows) -> tuple[Scores, list[EpisodeEvent]]:
         """Score one window, then learn it.
@@ -163,7 +165,8 @@ class ShardDetector:
             scores = with_planned(scores, rows, planned)
         published = self._control.published(window_end, events)
         self._control.labels.note(published)
-        self.bounds = self._alarm_bounds.step(window) if self._alarm_bounds else []
+        if self._alarm_bounds and self._line_bounds:
+            self.bounds = [*self._alarm_bounds.step(window), *self._line_bounds.step(window)]
         return scores, sorted([*published, *ended], key=lambda event: event.series)
 
     def _advance(self, window_end: int, rows: Windows) -> tuple[Windows, list[EpisodeEvent]]:

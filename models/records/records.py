@@ -252,8 +252,8 @@ class Score:
 class Bound:
     """What a single record of a series is compared with before its window is judged. Topic `bounds`. The last one of a series counts.
 
-    A value below `lower` or above `upper` is rarer than `chance`. Of log lines `series` is `template/HOST/SERVICE`, and a line of a template
-    that is not in `known` is news. Without `lower`, `upper` and `known` nothing is.
+    A value below `lower` or above `upper` is rarer than `chance`. Of log lines `series` is `template/HOST/SERVICE`, and a line is news of a level
+    that is not in `levels`, or of a template that is not in `known` and matches none of `patterns`. Without `lower`, `upper` and `known` nothing is.
     """
 
     KIND: ClassVar = "bound"
@@ -271,6 +271,15 @@ class Bound:
     ] = math.nan
     known: Annotated[
         list[str] | None, Doc("Ids of the templates that are known, in order; null for a metric, and for no bound.")
+    ] = None
+    levels: Annotated[
+        list[str] | None, Doc("Log levels that are known, in order; null for a metric, and for no bound.")
+    ] = None
+    patterns: Annotated[
+        list[str] | None,
+        Doc(
+            "Templates with parameters that are known, in order: `<*>` is a word. Null for a metric, and for no bound."
+        ),
     ] = None
 
 
@@ -869,7 +878,8 @@ class EarlyAlarm:
             bound = f"above {self.upper:.4g}" if math.isfinite(self.upper) else f"below {self.lower:.4g}"
             seen = f"{where}: {found.metric} {self.value:.4g}, {bound}"
         else:
-            seen = f"{where}: a line of a template that is not known: {(self.template or '')[:MOST_TEXT]}"
+            what = f"level {found.level}" if found.kind == "logs" else "a template"
+            seen = f"{where}: a line of {what}, which it has never had: {(self.template or '')[:MOST_TEXT]}"
         if self.status == CONFIRMED:
             won = f", {self.seconds_won:.0f} s before it" if math.isfinite(self.seconds_won) else ""
             return f"{seen}; confirmed by incident {self.incident}{won}"

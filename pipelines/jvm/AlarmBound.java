@@ -3,26 +3,22 @@ package kappa;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
-import java.util.HashSet;
-import java.util.Set;
 
 /**
- * What a single record of a series is compared with: values outside of the bounds are rarer than `chance`; of log lines, the
- * templates of a service that are known. Of a counter it remembers the last total, as its bounds are of the rate per second.
+ * What a single record of a series is compared with: values outside of the bounds are rarer than `chance`; of log lines, what is
+ * known of a service. Of a counter it remembers the last total, as its bounds are of the rate per second.
  */
 final class AlarmBound {
-  private static final int MOST_KNOWN = 100000; // templates of a service
-  private static final int ID_LENGTH = 16; // digits of a template's id
-
   final String series;
   final long windowEnd; // the last window that it is made of, epoch ms
   final double lower, upper, typical, chance; // NaN: there is none
-  final Set known; // null: not of templates
+  final KnownLines known; // null: not of log lines
 
   private double total = Double.NaN;
   private long totalAt = Long.MIN_VALUE; // event time, ms
 
-  private AlarmBound(String series, long windowEnd, double lower, double upper, double typical, double chance, Set known) {
+  private AlarmBound(String series, long windowEnd, double lower, double upper, double typical, double chance,
+      KnownLines known) {
     this.series = series;
     this.windowEnd = windowEnd;
     this.lower = lower;
@@ -79,7 +75,8 @@ final class AlarmBound {
     String record = null, series = null;
     long windowEnd = -1;
     double lower = Double.NaN, upper = Double.NaN, typical = Double.NaN, chance = Double.NaN;
-    Set known = null;
+    KnownLines lines = new KnownLines();
+    boolean isOfLines = false;
     for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
       JsonToken token = parser.nextToken();
       boolean none = token == JsonToken.VALUE_NULL;
@@ -98,7 +95,12 @@ final class AlarmBound {
       } else if (name.equals("chance")) {
         chance = none ? Double.NaN : parser.getDoubleValue();
       } else if (name.equals("known")) {
-        known = none ? null : ids(parser, token);
+        isOfLines = !none;
+        lines.takeIds(parser, token);
+      } else if (name.equals("levels")) {
+        lines.takeLevels(parser, token);
+      } else if (name.equals("patterns")) {
+        lines.takePatterns(parser, token);
       } else {
         parser.skipChildren();
       }
@@ -107,21 +109,6 @@ final class AlarmBound {
         || windowEnd < 0) {
       throw new IOException("no bound of a series");
     }
-    return new AlarmBound(series, windowEnd, lower, upper, typical, chance, known);
-  }
-
-  private static Set ids(JsonParser parser, JsonToken token) throws IOException {
-    if (token != JsonToken.START_ARRAY) {
-      throw new IOException("known is no list");
-    }
-    Set found = new HashSet();
-    while (parser.nextToken() != JsonToken.END_ARRAY) {
-      String id = parser.getText();
-      if (parser.currentToken() != JsonToken.VALUE_STRING || id.length() != ID_LENGTH || found.size() == MOST_KNOWN) {
-        throw new IOException("no list of templates");
-      }
-      found.add(Long.valueOf(Long.parseUnsignedLong(id, 16)));
-    }
-    return found;
+    return new AlarmBound(series, windowEnd, lower, upper, typical, chance, isOfLines ? lines : null);
   }
 }

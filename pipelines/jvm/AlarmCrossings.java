@@ -8,7 +8,7 @@ import org.apache.spark.sql.RowFactory;
 
 /**
  * Points and lines (series, event time, value, template; times in ms) -> those that raise an alarm: a value beyond a bound, a line of
- * a template that is not known.
+ * a level or template that its service never had.
  *
  * <p>A row is handed on as soon as it is read. What is refused has no series.
  */
@@ -78,14 +78,19 @@ public class AlarmCrossings implements MapPartitionsFunction {
       return bound.isCrossedBy(value) ? alarm(series, row, Double.valueOf(value), bound) : null;
     }
 
-    /** A line is of `template/HOST/SERVICE/LEVEL/ID`: what is known of its service are the ids of templates. */
+    /** A line is of `template/HOST/SERVICE/LEVEL/ID`; one of a level that its service never had is of `logs/HOST/SERVICE/LEVEL`. */
     private Row ofLine(Row row) {
       String series = row.getString(0);
       int id = series.lastIndexOf('/'), level = series.lastIndexOf('/', id - 1);
       AlarmBound bound = level < 0 ? null : table.find(series.substring(0, level)); // a heartbeat has no level
-      boolean isNew = bound != null && bound.known != null
-          && !bound.known.contains(Long.valueOf(Long.parseUnsignedLong(series.substring(id + 1), 16)));
-      return isNew ? alarm(series, row, null, bound) : null;
+      if (bound == null || bound.known == null) {
+        return null;
+      }
+      if (!bound.known.hasLevel(series.substring(level + 1, id))) {
+        return alarm("logs" + series.substring(series.indexOf('/'), id), row, null, bound);
+      }
+      String template = row.isNullAt(3) ? null : row.getString(3);
+      return bound.known.hasTemplate(series.substring(id + 1), template) ? null : alarm(series, row, null, bound);
     }
 
     private Row alarm(String series, Row row, Double value, AlarmBound bound) {

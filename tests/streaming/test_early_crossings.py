@@ -105,6 +105,37 @@ def test_a_line_of_a_template_that_is_not_known_raises_an_alarm(spark: SparkSess
     assert (one.series, one.template, one.value) == (f"template/web-1/shop/warn/{'a' * 16}", "no <*>", None)
 
 
+def test_a_line_of_a_level_that_its_service_never_had_is_of_the_level(spark: SparkSession, request: Any) -> None:
+    own = JudgedLane(
+        spark, request.node.name, {"series": "template/web-1/shop", "known": ["f" * 16], "levels": ["info", "warn"]}
+    )
+    known, new = f"template/web-1/shop/error/{'f' * 16}", f"template/web-1/shop/error/{'a' * 16}"
+    (one,) = own.raised((known, JUDGED, None, "on fire"), (new, JUDGED, None, "burnt"))
+    assert (one.series, one.template) == ("logs/web-1/shop/error", "on fire")
+
+
+def test_a_line_that_matches_a_known_pattern_is_no_news(spark: SparkSession, request: Any) -> None:
+    own = JudgedLane(spark, request.node.name)
+    patterns = ["queue <*> is full", "<*> of <*> items", "user <*>", "<*>/<*> done"]
+    own.bound("template/web-1/shop", known=["f" * 16], levels=["info"], patterns=patterns)
+    known = ["queue mail is full", "3 of a.b items", "user <*>", "a/b/c done", "user x"]
+    news = [
+        "queue is full",
+        "queue a b is full",
+        "the queue mail is full",
+        "user ",
+        "user a b",
+        "a/ done",
+        "",
+        "ab/ cd done",
+    ]
+    lines = [
+        (f"template/web-1/shop/info/{at:016x}", JUDGED + at * WINDOW, None, text)
+        for at, text in enumerate([*known, *news])
+    ]
+    assert [one.template for one in own.raised(*lines)] == news
+
+
 def test_a_storm_is_held_back_and_counted(spark: SparkSession, request: Any) -> None:
     own = JudgedLane(spark, request.node.name)
     series = [f"gauge/web-{host}//m{number}" for number in range(7) for host in range(50)]
@@ -124,8 +155,10 @@ def test_a_storm_is_held_back_and_counted(spark: SparkSession, request: Any) -> 
     [b"", b"{", b"[]", b'{"record":"bound"}', b'{"record":"score","series":"a","window_end":1}', b"\x00" * 9,
      b'{"record":"bound","series":"a","window_end":"x"}', b'{"record":"bound","series":"a","window_end":1,"upper":"x"}',
      b'{"record":"bound","series":"a","window_end":1,"known":[1]}', b'{"record":"bound","series":"a","window_end":1,"known":["x"]}',
-     b'{"record":"bound","series":"a","window_end":1,"known":["zzzzzzzzzzzzzzzz"]}', b"{" + b" " * (2 << 20)],
-    ids=range(12),
+     b'{"record":"bound","series":"a","window_end":1,"known":["zzzzzzzzzzzzzzzz"]}', b"{" + b" " * (2 << 20),
+     b'{"record":"bound","series":"a","window_end":1,"known":[],"levels":[1]}',
+     b'{"record":"bound","series":"a","window_end":1,"known":[],"patterns":"x"}'],
+    ids=range(14),
 )  # fmt: skip
 def test_what_is_no_bound_is_counted_and_changes_nothing(spark: SparkSession, value: bytes) -> None:
     own = JudgedLane(spark, "no bounds", {"upper": 2.0})

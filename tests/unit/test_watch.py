@@ -185,7 +185,7 @@ def test_early_alarms_are_lines_and_objects_that_say_what_became_of_them() -> No
     assert [text.removeprefix("11-21 13:00:07 CET early  vm-1/shop: ") for text in lines] == [
         "latency 74.25, above 61.5; provisional",
         "latency 74.25, above 61.5; confirmed by incident i1, 27 s before it",
-        "a line of a template that is not known: no?[2J disk; withdrawn",
+        "a line of a template, which it has never had: no?[2J disk; withdrawn",
         "latency 74.25, below 80; provisional",
     ]
     JsonView(lines.append).show_early(SETTLED, IncidentTracker())
