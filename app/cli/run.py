@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Shorter pauses are usual: of garbage collection, of a machine with other work.
 LEAST_STALE_SECONDS = 30.0
 MOST_CHARACTERS = 500
-NOTIFY = "notify"  # which needs no Spark
+NOTIFY = "notify"  # which starts no Spark
 EARLY = "early"  # which has a session of its own
 
 
@@ -167,10 +167,9 @@ def notify(own: Settings, parent: ParentLink) -> None:
     from app.notify.service import run_until_stopped  # loads Kafka's client
 
     settings = connected(own, ("kafka",))
-    parent.expect(NOTIFY)
     with stopped_by_signals() as stopping:
         report(f"notifying {', '.join(settings.notify.channels)}; SIGTERM or Ctrl-C stops")
-        run_until_stopped(settings, stopping, lambda: parent.progress(NOTIFY, done=True))
+        run_until_stopped(settings, stopping, parent, report)
 
 
 def early(own: Settings, follow: bool, parent: ParentLink) -> None:

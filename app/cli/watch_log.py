@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from app.core.settings import Settings
-from app.core.timestamps import LAST_MS
 from app.early.early_log import alarm_of
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
+from app.kafka.incident_records import incident_record
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
-from models.records.records import STATUS_ORDER, EarlyAlarm, WatermarkMessage
+from models.records.records import EarlyAlarm, WatermarkMessage
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
@@ -34,14 +33,6 @@ WRITES = {
 }
 READ = ("incidents", "novelties")
 REFUSED = ("late", "dead-letters")
-# What is shown of an incident, and the types of it.
-SHOWN: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("id", "status", "kind", "reason"), str),
-    **dict.fromkeys(("start", "window_end"), int),
-    "score": (int, float),
-    "hosts": list,
-}
-SHOWN_WHERE_THERE: Mapping[str, type] = {"severity": str, "severity_points": int}  # records of before had none
 
 
 @dataclass(frozen=True)
@@ -51,21 +42,6 @@ class LogActivity:
     stalled: tuple[str, ...]
     behind_seconds: float | None
     refused: Mapping[str, int]
-
-
-def incident_of(value: bytes | None) -> Mapping[str, Any] | None:
-    """The incident that a record of `incidents` is; None for anything that cannot be shown, about which `index` writes a letter."""
-    try:
-        found = json.loads(value or b"")
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in SHOWN.items()):
-        return None
-    if not all(isinstance(found[name], kind) for name, kind in SHOWN_WHERE_THERE.items() if name in found):
-        return None
-    times, hosts = (found["start"], found["window_end"]), found["hosts"]
-    sound = all(0 <= at < LAST_MS for at in times) and all(isinstance(host, str) for host in hosts)
-    return found if sound and found["status"] in STATUS_ORDER else None
 
 
 class LogReader:
@@ -129,7 +105,7 @@ class LogReader:
             raise unavailable(self._settings, error) from error
         for part, records in polled.items():
             if part.topic == self._names["incidents"]:
-                found += [value for record in records if (value := incident_of(record.value)) is not None]
+                found += [one.source for record in records if (one := incident_record(record.value)) is not None]
             elif part == self._early:
                 self._alarms += [alarm for record in records if (alarm := alarm_of(record.value)) is not None]
             else:

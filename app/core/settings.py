@@ -361,7 +361,12 @@ class EarlySettings(SettingsGroup):
     )
     port: int | None = Field(
         default=None,
-        description="Port of `/metrics` and `/healthz` of the lane's process, on `health.host`. Without a port they are not served.",
+        ge=0,
+        le=65535,
+        description=(
+            "Port of `/metrics` and `/healthz` of the lane's process, on `health.host`; 0 takes a free one and prints it. "
+            "Without a port they are not served."
+        ),
     )
 
 
@@ -394,7 +399,7 @@ class LogSettings(SettingsGroup):
 
 
 class HealthSettings(SettingsGroup):
-    """Where a process serves `/metrics` and `/healthz` of its jobs. Port 0 is any free one; without a port they are not served."""
+    """Where a process of `kappa run` serves its `/metrics` and `/healthz`. Port 0 is any free one; without a port they are not served."""
 
     host: str = Field(
         default="127.0.0.1",
@@ -402,6 +407,8 @@ class HealthSettings(SettingsGroup):
     )
     port: int | None = Field(
         default=None,
+        ge=0,
+        le=65535,
         description=(
             "Their port; 0 takes a free one and prints it. Without a port nothing listens. Processes on one machine need "
             "different ports."

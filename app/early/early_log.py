@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -14,12 +14,13 @@ from app.core.settings import Settings
 from app.core.timestamps import LAST_MS, wall_clock
 from app.early.settlement import IncidentSeen, Settlement
 from app.kafka.connection import client_options, reasons, unavailable
+from app.kafka.incident_records import incident_record
 from app.kafka.producer import BoundedProducer
 from app.kafka.quarantine import records_to
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.kafka.topics import EARLY
 from models.core.series import parse
-from models.records.records import EARLY_STATUSES, STATUS_ORDER, EarlyAlarm, HeldAlarms, WatermarkMessage
+from models.records.records import EARLY_STATUSES, EarlyAlarm, HeldAlarms, WatermarkMessage
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError
 
@@ -28,9 +29,7 @@ log = structlog.get_logger()
 POLL_MS = 200
 SEND_SECONDS = 10.0
 MOST_ALARM_BYTES = 65_536
-MOST_INCIDENT_BYTES = 1_100_000  # a record has 1,000,000 at most
 OnAlarm = Callable[[EarlyAlarm], None]
-MOST_NAMES = 1_000  # hosts or series of a record of an incident
 
 
 class EarlyLog:
@@ -140,34 +139,16 @@ def alarm_of(value: bytes | None) -> EarlyAlarm | None:
 
 def incident_of(value: bytes | None, appended: int) -> IncidentSeen | None:
     """What a record of `incidents` says; None for what is none."""
-    if value is None or len(value) > MOST_INCIDENT_BYTES:
+    found = incident_record(value)
+    if found is None:
         return None
-    try:
-        found = json.loads(value)
-        seen = IncidentSeen(
-            id=_text(found["id"]),
-            status=found["status"],
-            start=int(found["start"]),
-            end=None if found.get("end") is None else int(found["end"]),
-            window_end=int(found["window_end"]),
-            series=frozenset(_names(one["series"] for one in found["series"])),
-            hosts=frozenset(_names(found["hosts"])),
-            appended=appended,
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        return None
-    return seen if seen.status in STATUS_ORDER and 0 <= seen.window_end < LAST_MS else None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        msg = f"{type(value).__name__} is no text"
-        raise TypeError(msg)
-    return value
-
-
-def _names(values: Any) -> Iterator[str]:
-    for number, value in enumerate(values):
-        if number == MOST_NAMES:
-            return
-        yield _text(value)
+    return IncidentSeen(
+        id=found.id,
+        status=found.status,
+        start=found.start,
+        end=found.end,
+        window_end=found.window_end,
+        series=frozenset(found.series),
+        hosts=frozenset(found.hosts),
+        appended=appended,
+    )

@@ -55,5 +55,5 @@ class LaneHealth:
         if settings.early.port is None:
             return None
         found = HealthServer(self.health, settings.health.host, settings.early.port)
-        report(f"metrics and health at {found.address}/metrics and {found.address}/healthz")
+        report(found.announcement)
         return found

@@ -12,7 +12,8 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka.connection import client_options, reasons, unavailable
-from app.notify.incident import MOST_BYTES, LogPlace, ReadIncident, incident_of
+from app.kafka.incident_records import MOST_BYTES
+from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.versions import serving
 from models.records.records import LABELS
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import structlog
 
 from app.core.file_lock import file_lock, held_lock
+from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.notify.channels.kinds import opened
 from app.notify.notifier import Notifier
+from app.supervision.link import Unsupervised
 from app.versions import serving
 from pipelines.errors import InputError, KappaError
 
@@ -24,6 +27,7 @@ log = structlog.get_logger()
 LOCK_SECONDS = 1.0
 AGAIN_SECONDS = 5.0
 GOODBYE_SECONDS = 20.0
+NAME = "notify"
 
 
 def lock_of(home: Path) -> Path:
@@ -31,14 +35,42 @@ def lock_of(home: Path) -> Path:
     return serving.folder(home) / "notify.lock"
 
 
-def run_until_stopped(settings: Settings, stopping: threading.Event, progress: Callable[[], None]) -> None:
-    """Notify until stopped. Raises InputError without channels or where another process notifies, ServiceUnavailable without Kafka."""
+def run_until_stopped(
+    settings: Settings, stopping: threading.Event, parent: Unsupervised | None = None, report: Report = silent
+) -> None:
+    """Notify until stopped; with `health.port` metrics and health are served meanwhile.
+
+    Raises InputError without channels or where another process notifies, ServiceUnavailable without Kafka, SettingsError for a port in use.
+    """
     if not settings.notify.channels:
         msg = "notify: there is no channel to tell anybody; add [notify.channels.NAME] to the settings, see docs/alerts.md"
         raise InputError(msg)
     refusal = f"notify: another process with home {settings.home} notifies; stop that one, or remove its channels"
-    with held_lock(lock_of(settings.home), LOCK_SECONDS, refusal):
-        Notifier(settings, stopping, progress=progress).run()
+    with (
+        held_lock(lock_of(settings.home), LOCK_SECONDS, refusal),
+        progress_reports(settings, parent or Unsupervised(), report) as (progress, metrics),
+    ):
+        # What answers at that port is this process, of which the chain's health is not.
+        watched = settings.model_copy(update={"health": settings.health.model_copy(update={"port": None})})
+        Notifier(watched, stopping, progress=progress, metrics=metrics).run()
+
+
+@contextmanager
+def progress_reports(
+    settings: Settings, parent: Unsupervised, report: Report
+) -> Iterator[tuple[Callable[[], None], Metrics | None]]:
+    """What is to be called where notifying goes on, which the parent and `/healthz` hear of, and what counts for `/metrics`."""
+    if settings.health.port is None:
+        parent.expect(NAME)
+        yield lambda: parent.progress(NAME, done=True), None
+        return
+    from app.runtime.health import Health, HealthServer  # loads Spark
+
+    health = Health(settings.health.stale_seconds, parent=parent)
+    health.expect(NAME)
+    with HealthServer(health, settings.health.host, settings.health.port) as server:
+        report(server.announcement)
+        yield lambda: health.on_idle(NAME), health.metrics
 
 
 class BesideJobs:

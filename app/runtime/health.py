@@ -217,6 +217,11 @@ class HealthServer:
         """Close the port, whether it has begun to answer or not."""
         self._server.server_close()
 
+    @property
+    def announcement(self) -> str:
+        """Where to look, in words."""
+        return f"metrics and health at {self.address}/metrics and {self.address}/healthz"
+
     def __enter__(self) -> HealthServer:
         self._thread.start()
         return self

@@ -79,8 +79,7 @@ class ProcessServices:
         if self.notifications is not None:
             self.beside.enter_context(self.notifications(self.health.metrics))
         if self.server is not None:
-            address = self.beside.enter_context(self.server).address
-            self.report(f"metrics and health at {address}/metrics and {address}/healthz")
+            self.report(self.beside.enter_context(self.server).announcement)
 
     def answer(self, series: str) -> dict[str, Any]:
         """The state of a series in the version that runs now. Raises InputError while none does."""

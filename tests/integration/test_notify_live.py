@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaProducer
@@ -23,15 +25,17 @@ from typer.testing import CliRunner
 
 from app.cli import main
 from app.core.ports import free_port
-from app.core.settings import PROJECT, Settings, load
+from app.core.settings import PROJECT, HealthSettings, Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.notify.deliveries import read_back
 from app.notify.notifier import Notifier
-from app.notify.service import BesideJobs
+from app.notify.service import NAME, BesideJobs, run_until_stopped
 from app.runtime.metrics import Metrics
+from app.runtime.served_health import health_at
+from app.supervision.link import Unsupervised
 from app.versions import serving
 from models.records.records import Delivery
 
@@ -204,8 +208,10 @@ def process(file: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`kappa run notify` without its parent, so that nobody starts it again."""
     code = (
         "import sys, threading; from pathlib import Path; from app.core.settings import load\n"
-        "from app.notify.service import run_until_stopped\n"
-        "run_until_stopped(load(Path(sys.argv[1])), threading.Event(), lambda: print('.', flush=True))\n"
+        "from app.notify.service import run_until_stopped; from app.supervision.link import Unsupervised\n"
+        "class Parent(Unsupervised):\n"
+        "    def progress(self, job, done=False): print('.', flush=True)\n"
+        "run_until_stopped(load(Path(sys.argv[1])), threading.Event(), Parent())\n"
     )
     started = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE)
     try:
@@ -235,6 +241,28 @@ def test_one_that_is_killed_after_sending_sends_again_under_the_same_key(log: No
         log.write(value(2))
         receiver.until(lambda r: len(r.posts) == 3)
     assert receiver.ids == [f"{1:024x}/open/major"] * 2 + [f"{2:024x}/open/major"]
+
+
+def test_a_process_of_its_own_serves_its_metrics_and_health(log: NotifyLog, receiver: Receiver) -> None:
+    settings = log.settings(channels=webhook(receiver)).model_copy(update={"health": HealthSettings(port=0)})
+    stopping, turned, reported = threading.Event(), threading.Event(), list[str]()
+    parent = Unsupervised()
+    parent.progress = lambda job, done=False: turned.set()  # type: ignore[method-assign]
+    thread = threading.Thread(target=run_until_stopped, args=(settings, stopping, parent, reported.append), daemon=True)
+    thread.start()
+    try:
+        assert turned.wait(30.0)
+        (address,) = re.findall(r"http://\S+(?=/metrics)", reported[0])
+        health = health_at(address)
+        assert health is not None and health["healthy"] and list(health["jobs"]) == [NAME]
+        log.write(value(1))
+        receiver.until(lambda r: len(r.posts) == 1)
+        delivered = 'kappa_notifications_total{channel="hook",outcome="delivered"} 1.0'
+        until(lambda: delivered in urlopen(f"{address}/metrics").read().decode())
+    finally:
+        stopping.set()
+        thread.join(30.0)
+    assert not thread.is_alive()
 
 
 def test_other_versions_tell_nobody_and_a_promoted_one_goes_on(log: NotifyLog, receiver: Receiver) -> None:

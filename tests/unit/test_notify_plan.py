@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka import TopicPartition
-from support.incident_records import incident, value
+from support.incident_records import incident
 
 from app.core.errors import SettingsError
 from app.core.notify_settings import NotifySettings
 from app.core.settings import load
-from app.core.timestamps import LAST_MS
 from app.notify.deliveries import MOST_BYTES, Remembered, record_of
-from app.notify.incident import LogPlace, ReadIncident, incident_of
+from app.notify.incident import LogPlace, ReadIncident
 from app.notify.links import Links
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
@@ -183,36 +182,8 @@ def test_a_position_is_never_behind_what_waits(offsets: list[int], data: st.Data
 # --- hostile records and texts
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"id": "../x"},
-        {"status": "gone"},
-        {"kind": "x"},
-        {"severity": "fatal"},
-        {"start": True},
-        {"start": "2026"},
-        {"window_end": LAST_MS},
-        {"window_end": -1},
-        {"end": 1.5},
-        {"reason": 7},
-        {"hosts": "web-1"},
-        {"hosts": [7]},
-        {"hosts": None},
-        {"services": {"a": 1}},
-        {"series": [7]},
-        {"series": 7},
-        {"score": None},
-        {"version": "../v"},
-    ],
-)
-def test_what_is_no_incident_is_told_nobody(more: dict[str, Any]) -> None:
-    assert incident_of(value(**more)) is None
-
-
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(raw: bytes) -> None:
-    assert incident_of(raw) is None
     assert record_of(raw) is None
 
 
@@ -221,7 +192,6 @@ def test_bytes_beyond_what_a_record_may_have_are_not_looked_at() -> None:
         topic="t", partition=0, offset=1
     )
     assert record_of(b" " * MOST_BYTES + b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') is None
-    assert incident_of(b"[" * 1_000_000) is None
 
 
 HOSTILE = "<!channel> @here *b* [x](http://evil) `c` ~d~ |e| #f <b>\r\nBcc: a@b \u202e\u200b \\"

@@ -6,11 +6,10 @@ import dataclasses
 import json
 
 import pytest
-from support.incident_records import incident, value
+from support.incident_records import incident
 
 from app.core.errors import SettingsError
 from app.core.settings import Settings, load
-from app.notify.incident import incident_of
 from app.notify.links import Links
 from app.notify.notification import of_incident
 from app.runtime.dashboard import environment
@@ -71,8 +70,3 @@ def test_pages_get_the_same_runbooks() -> None:
 def test_what_no_runbook_can_have_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=r"runbooks"):
         with_runbooks({"url": WIKI, **wrong})
-
-
-@pytest.mark.parametrize("series", [[{"series": 5}], [{"series": None}], [5], "x", {"series": 5}, [{}]])
-def test_an_incident_whose_series_are_no_names_is_none(series: object) -> None:
-    assert incident_of(value(series=series)) is None

@@ -16,7 +16,6 @@ from rich.live import Live
 
 from app.cli import watch_incidents
 from app.cli.watch_incidents import IncidentTracker, PipelineHealth
-from app.cli.watch_log import incident_of
 from app.cli.watch_view import JsonView, LineView, TerminalView
 from app.kafka.shard_watermarks import ShardWatermarks
 from models.records.records import EarlyAlarm, WatermarkMessage
@@ -89,11 +88,6 @@ def test_windows_are_scored_when_the_last_shard_has_sent_its_watermark() -> None
     watermarks.update(WatermarkMessage(watermark=NOON - 10_000, shard=1, shards=2))
     watermarks.update(None)
     assert watermarks.behind(NOON / 1000 + 30) == 40
-
-
-@pytest.mark.parametrize("value", [None, b"", b"junk", b"\xff", b"[1]", b'{"id": 1}', b"[" * 100_000])
-def test_what_is_no_incident_is_not_shown(value: bytes | None) -> None:
-    assert incident_of(value) is None
 
 
 JOB = {"healthy": True, "lag": 12, "batch_seconds": 0.5, "dropped_by_watermark": 0}
