@@ -17,6 +17,7 @@ from app.core.settings import PROJECT
 # The compiler for code that runs for long takes half of the processor time of a start: without it more kills fit into an hour.
 # Alone, that would make the code cache smaller than what Spark compiles.
 QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+WORKER = "pyspark.daemon"  # an argument of each Python worker
 ROLES = ("run", "child", "jvm", "worker")
 
 
@@ -59,6 +60,7 @@ class LiveJobs:
             parent = psutil.Process(self._process.pid)
             found["run"].append(parent)
             _sort(parent, found, below_java=False)
+        found["worker"] += _orphaned_workers(found)
         return found
 
     def signal(self, role: str, number: signal.Signals) -> list[int]:
@@ -103,6 +105,20 @@ class LiveJobs:
         for process in tree:  # those with a group of their own
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def _orphaned_workers(found: dict[str, list[psutil.Process]]) -> list[psutil.Process]:
+    """Python workers that go on after the process that forked them was killed: nobody's children, still of the jobs' session."""
+    sessions, known = set(), {process.pid for role in found.values() for process in role}
+    for pid in known:
+        with suppress(ProcessLookupError):
+            sessions.add(os.getsid(pid))
+    orphans = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError):
+            if process.pid not in known and os.getsid(process.pid) in sessions and WORKER in process.cmdline():
+                orphans.append(process)
+    return orphans
 
 
 def _sort(parent: psutil.Process, found: dict[str, list[psutil.Process]], below_java: bool) -> None:
