@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+MOST_CLEAR_HOURS = 4.0
 LONGEST_SECONDS = 300.0  # windows longer than this have the alarm chance of one of this length
 LEAST_ROWS = 32  # that a challenger is trained on
 NOT_NUMBERS = ("changes_below_alert", "challenger", "challenger_options")
@@ -62,11 +63,12 @@ class DetectorParameters:
     confirm_nats
         Two windows in a row open an episode without waiting for `confirm_seconds` where together they exceed the
         alert threshold by this much and the value is not on its way back.
-    metric_clear_hours
-        An episode of a metric closes after this long without a window above the alert threshold, or after
-        `metric_clear_windows`, whichever comes first.
+    metric_clear_minutes
+        An episode of a metric closes after this long without a window above the alert threshold, but not before
+        `metric_clear_windows` of them, and at most after four hours. Raising it joins faults that are further apart.
     metric_clear_windows
-        See `metric_clear_hours`.
+        See `metric_clear_minutes`: it decides where windows are long. Raising it finds fewer faults that follow each
+        other, and raises fewer false alarms in series that are often strange.
     spike_nats
         Surprise at which a single window of a count series opens an episode.
     count_nats
@@ -134,8 +136,8 @@ class DetectorParameters:
     alarm_chance: float = 0.01
     confirm_seconds: float = 40.0
     confirm_nats: float = 6.0
-    metric_clear_hours: float = 4.0
-    metric_clear_windows: int = 48
+    metric_clear_minutes: float = 8.0
+    metric_clear_windows: int = 24
     spike_nats: float = 20.7
     count_nats: float = 18.0
     allowance_nats: float = 3.0
@@ -182,7 +184,8 @@ class DetectorParameters:
     @property
     def metric_clear_rows(self) -> float:
         """Number of windows in a row below the alert threshold that close an episode of a metric."""
-        return min(self.metric_clear_windows, self.windows(hours=self.metric_clear_hours))
+        rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes))
+        return min(rows, self.windows(hours=MOST_CLEAR_HOURS))
 
     def lasting(self, minutes: float) -> float:
         """Seconds that a new level must last where `minutes` are asked of windows of usual length; longer windows stretch it."""

@@ -70,6 +70,7 @@ QUICK = ControlledParameters(
     spike_nats=10,
     alarm_chance=0.3,
     confirm_seconds=10,
+    metric_clear_minutes=0.5,
     metric_clear_windows=3,
     silence_nats=8,
     zero_nats=10,
