@@ -14,7 +14,12 @@ from models.core.windows import Windows
 from models.detection.control import ControlledParameters
 
 QUICK = ControlledParameters(
-    warm_up_minutes=5, grace_minutes=5, persistence_minutes=3, patience_minutes=10, metric_clear_minutes=1, metric_clear_windows=6
+    warm_up_minutes=5,
+    grace_minutes=5,
+    persistence_minutes=3,
+    patience_minutes=10,
+    metric_clear_minutes=1,
+    metric_clear_windows=6,
 )
 
 
