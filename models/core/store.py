@@ -39,6 +39,10 @@ class SeriesTable:
         self.index: dict[str, int] = {}
         self._matrix = np.zeros((len(self.columns), 16))
         self._owner = np.zeros((owners, 16), dtype=np.int64)
+        kinds = [np.dtype(kind).str[1:] for kind in self.kinds]
+        self._about = {"columns": list(self.columns), "kinds": kinds}
+        self._by_kind = {kind: [i for i, k in enumerate(kinds) if k == kind] for kind in sorted(set(kinds))}
+        self._dumped_empty = b""  # an empty table is always the same bytes
 
     def __len__(self) -> int:
         return len(self.names)
@@ -80,8 +84,16 @@ class SeriesTable:
 
     def dump(self) -> bytes:
         """The numbers as Arrow IPC."""
-        rows = zip(self.columns, self.kinds, self.matrix, strict=True)
-        return numbers_part({name: numbers.astype(kind) for name, kind, numbers in rows})
+        if self._dumped_empty and not self.names:
+            return self._dumped_empty
+        matrix, lists = self.matrix, {}
+        for kind, columns in self._by_kind.items():
+            numbers = pa.array(matrix[columns].astype(kind).T.ravel())
+            lists[kind] = pa.FixedSizeListArray.from_arrays(numbers, len(columns))
+        found = part(lists, self._about)
+        if not self.names:
+            self._dumped_empty = found
+        return found
 
     def load(self, names: Sequence[str], data: bytes, owners: Sequence[Sequence[int]] | None = None) -> None:
         """Read what `dump` has written. Raises ValueError for another format, other columns, or another number of names."""
