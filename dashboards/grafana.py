@@ -96,6 +96,22 @@ PANELS = (
     ),
     GrafanaPanel("State", queries=((JOB, gauge("kappa_state_bytes")),), unit="bytes"),
     GrafanaPanel(
+        "Early alarms",
+        queries=(("{{status}}", f"sum by (status) (increase(kappa_early_alarms_total{{{SELECTED}}}[1h]))"),),
+        about="An hour, of the lane in real time: raised, confirmed by an incident, withdrawn. Needs early.port.",
+    ),
+    GrafanaPanel(
+        "Won by early alarms",
+        queries=(
+            (
+                "median",
+                f"histogram_quantile(0.5, sum by (le) (increase(kappa_early_won_seconds_bucket{{{SELECTED}}}[6h])))",
+            ),
+        ),
+        unit="s",
+        about="By how much confirmed early alarms came before the first record of their incident. Needs early.port.",
+    ),
+    GrafanaPanel(
         "To look at",
         "stat",
         (

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from app.core.settings import Settings
-from app.doctor import deployment, log, machine, search
+from app.doctor import deployment, early_lane, log, machine, search
 from app.doctor.finding import Finding, danger
 
 LIMIT_SECONDS = 30.0
@@ -22,7 +22,13 @@ def checks_of(file: Path | None = None) -> dict[str, Check]:
     Of findings that are as bad by their status the first are about results and records that are lost, then about servers that do
     not work, then about this machine.
     """
-    plain: tuple[Check, ...] = (*deployment.CHECKS, log.kafka, search.elasticsearch, *machine.CHECKS)
+    plain: tuple[Check, ...] = (
+        *deployment.CHECKS,
+        log.kafka,
+        search.elasticsearch,
+        early_lane.early_alarms,
+        *machine.CHECKS,
+    )
     return {check.__name__: check for check in plain} | {"secret files": partial(machine.secret_files, file=file)}
 
 

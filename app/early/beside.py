@@ -12,6 +12,7 @@ from app.core.file_lock import file_lock
 from app.core.settings import Settings
 from app.early.service import lock_of
 from app.supervision.parent import PYTHON
+from pipelines.jobs import early
 
 log = structlog.get_logger()
 
@@ -32,6 +33,9 @@ class LaneBesideJobs:
         return self
 
     def _start(self) -> None:
+        if not early.is_possible():
+            log.warning("no early alarms: this Spark has no real-time mode", spark=early.spark_version())
+            return
         with file_lock(lock_of(self._settings.home), 0.0) as free:
             pass
         if not free:

@@ -20,6 +20,7 @@ from app.early.settlement import Settlement, patience_ms
 from app.supervision.link import Unsupervised
 from app.versions import serving
 from pipelines.errors import InputError
+from pipelines.jobs import early
 
 log = structlog.get_logger()
 
@@ -45,6 +46,9 @@ def run_until_stopped(
     """
     if not settings.early.enabled:
         msg = "early: detect publishes no bounds, as early.enabled is false; set it to true for all processes, see docs/early.md"
+        raise InputError(msg)
+    if not early.is_possible():
+        msg = f"early: Spark {early.spark_version()} has no real-time mode; wanted the pinned version, or early.enabled = false"
         raise InputError(msg)
     refusal = f"early: another process with home {settings.home} runs the lane; wanted one at a time"
     with held_lock(lock_of(settings.home), LOCK_SECONDS, refusal):

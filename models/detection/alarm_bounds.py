@@ -26,16 +26,19 @@ from models.univariate.model import Univariate
 from models.univariate.univariate_state import WITHIN
 
 # Columns of what is remembered of each series: what was written, when (epoch ms; 0: never, or there is no bound), when it was looked at, the
-# distances found, the points in a window, and the largest distances of single points from the means of their windows.
-LOWER, UPPER, TYPICAL, WRITTEN, LOOKED, DOWN, UP, POINTS, FAR_DOWN, FAR_UP = range(10)
-COLUMNS = 10
+# distances found, the points in a window, the largest distances of single points from the means of their windows, and after which time, ms, it is
+# looked at again.
+LOWER, UPPER, TYPICAL, WRITTEN, LOOKED, DOWN, UP, POINTS, FAR_DOWN, FAR_UP, PAUSE = range(11)
+COLUMNS = 11
 
-LOOK_MS = 600_000  # how often each series is looked at
+LOOK_MS = 600_000  # how often a series is looked at whose bounds move
+LONGEST_PAUSE_MS = 4 * LOOK_MS  # and one whose bounds do not, after twice as long each time
 AGAIN_MS = (
     3_600_000  # how often a bound is written that has not moved: the topic forgets after `topics.retention_hours`
 )
 MOVED = 0.1  # of the distance from the middle: a bound that has moved so far is written
-USED = 0.5  # of that distance: a series whose value has come so far is looked at at once
+USED = 0.5  # of that distance: a series whose value has come so far is looked at with the next ones
+EVERY_MS = 60_000  # how often series are looked at, many together: a few cost nearly as much
 AT_ONCE, LEAST_AT_ONCE = 0.05, 2000  # share and number of series that are looked at in a window at most
 RECORDS_HALF_LIFE = 360.0  # windows
 LIKE = 1.25  # numbers of records within this factor have the same chance
@@ -72,6 +75,7 @@ class AlarmBounds:
         self._s = np.zeros((COLUMNS, 0))
         self._records = 0.0  # in a window, recently
         self._chance = math.nan
+        self._next = 0  # when series are looked at again, epoch ms
 
     def step(self, window: ShardWindow) -> list[Bound]:
         """The bounds that have changed with a window, which has been learnt; without a challenger."""
@@ -146,13 +150,16 @@ class AlarmBounds:
     def _due(self, window: ShardWindow, closed: Bools) -> Ints:
         """The rows to look at: those whose values have come near their bounds, then those that were looked at longest ago."""
         s = self._s
+        if window.end < self._next:
+            return np.zeros(0, dtype=np.int64)
         urgent = np.zeros(len(closed), dtype=bool)
         at = window.gauges[s[WRITTEN, window.gauges] > 0]
         off = self._model.state.hot["previous"][0, at] - s[TYPICAL, at]
         with np.errstate(invalid="ignore"):
             urgent[at] = (off > USED * (s[UPPER, at] - s[TYPICAL, at])) | (off < USED * (s[LOWER, at] - s[TYPICAL, at]))
-        due = np.flatnonzero((urgent | (window.end - s[LOOKED] >= LOOK_MS)) & ~closed)
+        due = np.flatnonzero((urgent | (window.end - s[LOOKED] >= s[PAUSE])) & ~closed)
         most = max(LEAST_AT_ONCE, int(AT_ONCE * len(closed)))
+        self._next = window.end + EVERY_MS if len(due) <= most else 0
         if len(due) > most:
             order = np.where(urgent[due], -1.0, s[LOOKED, due])
             due = np.sort(due[np.argpartition(order, most)[:most]])
@@ -170,6 +177,7 @@ class AlarmBounds:
         written = s[WRITTEN, rows] > 0
         there = ~(np.isnan(lower) & np.isnan(upper))
         moved = has_moved(s[LOWER, rows], lower, found.centre) | has_moved(s[UPPER, rows], upper, found.centre)
+        s[PAUSE, rows] = np.where(moved, LOOK_MS, np.clip(2 * s[PAUSE, rows], LOOK_MS, LONGEST_PAUSE_MS))
         changed = np.where(written, moved | (now - s[WRITTEN, rows] >= AGAIN_MS), there)
         chosen = rows[changed]
         s[LOWER, chosen], s[UPPER, chosen] = lower[changed], upper[changed]

@@ -25,10 +25,11 @@ from models.univariate.univariate_state import VALUE
 
 TRIALS = 14
 CLOSE = 1.08  # a distance is found to this factor, outwards
-FARTHER = 4.0  # the most that a distance grows between two trials
-FIRST = 8.0  # spreads: the first distance that is tried
-CUSHION = 1.1  # on distances: what is beyond the last row that the model has learnt from
+NEAR, FARTHER = 1.07, 4.0  # the least and the most that a distance grows between two trials
+FIRST, FARTHEST = 8.0, 2.0**16  # spreads, and so many times that: the first distances that are tried
+CUSHION = 1.35  # on distances: of what is hardly beyond them most comes to nothing
 PRIOR_EXCESSES = 20.0
+CONSTANT = 1e-6  # spread, as a share of the mean, up to which a series does not vary
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def value_bounds(
 ) -> ValueBounds:
     """Where news begins for the next window of some series.
 
-    It exceeds the alert threshold as well, with all that rules and labels demand: what does not could not become an episode.
+    It exceeds the alert threshold as well, with all that rules and labels demand: what does not could not become an episode. A series that
+    has not varied has no news: how far it may be from its one value cannot be learnt from it.
 
     Parameters
     ----------
@@ -71,18 +73,18 @@ def value_bounds(
     wanted = needed(nats, hot["quantiles"][-1, rows], hot["tail"][:, rows])
     first = FIRST * np.maximum(spread.astype(np.float64), 1e-3 * np.abs(centre) + 1e-12)
 
-    def are_news(values: Floats) -> Bools:
+    def are_news(chosen: Ints, values: Floats) -> Bools:
         values = np.clip(values, -LARGEST, LARGEST)
-        found = preview.scores(values)
-        extra = rules.extra_nats(values - found.typical, found.typical, rows)
-        news: Bools = (found.base >= wanted) & (found.base - extra >= p.alert_nats)
+        found = preview.scores(chosen, values)
+        extra = rules.extra_nats(values - found.typical, found.typical, rows[chosen])
+        news: Bools = (found.base >= wanted[chosen]) & (found.base - extra >= p.alert_nats)
         return news  # false for NaN: while warming up nothing is news
 
-    with np.errstate(invalid="ignore"):
-        down, up = (
-            CUSHION * distances(are_news, centre, way, np.where((known > 0) & np.isfinite(known), known, first))
-            for way, known in zip((-1.0, 1.0), before, strict=True)
-        )
+    varies = np.flatnonzero(spread > CONSTANT * np.abs(centre))
+    down, up = (
+        CUSHION * distances(are_news, varies, centre, way, known / CUSHION, first)
+        for way, known in zip((-1.0, 1.0), before, strict=True)
+    )
     return ValueBounds(centre, down, up)
 
 
@@ -94,19 +96,35 @@ def needed(nats: float, quantile: Singles, tail: Singles) -> Floats:
     return found
 
 
-def distances(are_news: Callable[[Floats], Bools], centre: Floats, way: float, first: Floats) -> Floats:
-    """How far from the middle news begins in one direction, `(n,)`; infinite where none was found.
+def distances(
+    are_news: Callable[[Ints, Floats], Bools],
+    chosen: Ints,
+    centre: Floats,
+    way: float,
+    before: Floats,
+    first: Floats,
+) -> Floats:
+    """How far from the middle news of the `chosen` begins in one direction, `(n,)`; infinite for others, and where there is none at `FARTHEST`.
 
-    `first` are distances to try first, above 0. Fails where something nearer than a value that is no news is news: the outer border counts.
+    Where a distance was found `before`, above 0 and finite, it is tried first, and then what is near it; elsewhere `FARTHEST` and `first`,
+    above 0. Each trial is of the series whose distance is not found yet. Fails where something nearer than a value that is no news is
+    news: the outer border counts.
     """
+    known = (before > 0) & np.isfinite(before)
     inner, outer = np.zeros_like(first), np.full_like(first, np.inf)
-    distance, growth = first, 2.0
+    distance, growth = np.where(known, before, first), np.where(known, NEAR, 2.0)
+    left, new = chosen[known[chosen]], chosen[~known[chosen]]
+    if len(new):
+        there = are_news(new, centre[new] + way * FARTHEST * first[new])
+        left = np.union1d(left, new[there])
     for _ in range(TRIALS):
-        news = are_news(centre + way * distance)
-        outer, inner = np.where(news, distance, outer), np.where(news, inner, distance)
-        if (outer <= CLOSE * inner).all():
+        if not len(left):
             break
-        between = np.sqrt(inner * np.where(np.isinf(outer), 1.0, outer))
-        distance = np.where(np.isinf(outer), inner * growth, np.where(inner == 0, outer / growth, between))
-        growth = FARTHER
+        news = are_news(left, centre[left] + way * distance[left])
+        outer[left[news]], inner[left[~news]] = distance[left[news]], distance[left[~news]]
+        left = left[outer[left] > CLOSE * inner[left]]
+        near, far = inner[left], outer[left]
+        between = np.sqrt(near * np.where(np.isinf(far), 1.0, far))
+        distance[left] = np.where(np.isinf(far), near * growth[left], np.where(near == 0, far / growth[left], between))
+        growth[left] = np.minimum(growth[left] ** 2, FARTHER)
     return outer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.core.arrays import Array, Floats
+from models.core.arrays import Array, Floats, Ints
 from models.univariate import compiled_step
 from models.univariate.block import HotColumns
 from models.univariate.compiled_step import Known, Rows
@@ -42,16 +42,14 @@ class Preview:
         self, hot: Mapping[str, Array], known: Known, settings: Floats, levels: tuple[Floats, Floats, Floats]
     ) -> None:
         self._hot, self._known, self._settings, self._levels = hot, known, settings, levels
-        size = hot["time"].shape[-1]
-        self._places = np.arange(size)
         self._now = hot["time"][0] + 1000.0 * hot["interval"][0].astype(np.float64)
-        self._out = np.empty((compiled_step.ANSWERS, size))
 
-    def scores(self, values: Floats) -> Previewed:
-        """What the series would score with these values, finite, `(n,)`."""
+    def scores(self, chosen: Ints, values: Floats) -> Previewed:
+        """What the `chosen` of the series, by their places from 0, would score with these values, finite; `(len(chosen),)` each."""
         one, none = np.ones(len(values)), np.zeros(len(values))
-        rows = Rows(self._places, self._now, one, np.ascontiguousarray(values), none)
+        rows = Rows(chosen, self._now[chosen], one, np.ascontiguousarray(values), none)
         hot = HotColumns(**{name: column.copy() for name, column in self._hot.items()})
-        compiled_step.step(rows, hot, self._known, self._settings, self._levels, self._out)
-        out = self._out
-        return Previewed(out[compiled_step.BASE].copy(), out[compiled_step.TYPICAL].copy())
+        level, robust, warm_up = (own if len(own) == 1 else own[chosen] for own in self._levels)
+        out = np.empty((compiled_step.ANSWERS, len(chosen)))  # contiguous, as the compiled step is made for
+        compiled_step.step(rows, hot, self._known, self._settings, (level, robust, warm_up), out)
+        return Previewed(out[compiled_step.BASE], out[compiled_step.TYPICAL])

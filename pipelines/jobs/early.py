@@ -7,14 +7,17 @@ raised is provisional: app/early settles it.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyspark
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from models.records.records import RAISED, EarlyAlarm
@@ -60,6 +63,16 @@ class Lane:
         """How far the end of a record's window may be after the last window that the jobs have judged."""
         own = self.windowing
         return (MOST_BEHIND_SECONDS + own.window_seconds + own.watermark_delay_seconds + own.skew_seconds) * MILLIS
+
+
+def is_possible() -> bool:
+    """Whether this Spark has a real-time mode."""
+    return "realTime" in inspect.signature(DataStreamWriter.trigger).parameters
+
+
+def spark_version() -> str:
+    """The version of PySpark that is installed."""
+    return pyspark.__version__
 
 
 def alarms(telemetry: DataFrame, logs: DataFrame, lane: Lane) -> DataFrame:

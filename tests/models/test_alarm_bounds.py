@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.core.windows import Windows
 from models.detection.alarm_bounds import EarlyParameters
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
+from models.detection.value_bounds import CLOSE, TRIALS, distances
 from models.records.records import Bound
 from models.rules.rule import Rule
 
@@ -60,7 +64,7 @@ GAUGE = "gauge/h//x"
 def test_beyond_a_bound_the_next_window_alarms_and_well_within_it_does_not() -> None:
     fleet = NoisySeries([GAUGE]).run(400)
     bound = fleet.known[GAUGE]
-    assert 40 < bound.lower < 80 < bound.typical < 120 < bound.upper < 180
+    assert 30 < bound.lower < 80 < bound.typical < 120 < bound.upper < 200
     for value, alarms in ((bound.upper, True), (bound.lower, True), (bound.typical, False)):
         copy = ShardDetector.load(fleet.detector.dump(), P)
         scores, _ = copy.step(fleet.now + WINDOW, windows({GAUGE: value}))
@@ -93,11 +97,18 @@ def test_a_series_with_an_episode_has_no_bound_until_it_is_over() -> None:
     assert gone.window_end == START + 301 * WINDOW  # with the first window of it
 
 
+def test_a_series_that_has_never_varied_has_none() -> None:
+    fleet = NoisySeries([GAUGE])
+    for _ in range(300):
+        fleet.step(**{"gauge/h//errors": 0.0, "gauge/h//size": 1234.5})
+    assert fleet.known.keys() == {GAUGE}
+
+
 def test_what_rules_mute_has_no_bound_and_a_direction_has_one_side() -> None:
     rules = (Rule(host="m", mute=True), Rule(host="u", direction="up"), Rule(host="d", least_deviation=90.0))
     found = NoisySeries(["gauge/m//x", "gauge/u//x", "gauge/d//x"], dataclasses.replace(P, rules=rules)).run(300).known
     assert found.keys() == {"gauge/u//x", "gauge/d//x"}
-    assert math.isnan(found["gauge/u//x"].lower) and found["gauge/u//x"].upper < 230
+    assert math.isnan(found["gauge/u//x"].lower) and found["gauge/u//x"].upper < 260
     assert found["gauge/d//x"].upper > 185
 
 
@@ -106,7 +117,7 @@ def test_of_several_points_in_a_window_the_spread_within_it_counts() -> None:
         NoisySeries([GAUGE]).run(300).known[GAUGE],
         NoisySeries([GAUGE], n=5, spread=20.0).run(300).known[GAUGE],
     )
-    assert several.upper > alone.upper + 100 and alone.lower > 30
+    assert several.upper > alone.upper + 100 and alone.lower > 20
     assert math.isnan(several.lower)  # it would be below 0, where the series has never been
 
 
@@ -115,3 +126,38 @@ def test_after_a_restart_all_bounds_are_written_once_more() -> None:
     fleet.detector = ShardDetector.load(fleet.detector.dump(), P, early=EARLY)
     fleet.step()
     assert len(fleet.detector.bounds) == 5
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-3, 1e6), st.one_of(st.just(0.0), st.just(math.inf), st.floats(1e-6, 1e8))),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_a_distance_is_found_outwards_to_a_factor_from_wherever_it_was_before(cases: list[tuple[float, float]]) -> None:
+    begins, before = np.array([one[0] for one in cases]), np.array([one[1] for one in cases])
+    centre, tried = np.full(len(cases), 100.0), Counter[int]()
+
+    def are_news(chosen: Any, values: Any) -> Any:
+        tried.update(chosen.tolist())
+        return np.abs(values - 100.0) >= begins[chosen]
+
+    found = distances(are_news, np.arange(len(cases)), centre, -1.0, before, np.full(len(cases), 8.0))
+    near = (np.maximum(before / begins, begins / before) < 100) if (before > 0).all() else np.zeros(len(cases), bool)
+    fine = np.isfinite(found)
+    assert (found[fine] >= begins[fine] * (1 - 1e-9)).all() and fine[near].all()
+    assert (found[near] <= CLOSE * begins[near] * (1 + 1e-9)).all()
+    assert max(tried.values()) <= TRIALS + 1
+
+
+def test_a_distance_that_has_not_moved_takes_two_trials_and_none_takes_one() -> None:
+    trials: list[int] = []
+
+    def are_news(chosen: Any, values: Any) -> Any:
+        trials.append(len(chosen))
+        return (chosen < 5) & (np.abs(values) >= 10.3)
+
+    found = distances(are_news, np.arange(9), np.zeros(9), 1.0, np.array([10.5] * 5 + [0.0] * 4), np.ones(9))
+    assert found.tolist() == [10.5] * 5 + [math.inf] * 4 and trials == [4, 5, 5]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from app.runtime.health import Health
+from app.core.settings import Settings
+from app.early.metrics import LaneHealth
 
 OF_A_HISTOGRAM = ("_bucket", "_sum", "_count")
 
 
 def metrics() -> dict[str, set[str]]:
-    """Every name that can be asked for, with its labels."""
+    """Every name that can be asked for, with its labels: of the jobs' processes, and of the early lane's."""
     found: dict[str, set[str]] = {}
-    for metric in Health(1.0).metrics.registry._collector_to_names:
+    for metric in LaneHealth(Settings()).health.metrics.registry._collector_to_names:
         own: Any = metric
         labels = {*own._labelnames, *({"version", "python", "spark"} if own._type == "info" else ())}
         match own._type:

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from support.commands import answer, kappa
 
-from app.core.settings import HealthSettings, KafkaSettings, SavepointSettings, Settings
-from app.doctor import deployment, log, machine, search
+from app.core.settings import EarlySettings, HealthSettings, KafkaSettings, SavepointSettings, Settings
+from app.doctor import deployment, early_lane, log, machine, search
 from app.doctor.examination import examine
 from app.doctor.finding import Finding, Status, danger, ok, warning
 from app.doctor.log import KafkaState, TopicState
+from app.early.settlement import Settlement
 from app.kafka.topics import wanted
 from app.versions import violations
+from models.records.records import EarlyAlarm, early_id
 from pipelines.errors import DeterminismViolation, InputError
 
 NOON = 1_767_614_400_000
@@ -287,3 +289,48 @@ def test_torn_files_and_a_recorded_violation(settings: Settings) -> None:
     (found,) = deployment.violation(settings)
     assert found.status is Status.DANGER
     assert "rows were dropped" in found.found
+
+
+# --- early alarms
+
+
+def lane(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, early=EarlySettings(enabled=True))
+
+
+def alarm_at(window_end: int) -> EarlyAlarm:
+    series = "gauge/web-1//cpu"
+    return EarlyAlarm(
+        id=early_id(series, window_end), series=series, window_end=window_end, status="raised", event_time=window_end - 1,
+        bound_window_end=window_end - 30_000,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "age_s", "runs", "text"),
+    [
+        (40, 20, True, ""),
+        (40, 20, False, "no process"),
+        (900, 20, True, "900 s behind"),
+        (40, 400, True, "1 alarms are not settled"),
+    ],
+)
+def test_the_lane_of_early_alarms_runs_follows_and_settles(
+    tmp_path: Path, behind_s: int, age_s: int, runs: bool, text: str
+) -> None:
+    own = Settlement(120_000)
+    own.take_judged(NOON - 1000 * behind_s)
+    own.take_alarm(alarm_at(NOON - 1000 * age_s), NOON)
+    (found,) = early_lane.lane_findings(lane(tmp_path), own, NOON, runs=runs)
+    assert found.status == (Status.WARNING if text else Status.OK) and text in found.found
+
+
+def test_early_alarms_that_are_off_are_fine_and_where_spark_cannot_or_kafka_is_away_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert worst(early_lane.early_alarms(Settings(home=tmp_path))) == Status.OK
+    away = lane(tmp_path).model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:1")})
+    (found,) = early_lane.early_alarms(away)
+    assert found.status == Status.WARNING and "127.0.0.1:1" in found.found
+    monkeypatch.setattr("pipelines.jobs.early.is_possible", lambda: False)
+    assert "no real-time mode" in early_lane.early_alarms(away)[0].found
