@@ -32,11 +32,11 @@ def test_the_same_score_is_less_rare_in_a_young_series() -> None:
     assert nats[-1] == pytest.approx(float(reference_distribution.surprisal(np.array(2.0))), rel=2e-3)
 
 
-def test_a_few_blocks_of_many_rows_are_precedent_enough() -> None:
+def test_a_few_blocks_of_windows_of_seconds_are_hardly_discounted() -> None:
     of_rows, of_windows = (
         float(reference_distribution.surprisal(np.array(2.0), 5.0, seconds)) for seconds in (300.0, 10.0)
     )
-    assert of_windows == pytest.approx(float(reference_distribution.surprisal(np.array(2.0))), rel=0.02)
+    assert of_windows == pytest.approx(float(reference_distribution.surprisal(np.array(2.0))), rel=0.06)
     assert of_rows < of_windows / 1.3
 
 
