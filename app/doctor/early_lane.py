@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from app.core.file_lock import file_lock
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, ok, warning
 from app.early.early_log import EarlyLog
 from app.early.lane import of_version
-from app.early.service import lock_of
+from app.early.service import is_running
 from app.early.settlement import Settlement, patience_ms
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs import early
@@ -31,13 +30,7 @@ def early_alarms(settings: Settings) -> list[Finding]:
         settlement = settlement_of(settings)
     except (InputError, ServiceUnavailable) as error:
         return [warning(CHECK, str(error), "topics that can be read", "`kappa topics create`; see whether Kafka runs")]
-    return lane_findings(settings, settlement, wall_clock(), runs=runs(settings))
-
-
-def runs(settings: Settings) -> bool:
-    """Whether a process with this `home` runs the lane."""
-    with file_lock(lock_of(settings.home), 0.0) as free:
-        return not free
+    return lane_findings(settings, settlement, wall_clock(), runs=is_running(settings.home))
 
 
 def settlement_of(settings: Settings) -> Settlement:

@@ -8,9 +8,8 @@ from typing import Self
 
 import structlog
 
-from app.core.file_lock import file_lock
 from app.core.settings import Settings
-from app.early.service import lock_of
+from app.early.service import is_running
 from app.supervision.parent import PYTHON
 from pipelines.jobs import early
 
@@ -36,9 +35,7 @@ class LaneBesideJobs:
         if not early.is_possible():
             log.warning("no early alarms: this Spark has no real-time mode", spark=early.spark_version())
             return
-        with file_lock(lock_of(self._settings.home), 0.0) as free:
-            pass
-        if not free:
+        if is_running(self._settings.home):
             log.info("early alarms are raised by another process")
             return
         # In the session of the jobs' process: whoever ends that one ends it too.

@@ -88,8 +88,7 @@ class SeriesTable:
             return self._dumped_empty
         matrix, lists = self.matrix, {}
         for kind, columns in self._by_kind.items():
-            numbers = pa.array(matrix[columns].astype(kind).T.ravel())
-            lists[kind] = pa.FixedSizeListArray.from_arrays(numbers, len(columns))
+            lists[kind] = row_lists(matrix[columns].astype(kind))
         found = part(lists, self._about)
         if not self.names:
             self._dumped_empty = found
@@ -121,9 +120,13 @@ def numbers_part(columns: Mapping[str, Array]) -> bytes:
     kinds = [numbers.dtype.str[1:] for numbers in columns.values()]
     lists = {}
     for kind in sorted(set(kinds)):
-        chosen = [numbers for numbers, k in zip(columns.values(), kinds, strict=True) if k == kind]
-        lists[kind] = pa.FixedSizeListArray.from_arrays(pa.array(np.stack(chosen, axis=1).ravel()), len(chosen))
+        lists[kind] = row_lists(np.stack([one for one, k in zip(columns.values(), kinds, strict=True) if k == kind]))
     return part(lists, {"columns": list(columns), "kinds": kinds})
+
+
+def row_lists(columns: Array) -> pa.FixedSizeListArray:
+    """Columns `(n_columns, n_rows)` as a list of fixed size for each row."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(columns.T.ravel()), len(columns))
 
 
 def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from models.detection.control import Control
 from models.detection.shard_state import ShardState, ShardWindow, is_template
 from models.records.records import Bound
 from models.stats import gamma_poisson as poisson
-from models.stats.pitman_yor import DISCOUNT, THETA
+from models.stats.pitman_yor import new_surprise
 from models.templates.merging import PLACE
 
 SURPRISE_SHARE = 0.5  # of `new_template_nats`
@@ -81,10 +81,9 @@ class LineBounds:
         return [found[row] for row in rows]
 
     def _surprises(self) -> Floats:
-        """Surprise of a new template by context, nats, `(n,)`: `models.stats.pitman_yor.new_surprise` of each."""
+        """Surprise of a new template by context, nats, `(n,)`."""
         lines, kinds = self._state.context_column("lines"), self._state.context_column("templates")
-        found: Floats = np.log((THETA + lines) / (THETA + DISCOUNT * kinds))
-        return found
+        return np.array(list(map(new_surprise, lines.tolist(), kinds.tolist())), dtype=np.float64)
 
     def _have_one(self, surprise: Floats, now: int) -> Bools:
         """Which contexts have a bound, `(n,)`: none of which something is muted or planned."""

@@ -252,9 +252,7 @@ def part_of(name: str, arrays: Mapping[str, Array]) -> bytes:
     """A part from arrays, `(..., series)`: a row a series, a list of fixed size where a column has several numbers."""
     columns = {}
     for column, (kind, size) in PARTS[name].items():
-        values = arrays[column]
-        by_series = values if values.ndim == 1 else values.T if values.ndim == 2 else np.moveaxis(values, -1, 0)
-        flat = pa.array(by_series.ravel().astype(kind, copy=False))
+        flat = pa.array(arrays[column].reshape(size, -1).T.ravel().astype(kind, copy=False))
         columns[column] = flat if size == 1 else pa.FixedSizeListArray.from_arrays(flat, size)
     return part(columns, {"columns": list(columns)})
 
