@@ -21,6 +21,8 @@ TIME_FORMAT = "%Y-%m-%d %H:%M:%S %Z"
 UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 # Text about a novelty besides its reason: see `explained`.
 SURE = 0.5
+MANY = 1.5  # a day: from here on people count per day
+DAYS_A_YEAR, MOST_YEARS = 365.25, 10_000
 MOST_TEXT = 4_000  # characters of a text in a sentence
 JOINER = "\N{WORD JOINER}"
 # What becomes a link, or of `:smile:` a picture, even where it is escaped.
@@ -161,6 +163,19 @@ def explained(row: Row) -> str:
     return ", ".join(phrases)
 
 
+def how_often(per_day: float) -> str:
+    """A number of events a day as people say it: several a day, or one in so many days, months or years."""
+    if per_day >= MANY:
+        return f"{per_day:.2g} a day"
+    if per_day * MOST_YEARS * DAYS_A_YEAR < 1.0:
+        return f"less than one in {MOST_YEARS:,} years"
+    days = 1.0 / per_day
+    for size, unit in ((DAYS_A_YEAR, "years"), (DAYS_A_YEAR / 12, "months"), (1.0, "days")):
+        if round(days / size) >= 2:
+            return f"one in {float(f'{days / size:.2g}'):,.0f} {unit}"
+    return "one a day"
+
+
 def scoped(about: Mapping[str, Any]) -> str:
     """The scope of an incident, and how often chance causes one like it; empty if its document lacks them."""
     phrases = []
@@ -172,5 +187,5 @@ def scoped(about: Mapping[str, Any]) -> str:
         phrases.append(plural(int(about["affected"]), "host"))
     per_day = about.get("false_alarms_per_day")
     if per_day is not None:
-        phrases.append(f"chance makes {float(per_day):.2g} such incidents a day in the whole fleet")
+        phrases.append(f"by chance {how_often(float(per_day))} in the whole fleet")
     return " · ".join(phrases)

@@ -12,9 +12,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from app.core.settings import Settings
-from app.early.early_log import alarm_of
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable
+from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import incident_record
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from models.records.records import EarlyAlarm, WatermarkMessage

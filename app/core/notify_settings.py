@@ -33,6 +33,7 @@ class ChannelSettings(BaseModel):
     ca_certs: Path | None = None
     timeout_seconds: float = Field(default=10.0, gt=0, le=120)
     pipeline: bool = True
+    early: bool = False
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

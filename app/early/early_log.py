@@ -11,24 +11,23 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from app.core.settings import Settings
-from app.core.timestamps import LAST_MS, wall_clock
+from app.core.timestamps import wall_clock
 from app.early.settlement import IncidentSeen, Settlement
 from app.kafka.connection import client_options, reasons, unavailable
+from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import incident_record
 from app.kafka.producer import BoundedProducer
 from app.kafka.quarantine import records_to
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.kafka.topics import EARLY
-from models.core.series import parse
-from models.records.records import EARLY_STATUSES, EarlyAlarm, HeldAlarms, WatermarkMessage
-from models.records.schema import parsed, plain
+from models.records.records import EarlyAlarm, HeldAlarms, WatermarkMessage
+from models.records.schema import plain
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
 
 POLL_MS = 200
 SEND_SECONDS = 10.0
-MOST_ALARM_BYTES = 65_536
 OnAlarm = Callable[[EarlyAlarm], None]
 
 
@@ -121,20 +120,6 @@ class EarlyLog:
         """Close both connections."""
         self._consumer.close()
         self._producer.close(0.0)
-
-
-def alarm_of(value: bytes | None) -> EarlyAlarm | None:
-    """A record of `early` that is an alarm; None for anything else."""
-    if value is None or len(value) > MOST_ALARM_BYTES:
-        return None
-    try:
-        source = json.loads(value)
-        found = parsed(EarlyAlarm, source)
-        parse(found.series)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return None
-    sound = source.get("record") == EarlyAlarm.KIND and found.status in EARLY_STATUSES
-    return found if sound and 0 <= found.window_end < LAST_MS else None
 
 
 def incident_of(value: bytes | None, appended: int) -> IncidentSeen | None:

@@ -1,4 +1,4 @@
-"""Puts what is due into the channels' queues: of incidents, of storms of them, of escalations, and of kappa itself."""
+"""Puts what is due into the channels' queues: of incidents, of early alarms, of storms of them, of escalations, and of kappa itself."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import structlog
 from app.core.settings import Settings
 from app.notify.chain import ALIVE
 from app.notify.deliveries import DeliveryLog, Remembered
+from app.notify.early_threads import AlarmThread, EarlyThreads
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import Read
 from app.notify.links import Links
-from app.notify.notification import Notification, about_kappa, of_incident
+from app.notify.notification import Notification, about_kappa, of_alarm, of_incident
 from app.notify.outbox import Outbox, Waiting, delivery_of
 from app.notify.plan import NotificationPlan, Step
 from app.notify.positions import Positions
 from app.notify.storm import Storm
-from models.records.records import DELIVERED, FAILED, HELD, Delivery
+from models.records.records import DELIVERED, FAILED, HELD, INFO, RAISED, Delivery, EarlyAlarm
 
 log = structlog.get_logger()
 
@@ -58,11 +59,15 @@ class Dispatch:
             for name in outboxes
             if name not in resending
         }
+        self.early = EarlyThreads(notify)
         self._of_kappa: dict[tuple[str, str], int] = {}  # since when, by channel and alert
 
     def remember(self, remembered: Remembered) -> None:
         """Take in what earlier processes have sent."""
         self._plan.remember(remembered.last)
+        for (channel, incident), one in remembered.last.items():
+            if one.key and one.status != "close":
+                self.early.continues(channel, incident, one.key)
         for name, storm in self._storms.items():
             own = [one for (channel, _), one in remembered.last.items() if channel == name]
             storm.remember(own, self._clock())
@@ -75,6 +80,8 @@ class Dispatch:
         """Queue what is due after a record."""
         if read.acknowledged:
             self.escalation.acknowledged(read.acknowledged)
+        if read.alarm is not None:
+            self._take_alarm(read.alarm, read.place, read.appended)
         incident = read.incident
         if incident is None:
             return
@@ -82,14 +89,63 @@ class Dispatch:
             self.escalation.over(read.key)
         with self._lock:
             steps = list(self._plan.steps(incident, read.key))
+            opening = [step.channel for step in steps if step.status == "open"]
+            ends = self.early.incident(incident, read.key, opening) if read.key == incident.id else []
+        for thread in ends:
+            self._end_alarm(thread, read.place)
         for step in steps:
             if step.status == "open":
                 self.escalation.opened(read.key, incident, read.place, step.why, self._clock())
             self._queue(step, incident, read.key, read.place)
+        if incident.status == "close":
+            with self._lock:
+                self.early.over(read.key)
+
+    def _take_alarm(self, alarm: EarlyAlarm, place: LogPlace, appended: int) -> None:
+        """Queue what is due after a record of an early alarm."""
+        now = self._clock()
+        with self._lock:
+            raised = self.early.raised(alarm, place, appended, now) if alarm.status == RAISED else []
+            ends = self.early.settled(alarm, now) if alarm.status != RAISED else []
+        for thread in raised:
+            self._open_alarm(thread, now)
+        for thread in ends:
+            self._end_alarm(thread, place)
+
+    def _open_alarm(self, thread: AlarmThread, now: int) -> None:
+        """Queue a notification that an alarm was raised; in a storm it is held back, and nothing comes of it later."""
+        channel, storm = thread.channel, self._storms.get(thread.channel)
+        item = Waiting(of_alarm(thread.alarm, "open", self._links), thread.why, [thread.place])
+        self._positions.wait_for(thread.place)
+        held = ""
+        if storm is not None:
+            in_storm, begins = storm.opens(thread.alarm.id, INFO, now)
+            if begins is not None:
+                self._outboxes[channel].put(Waiting(begins, "storm"))
+            if in_storm:
+                storm.holds(thread.alarm.id, "close")
+                held = STORM
+        if not held and not self._outboxes[channel].put(item):
+            held = FULL
+        if held:
+            with self._lock:
+                self.early.not_notified(channel, thread.alarm.id)
+            self._hold(channel, item, held)
+
+    def _end_alarm(self, thread: AlarmThread, place: LogPlace) -> None:
+        """Queue a notification of how an alarm ended. Where too many wait, it is recorded as held."""
+        item = Waiting(of_alarm(thread.alarm, "close", self._links), thread.why, [place])
+        self._positions.wait_for(place)
+        if not self._outboxes[thread.channel].put(item):
+            self._hold(thread.channel, item, FULL)
 
     def elapse(self, *, escalates: bool) -> None:
-        """What is due with time: the ends of storms, and escalations."""
+        """What is due with time: the ends of storms and of early alarms, and escalations."""
         now = self._clock()
+        with self._lock:
+            overdue = self.early.overdue(now)
+        for thread in overdue:
+            self._end_alarm(thread, thread.place)
         for name, storm in self._storms.items():
             note = storm.ends(now)
             if note is not None:
@@ -124,6 +180,7 @@ class Dispatch:
         if delivery.outcome == FAILED and delivery.status == "open":
             with self._lock:
                 self._plan.not_notified(delivery.channel, delivery.incident)
+                self.early.not_notified(delivery.channel, delivery.incident)
         self._positions.settle(item.places)
         log.debug("notified", channel=delivery.channel, incident=delivery.incident, outcome=delivery.outcome)
         return True
@@ -132,21 +189,23 @@ class Dispatch:
         """Queue a notification, or hold it back in a storm, or where too many wait."""
         storm = self._storms.get(step.channel)
         status, held = step.status, False
-        if storm is not None and status == "open":
+        with self._lock:
+            alarm = self.early.key(step.channel, key)
+        if storm is not None and status == "open" and not alarm:
             held, begins = storm.opens(key, incident.severity, self._clock())
             if begins is not None:
                 self._outboxes[step.channel].put(Waiting(begins, "storm"))
         elif storm is not None:
             was_held, held = storm.has(key), storm.holds(key, status)
             status = "open" if was_held and not held else status  # the first that the channel gets of it
-        note = of_incident(incident, status, key, self._links)
+        note = of_incident(incident, status, key, self._links, alarm)
         item = Waiting(note, step.why, [place])
         self._positions.wait_for(place)
         if held:
             self._hold(step.channel, item, STORM)
         elif not self._outboxes[step.channel].put(item):
             self._hold(step.channel, item, FULL)
-            if storm is not None and status == "open":
+            if storm is not None and status == "open" and not alarm:
                 storm.keep(key, incident.severity)
 
     def _hold(self, channel: str, item: Waiting, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads the incidents of the version that serves, and of those that `notify.versions` names."""
+"""Reads the incidents of the version that serves, and of those that `notify.versions` names, and early alarms where a channel takes them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka.connection import client_options, reasons, unavailable
+from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import MOST_BYTES
+from app.kafka.topics import EARLY
 from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.versions import serving
-from models.records.records import LABELS
+from models.records.records import LABELS, EarlyAlarm
 
 log = structlog.get_logger()
 
@@ -26,12 +28,14 @@ LONGEST_ID = 64
 
 @dataclass(frozen=True)
 class Read:
-    """A record: where it is, the incident that people may be notified of, or the id of one that somebody has labelled."""
+    """A record: where it is, the incident or early alarm that people may be notified of, or the id of one that somebody has labelled."""
 
     place: LogPlace
     incident: ReadIncident | None = None
     key: str = ""
     acknowledged: str = ""
+    alarm: EarlyAlarm | None = None
+    appended: int = 0  # of an alarm, epoch ms
 
 
 class IncidentsReader:
@@ -50,6 +54,8 @@ class IncidentsReader:
         self._missing: set[str] = set()
         self._labels = TopicPartition(settings.topic("labels"), 0)
         self._labels_since, self._labels_end = labels_since_ms, 0
+        self._early = TopicPartition(settings.topic(EARLY), 0)
+        self._reads_early = any(channel.early for channel in settings.notify.channels.values())
         options = client_options(settings)
         with reasons(options):
             self.consumer = KafkaConsumer(
@@ -92,7 +98,12 @@ class IncidentsReader:
         """
         self._until |= {at: self.consumer.position(at) for at in self.consumer.assignment()}
         read_labels = self._labels_since is not None and bool(self.consumer.partitions_for_topic(self._labels.topic))
-        self.consumer.assign([*parts, self._labels] if read_labels else parts)
+        early = self._reads_early and bool(self.consumer.partitions_for_topic(self._early.topic))
+        more = [part for part, is_read in ((self._labels, read_labels), (self._early, early)) if is_read]
+        self.consumer.assign([*parts, *more])
+        if early:
+            end = self.consumer.end_offsets([self._early])[self._early]
+            self.consumer.seek(self._early, self._until.get(self._early, end))
         if read_labels:
             self._seek_labels()
         ends = self.consumer.end_offsets(parts)
@@ -129,6 +140,12 @@ class IncidentsReader:
         for at, records in polled.items():
             if at == self._labels:
                 yield from (Read(LogPlace(at.topic, 0, r.offset), acknowledged=labelled(r.value)) for r in records)
+                continue
+            if at == self._early:
+                for r in records:
+                    alarm = alarm_of(r.value)
+                    own_alarm = alarm if alarm is not None and alarm.version == self._serving.version else None
+                    yield Read(LogPlace(at.topic, 0, r.offset), alarm=own_alarm, appended=r.timestamp)
                 continue
             version = self._versions[at.topic]
             for record in records:

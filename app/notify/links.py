@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from app.core.settings import Settings
 from app.notify.incident import ReadIncident
+from models.records.records import EarlyAlarm
 from models.rules.runbook import IncidentFacts, Runbook, address
 
 
@@ -29,6 +30,12 @@ class Links:
         if not self.pages:
             return ""
         return f"{self.pages.rstrip('/')}/incident?incident={quote(one.id)}&version={quote(one.version)}"
+
+    def series(self, alarm: EarlyAlarm) -> str:
+        """The page of the series of an early alarm; empty where no address is known."""
+        if not self.pages:
+            return ""
+        return f"{self.pages.rstrip('/')}/series?series={quote(alarm.series, safe='')}&version={quote(alarm.version)}"
 
     def runbook(self, one: ReadIncident) -> str:
         """Its runbook; empty where there is none."""

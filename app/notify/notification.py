@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from app.notify.incident import ReadIncident
 from app.notify.links import Links
 from models.core.printable import printable
+from models.core.series import parse
+from models.records.records import INFO, EarlyAlarm
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
 MOST_NAMES = 8
 URGENT = ("KappaBehind", "KappaUnhealthy", "KappaViolation")
+EARLY_ALERT = "KappaEarly"
 BEGUN = {"open": "new", "update": "worse", "close": "over"}
 # What chat and mail programs take for markup, mentions and links, beside characters that look alike and mean nothing to them.
 INERT = str.maketrans({"@": "＠", "<": "‹", ">": "›", "`": "ʼ", "*": "∗", "~": "∼", "|": "¦", "#": "＃", "\\": "⧵"})
@@ -23,7 +26,8 @@ LINKING = (("://", "[:]//"), ("](", "] ("))
 class Notification:
     """What a channel sends. Times are epoch milliseconds.
 
-    `key` is what the channel knows the thread by: the incident's id. `text` has a line for each fact; the first says what the
+    `key` is what the channel knows the thread by: the incident's id, or that of the early alarm that it confirmed, and then `incident` is its
+    own. `text` has a line for each fact; the first says what the
     title says.
     """
 
@@ -43,6 +47,7 @@ class Notification:
     link: str = ""
     runbook: str = ""
     alertname: str = "KappaIncident"
+    incident: str = ""
 
     @property
     def identity(self) -> str:
@@ -50,15 +55,17 @@ class Notification:
         return f"{self.key}/{self.status}/{self.severity}"
 
 
-def of_incident(one: ReadIncident, status: str, key: str, links: Links) -> Notification:
-    """The notification of an incident. `status`: open, update (it has become worse) or close."""
+def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: str = "") -> Notification:
+    """The notification of an incident. `status`: open, update (it has become worse) or close; `alarm`: the early alarm under whose key it goes on."""
     head = f"[{one.severity}] {BEGUN[status]}: {one.kind} on {_some(one.hosts)}"
     lines = [one.reason, f"since {_clock(one.start)}" + (f", until {_clock(one.end)}" if one.end is not None else "")]
     lines += [f"incident {one.id} of version {one.version}"]
     lines += [f"hosts: {_some(one.hosts)}"] if one.hosts else []
     lines += [f"services: {_some(one.services)}"] if one.services else []
+    lines += [f"confirms early alarm {alarm}"] if alarm else []
     return Notification(
-        key=key,
+        key=alarm or key,
+        incident=key if alarm else "",
         status=status,
         severity=one.severity,
         kind=one.kind,
@@ -73,6 +80,30 @@ def of_incident(one: ReadIncident, status: str, key: str, links: Links) -> Notif
         reason=one.reason,
         link=links.page(one),
         runbook=links.runbook(one),
+    )
+
+
+def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
+    """The notification of an early alarm. `status`: open, which is provisional, or close, however it ended."""
+    found, reason = parse(alarm.series), printable(alarm.reason[:LONGEST_TEXT])
+    lines = [reason, f"seen at {_clock(alarm.event_time)}", f"early alarm {alarm.id} of version {alarm.version}"]
+    lines += ["the exact result of its window follows: confirmed or withdrawn"] if status == "open" else []
+    return Notification(
+        key=alarm.id,
+        status=status,
+        severity=INFO,
+        kind=EarlyAlarm.KIND,
+        version=alarm.version,
+        title=f"[early] {reason}"[:LONGEST_TITLE],
+        text="\n".join(lines)[:LONGEST_TEXT],
+        hosts=(printable(found.host),),
+        services=(printable(found.service),) if found.service else (),
+        start=alarm.event_time,
+        end=alarm.window_end if status == "close" else None,
+        window_end=alarm.window_end,
+        reason=reason,
+        link=links.series(alarm),
+        alertname=EARLY_ALERT,
     )
 
 

@@ -12,16 +12,19 @@ from kafka import TopicPartition
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
+from app.kafka.early_records import alarm_of
 from app.kafka.quarantine import fetched_with
+from app.kafka.topics import EARLY
 from app.notify.chain_watch import LOOK_SECONDS, ChainWatch
 from app.notify.channels.channel import Channel
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered, read_back, until_records
 from app.notify.dispatch import Dispatch, is_open, uncounted
+from app.notify.early_threads import SETTLED_MS, AlarmThread
 from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.notify.incidents_reader import IncidentsReader
 from app.notify.links import Links
-from app.notify.notification import of_incident
+from app.notify.notification import of_alarm, of_incident
 from app.notify.outbox import Outbox
 from app.notify.positions import Positions
 from models.records.records import Delivery
@@ -91,17 +94,23 @@ class Notifier:
 
     def _start(self, reader: IncidentsReader, remembered: Remembered) -> None:
         """Start the channels, with what is open."""
+        alarms = list(self._open_alarms(reader, remembered))
+        for thread in alarms:
+            self.dispatch.early.known(thread)
         still_open = list(self._still_open(reader, remembered))
         for one, incident in still_open:
             place = LogPlace(one.topic, one.partition, one.offset)
             first = remembered.first_at[one.channel, one.incident]
             self.dispatch.escalation.opened(one.incident, incident, place, one.why, first)
         for name, outbox in self.outboxes.items():
-            own = [(one, incident) for one, incident in still_open if one.channel == name]
             links = Links.of(self._settings)
-            outbox.start(
-                self.dispatch.settled, [of_incident(incident, one.status, one.incident, links) for one, incident in own]
-            )
+            own = [
+                of_incident(incident, one.status, one.incident, links, one.key)
+                for one, incident in still_open
+                if one.channel == name
+            ]
+            own += [of_alarm(thread.alarm, "open", links) for thread in alarms if thread.channel == name]
+            outbox.start(self.dispatch.settled, own)
         if any(channel.pipeline for channel in self._settings.notify.channels.values()):
             self._chain.start()
 
@@ -140,8 +149,21 @@ class Notifier:
             wanted = one.channel in self.outboxes and (
                 self.outboxes[one.channel].channel.resends or self.dispatch.escalation.wanted
             )
-            if wanted and is_open(one):
+            if wanted and is_open(one) and one.topic != self._settings.topic(EARLY):
                 record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
                 incident = None if record is None else incident_of(record.value)
                 if incident is not None:
                     yield one, incident
+
+    def _open_alarms(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[AlarmThread]:
+        """The early alarms that channels were notified of and that have not ended, or become an incident there."""
+        continued = {(one.channel, one.key) for one in remembered.last.values() if one.key}
+        until = self._clock() + SETTLED_MS
+        for one in remembered.last.values():
+            known = (one.channel, one.incident) not in continued and one.channel in self.outboxes
+            if known and is_open(one) and one.topic == self._settings.topic(EARLY):
+                record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
+                alarm = None if record is None else alarm_of(record.value)
+                if alarm is not None:
+                    place = LogPlace(one.topic, one.partition, one.offset)
+                    yield AlarmThread(one.channel, alarm, one.why, until, place)

@@ -215,7 +215,7 @@ def delivery_of(channel: str, item: Waiting, outcome: str, answer: str, at_ms: i
     note, place = item.note, item.places[-1] if item.places else LogPlace("", 0, 0)
     return Delivery(
         channel=channel,
-        incident=note.key,
+        incident=note.incident or note.key,
         version=note.version,
         status=note.status,
         severity=note.severity,
@@ -228,6 +228,7 @@ def delivery_of(channel: str, item: Waiting, outcome: str, answer: str, at_ms: i
         topic=place.topic,
         partition=place.partition,
         offset=place.offset,
+        key=note.key if note.incident else "",
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from app.core.notify_settings import NotifySettings, RouteSettings
 from app.notify.incident import ReadIncident
-from models.records.records import SEVERITIES
+from models.core.printable import printable
+from models.core.series import labels_of, parse
+from models.records.records import SEVERITIES, EarlyAlarm
 
 INSTANT_MS = 1
 
@@ -36,9 +38,31 @@ def routed(notify: NotifySettings, incident: ReadIncident) -> list[RoutedChannel
         for name in route.channels:
             found.setdefault(name, RoutedChannel(name, title(route, i)))
     if not matching:
-        names = notify.channels if notify.default is None else notify.default
-        found = {name: RoutedChannel(name, "default") for name in names}
+        found = {name: RoutedChannel(name, "default") for name in default_channels(notify)}
     return list(found.values())
+
+
+def routed_early(notify: NotifySettings, alarm: EarlyAlarm) -> list[RoutedChannel]:
+    """The channels that take early alarms and that an incident of this alarm's host and service could go to: kind and severity are not known yet."""
+    found = parse(alarm.series)
+    hosts, services, labels = (printable(found.host),), (printable(found.service),), labels_of(alarm.series)
+    channels: dict[str, RoutedChannel] = {}
+    matching = [
+        (i, route)
+        for i, route in enumerate(notify.routes)
+        if not any(_elsewhere(route, hosts, services, labels, alarm.window_end))
+    ]
+    for i, route in matching:
+        for name in route.channels:
+            channels.setdefault(name, RoutedChannel(name, title(route, i)))
+    if not matching:
+        channels = {name: RoutedChannel(name, "default") for name in default_channels(notify)}
+    return [one for name, one in channels.items() if notify.channels[name].early]
+
+
+def default_channels(notify: NotifySettings) -> Collection[str]:
+    """The channels of what no route matches."""
+    return notify.channels if notify.default is None else notify.default
 
 
 def verdicts(notify: NotifySettings, incident: ReadIncident) -> list[RouteVerdict]:
@@ -61,16 +85,24 @@ def _mismatches(route: RouteSettings, incident: ReadIncident) -> Iterator[str]:
         yield f"kind is {incident.kind}, wanted {', '.join(route.kinds)}"
     if incident.rank < SEVERITIES.index(route.severity):
         yield f"severity is {incident.severity}, wanted {route.severity} at least"
+    yield from _elsewhere(route, incident.hosts, incident.services, incident.labels, incident.window_end)
+
+
+def _elsewhere(
+    route: RouteSettings,
+    hosts: Collection[str],
+    services: Collection[str],
+    labels: Collection[tuple[str, str]],
+    window_end: int,
+) -> Iterator[str]:
+    """What a route demands of place and time, and does not hold."""
     for part, pattern in route.patterns.items():
-        if not any(pattern(value) for value in _values(incident, part)):
+        if part.startswith("labels."):
+            name = part.removeprefix("labels.")
+            values: Collection[str] = [value for key, value in labels if key == name]
+        else:
+            values = hosts if part == "host" else services
+        if not any(pattern(value) for value in values):
             yield f"no {part} matches"
-    if route.calendar.calendar and not route.calendar.holds(incident.window_end, INSTANT_MS):
+    if route.calendar.calendar and not route.calendar.holds(window_end, INSTANT_MS):
         yield "the time of its last window is outside of days and hours"
-
-
-def _values(incident: ReadIncident, part: str) -> list[str]:
-    """What a pattern is compared with: hosts, services, or the values of a label."""
-    if part.startswith("labels."):
-        name = part.removeprefix("labels.")
-        return [value for key, value in incident.labels if key == name]
-    return list(incident.hosts if part == "host" else incident.services)

@@ -768,7 +768,9 @@ class Delivery:
 
     record: RecordKind = KIND
     channel: Annotated[str, Doc("Name of the channel, of `notify.channels`.")]
-    incident: Annotated[str, Doc("Id of the incident; of what is no incident, the key that the channel knows it by.")]
+    incident: Annotated[
+        str, Doc("Id of the incident, or of the early alarm; of what is neither, the key that the channel knows it by.")
+    ]
     version: Version = ""
     status: Annotated[str, Doc("What it says: that it opens, has become worse, or is over.", values=STATUSES)]
     severity: Annotated[str, Doc("Severity that it says.", values=SEVERITIES)]
@@ -788,6 +790,9 @@ class Delivery:
     topic: Annotated[str, Doc("Topic of the incident's record; empty where it is about none.")] = ""
     partition: Annotated[int, Doc("Partition of that record.")] = 0
     offset: Annotated[int, Doc("Offset of that record.")] = 0
+    key: Annotated[
+        str, Doc("What the channel knows the incident by where that is not its id: the early alarm that it confirmed.")
+    ] = ""
 
     @property
     def name(self) -> str:
@@ -797,7 +802,7 @@ class Delivery:
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveriesUntil:
-    """Of a partition of `incidents`, everything before this offset has been dealt with. Topic `deliveries`."""
+    """Of a partition of `incidents` or `early`, everything before this offset has been dealt with. Topic `deliveries`."""
 
     KIND: ClassVar = "position"
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
-from support.live_jobs import JARS, feed, run_to_end, settings_file, wait_for
+from support.live_jobs import JARS, append_rule, feed, run_to_end, settings_file, wait_for
 from support.replays import named, same, values
 
 from app.core.settings import Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import rule_topic, topics
-from app.kafka.connection import client_options, open_admin, open_consumer
-from app.kafka.heartbeats import heartbeat
-from app.kafka.producer import BoundedProducer
+from app.kafka.connection import open_admin, open_consumer
 from app.kafka.quarantine import records_to
 from app.simulator import SimulatorSettings
 
@@ -37,19 +33,6 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
         yield addresses
 
 
-def rule_at(settings: Settings, at: int, record: dict[str, Any]) -> None:
-    """A rule appended at a time, and a minute of heartbeats after it, so that its window is closed."""
-    with BoundedProducer(client_options(settings)) as outbox:
-        value = json.dumps({"record": "rule"} | record).encode()
-        outbox.send(settings.topic("rules"), value, key=record["name"].encode(), partition=0, timestamp_ms=at)
-        for now in range(at, at + 60 * SECOND, SECOND):
-            for kind, count in settings.input_partitions.items():
-                for partition in range(count):
-                    outbox.send(
-                        settings.topic(kind), heartbeat(now), key=b"heartbeat", partition=partition, timestamp_ms=now
-                    )
-
-
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
 
 
@@ -60,7 +43,7 @@ def test_results_are_the_same_from_a_topic_of_rules_that_was_compacted(
     topics.create(live)
     with open_admin(live) as client:
         client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, live.topic("rules"), COMPACTED)])
-    rule_at(live, START - 60 * SECOND, {"name": "quiet", "host": "*", "kind": "gauge", "mute": True})
+    append_rule(live, START - 60 * SECOND, {"name": "quiet", "host": "*", "kind": "gauge", "mute": True})
     assert feed(live, MINUTES) > 10_000
     assert run_to_end(spark, live) == 0
     wait_for(lambda: kept(live) < 200, 120, "the compaction of the topic")

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaProducer
-from support.incident_records import value
+from support.incident_records import alarm, alarm_value, value
 from support.receiver import Answer, Post, Receiver, receiving
 from typer.testing import CliRunner
 
@@ -347,6 +347,57 @@ def test_what_nobody_acknowledges_goes_further_and_what_somebody_does_goes_not(
             receiver.until(lambda r: len(r.posts) == 4)
             pager.until(lambda r: len(r.posts) == 2)
     assert pager.ids[1] == f"{2:024x}/close/major"
+
+
+def test_an_early_alarm_is_told_and_becomes_its_incident_or_is_withdrawn_also_after_a_restart(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    settings = log.settings(channels=webhook(receiver, early=True))
+    with notifying(settings):
+        log.write(*(alarm_value(alarm(n)) for n in (1, 2)), alarm_value(alarm(3, version="other")), topic="early")
+        receiver.until(lambda r: len(r.posts) == 2)
+        until(lambda: len(log.deliveries()) == 2)
+    with notifying(settings):
+        log.write(value(1), value(1, "update"))
+        receiver.until(lambda r: len(r.posts) == 3)
+        log.write(
+            alarm_value(alarm(1, "confirmed", incident=f"{1:024x}")), alarm_value(alarm(2, "withdrawn")), topic="early"
+        )
+        receiver.until(lambda r: len(r.posts) == 4)
+        until(lambda: f"{1:024x}" in {one.incident for one in log.deliveries()})
+    with notifying(settings):
+        log.write(value(1, "update", severity="critical"), value(1, "close", severity="critical"), value(2))
+        receiver.until(lambda r: len(r.posts) == 7)
+    first, second, one, two = f"{1:016x}", f"{2:016x}", f"{1:024x}", f"{2:024x}"
+    assert receiver.ids[:2] == [f"{first}/open/info", f"{second}/open/info"]
+    assert receiver.ids[2:] == [
+        *(f"{first}/open/major", f"{second}/close/info"),
+        *(f"{first}/update/critical", f"{first}/close/critical", f"{two}/open/major"),
+    ]
+    assert [post.json["alertname"] for post in receiver.posts[:4]] == [
+        "KappaEarly",
+        "KappaEarly",
+        "KappaIncident",
+        "KappaEarly",
+    ]
+    assert "provisional" in receiver.posts[0].json["title"] and "withdrawn" in receiver.posts[3].json["title"]
+    assert {post.json["incident"] for post in receiver.posts if post.json["key"] == first} == {"", one}
+
+
+def test_early_alarms_count_in_a_storm_and_go_to_no_channel_that_does_not_ask(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    with receiving() as other:
+        channels = webhook(receiver, early=True) | {"other": {"kind": "webhook", "url": other.url}}
+        with notifying(log.settings(channels=channels, storm_incidents=2)):
+            log.write(*(alarm_value(alarm(n)) for n in range(1, 6)), topic="early")
+            receiver.until(lambda r: len(r.posts) == 3)
+            log.write(value(1))
+            receiver.until(lambda r: len(r.posts) == 4)
+            other.until(lambda r: len(r.posts) == 1)
+    names = [post.json["alertname"] for post in receiver.posts]
+    assert sorted(names) == ["KappaEarly", "KappaEarly", "KappaIncident", "KappaStorm"]
+    assert other.ids == [f"{1:024x}/open/major"]
 
 
 def watermark(log: NotifyLog, seconds_ago: float) -> None:

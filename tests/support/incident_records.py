@@ -7,6 +7,8 @@ import time
 from typing import Any
 
 from app.notify.incident import ReadIncident, incident_of
+from models.records.records import EarlyAlarm
+from models.records.schema import plain
 
 
 def value(number: int = 1, status: str = "open", **more: Any) -> bytes:
@@ -36,3 +38,24 @@ def incident(number: int = 1, status: str = "open", **more: Any) -> ReadIncident
     found = incident_of(value(number, status, **more))
     assert found is not None
     return found
+
+
+def alarm(number: int = 1, status: str = "raised", **more: Any) -> EarlyAlarm:
+    """An early alarm on the host of incident `number`, of the window before it was published."""
+    at = int(time.time() * 1000) - 60_000
+    fields: dict[str, Any] = {
+        "id": f"{number:016x}",
+        "version": "live",
+        "series": f"gauge/web-{number}/shop/latency{{zone=a}}",
+        "window_end": at + 10_000,
+        "event_time": at + 3_000,
+        "value": 74.2,
+        "upper": 61.5,
+        "bound_window_end": at,
+    }
+    return EarlyAlarm(status=status, **fields | more)
+
+
+def alarm_value(one: EarlyAlarm) -> bytes:
+    """The value of its record."""
+    return json.dumps(plain(one)).encode()

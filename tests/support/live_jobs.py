@@ -106,6 +106,25 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
                     outbox.send(topic, json.dumps(label).encode(), key=b"", partition=0, timestamp_ms=now)
 
 
+def beat(settings: Settings, begin: int, end: int) -> None:
+    """A heartbeat a second in each partition of the inputs, from one append time to another, epoch ms: closes the windows before."""
+    with BoundedProducer(client_options(settings)) as outbox:
+        for now in range(begin, end, 1000):
+            for kind, count in settings.input_partitions.items():
+                for partition in range(count):
+                    outbox.send(
+                        settings.topic(kind), heartbeat(now), key=b"heartbeat", partition=partition, timestamp_ms=now
+                    )
+
+
+def append_rule(settings: Settings, at: int, rule: dict[str, Any]) -> None:
+    """A rule with this append time, epoch ms, and a minute of heartbeats from then on, so that its window is closed."""
+    with BoundedProducer(client_options(settings)) as outbox:
+        value = json.dumps({"record": "rule"} | rule).encode()
+        outbox.send(settings.topic("rules"), value, key=rule["name"].encode(), partition=0, timestamp_ms=at)
+    beat(settings, at, at + 60_000)
+
+
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
     """All jobs, one after the other, over what the log holds. Answers rows dropped by the watermark."""
     prepare(settings, jobs.NAMES)

@@ -16,7 +16,7 @@ from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
 from dashboards.navigation import PAGES
 from dashboards.queries import Connection, QueryError, newest_event, span_of
 from dashboards.queries.episodes import FRESH
-from dashboards.words import in_words
+from dashboards.words import how_often, in_words
 
 PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -243,6 +243,25 @@ def test_secrets_are_in_no_repr() -> None:
 )
 def test_age_is_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
     assert in_words(timedelta(seconds=seconds)) == f"{words} old"
+
+
+@pytest.mark.parametrize(
+    ("per_day", "words"),
+    [
+        (12.3, "12 a day"),
+        (1.0, "one a day"),
+        (0.7, "one a day"),
+        (0.5, "one in 2 days"),
+        (1 / 45, "one in 45 days"),
+        (1 / 100, "one in 3 months"),
+        (4.7e-05, "one in 58 years"),
+        (4.7e-07, "one in 5,800 years"),
+        (1e-300, "less than one in 10,000 years"),
+        (0.0, "less than one in 10,000 years"),
+    ],
+)
+def test_how_often_chance_makes_something_is_said_in_days_months_and_years(per_day: float, words: str) -> None:
+    assert how_often(per_day) == words
 
 
 def test_clock_behind_the_events_is_said() -> None:

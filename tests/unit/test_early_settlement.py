@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.incident_records import value as incident_value
 
-from app.early.early_log import alarm_of, incident_of
+from app.early.early_log import incident_of
 from app.early.service import Movement
 from app.early.settlement import IncidentSeen, Settlement, patience_ms
+from app.kafka.early_records import alarm_of
 from models.core.parameters import DetectorParameters
 from models.records.records import EarlyAlarm, early_id
 from models.records.schema import plain

@@ -22,7 +22,7 @@ from typing import Any
 import apprise
 import pytest
 from aiosmtpd.controller import Controller
-from support.incident_records import incident
+from support.incident_records import alarm, incident
 from support.receiver import Answer, Receiver, receiving
 from typer.testing import CliRunner
 
@@ -39,7 +39,7 @@ from app.notify.channels.http_client import retry_after
 from app.notify.channels.kinds import opened
 from app.notify.incident import LogPlace
 from app.notify.links import Links
-from app.notify.notification import Notification, of_incident, trial
+from app.notify.notification import Notification, of_alarm, of_incident, trial
 from app.notify.outbox import MOST_WAITING, Outbox, Waiting
 from models.records.records import Delivery
 from models.rules.runbook import Runbook
@@ -337,6 +337,25 @@ def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(
         own.send(note(1, "update", severity="critical"), now)
         assert [each["labels"]["severity"] for each in alerts(url)] == ["critical"], "the one of before is over"
         own.send(note(1, "close", severity="critical"), wall_clock() - 1)
+        assert alerts(url) == []
+
+
+@needs_alertmanager
+def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) -> None:
+    with alertmanager(tmp_path) as url:
+        own, now = channel("alertmanager", url), wall_clock()
+        raised, one = of_alarm(alarm(), "open", Links()), incident(1)
+        own.send(raised, now)
+        (early,) = alerts(url)
+        assert early["labels"] == {
+            "alertname": "KappaEarly", "severity": "info", "kind": "early", "incident": raised.key, "host": "web-1",
+            "service": "shop",
+        }  # fmt: skip
+        assert early["annotations"]["summary"].endswith("provisional")
+        own.send(of_incident(one, "open", one.id, Links(), raised.key), now)
+        (found,) = alerts(url)
+        assert (found["labels"]["alertname"], found["labels"]["incident"]) == ("KappaIncident", one.id)
+        own.send(of_incident(incident(1, "close"), "close", one.id, Links(), raised.key), wall_clock() - 1)
         assert alerts(url) == []
 
 

@@ -92,7 +92,7 @@ def labels_of(note: Notification) -> dict[str, str]:
         "alertname": note.alertname,
         "severity": note.severity,
         "kind": note.kind,
-        "incident": "" if note.kind == PIPELINE else note.key,
+        "incident": "" if note.kind == PIPELINE else note.incident or note.key,
         "host": hosts,
         "service": ",".join(note.services[:MOST_HOSTS]),
     }

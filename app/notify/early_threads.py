@@ -1,0 +1,123 @@
+"""Early alarms that channels were notified of, and what becomes of each: an incident, or nothing. No Kafka; the clock is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from app.core.notify_settings import NotifySettings
+from app.notify.incident import LONGEST_NAME, LogPlace, ReadIncident
+from app.notify.routes import routed_early
+from models.core.printable import printable
+from models.records.records import CONFIRMED, WITHDRAWN, EarlyAlarm
+
+FRESH_MS = 300_000  # what was raised longer ago is no news
+READ_MS = 60_000  # how long after an alarm was confirmed its incident is waited for
+SETTLED_MS = 3_600_000  # how long an alarm stays open that the lane does not settle
+MOST_INCIDENTS = 10_000  # open ones that are remembered
+
+
+@dataclass
+class AlarmThread:
+    """An early alarm that a channel was notified of. It ends by itself at `until`, epoch ms."""
+
+    channel: str
+    alarm: EarlyAlarm
+    why: str
+    until: int
+    place: LogPlace
+
+
+class EarlyThreads:
+    """Remembers which channels know which early alarms, and which incident goes on under the key of one."""
+
+    def __init__(self, notify: NotifySettings) -> None:
+        self._notify = notify
+        self._open: dict[tuple[str, str], AlarmThread] = {}  # by channel and alarm
+        self._keys: dict[tuple[str, str], str] = {}  # alarm by channel and incident
+        self._incidents: dict[str, ReadIncident] = {}
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any channel takes early alarms."""
+        return any(channel.early for channel in self._notify.channels.values())
+
+    def known(self, thread: AlarmThread) -> None:
+        """A channel was notified of an alarm by an earlier process."""
+        self._open[thread.channel, thread.alarm.id] = thread
+
+    def continues(self, channel: str, incident: str, alarm: str) -> None:
+        """A channel knows an incident by the key of an alarm."""
+        self._keys[channel, incident] = alarm
+        self._open.pop((channel, alarm), None)
+
+    def key(self, channel: str, incident: str) -> str:
+        """The alarm by whose key a channel knows an incident; empty where it knows it by its own."""
+        return self._keys.get((channel, incident), "")
+
+    def not_notified(self, channel: str, alarm: str) -> None:
+        """A channel could not be notified of an alarm, or it was held back."""
+        self._open.pop((channel, alarm), None)
+
+    def raised(self, alarm: EarlyAlarm, place: LogPlace, appended: int, now_ms: int) -> list[AlarmThread]:
+        """The channels that are to be notified of an alarm. None where it is old, or an incident of its host is open."""
+        if now_ms - appended > FRESH_MS or any(is_about(one, alarm) for one in self._incidents.values()):
+            return []
+        new = [
+            AlarmThread(one.channel, alarm, one.why, now_ms + SETTLED_MS, place)
+            for one in routed_early(self._notify, alarm)
+            if (one.channel, alarm.id) not in self._open
+        ]
+        for thread in new:
+            self.known(thread)
+        return new
+
+    def settled(self, alarm: EarlyAlarm, now_ms: int) -> list[AlarmThread]:
+        """What ends as an alarm is withdrawn. One that is confirmed waits a little: its incident may not have been read yet."""
+        own = [thread for thread in self._open.values() if thread.alarm.id == alarm.id]
+        for thread in own:
+            thread.alarm = alarm
+            if alarm.status == CONFIRMED:
+                thread.until = now_ms + READ_MS
+            else:
+                del self._open[thread.channel, alarm.id]
+        return own if alarm.status == WITHDRAWN else []
+
+    def incident(self, one: ReadIncident, key: str, opening: Collection[str]) -> list[AlarmThread]:
+        """Take in a record of an incident, of which the channels `opening` are to be notified now: the threads that end with it.
+
+        In each of these it goes on under the key of the first alarm of its hosts. Other alarms are a part of it, or of an incident that
+        does not go to that channel.
+        """
+        self._incidents.pop(key, None)
+        if one.status != "close":
+            self._incidents[key] = one
+            if len(self._incidents) > MOST_INCIDENTS:
+                del self._incidents[next(iter(self._incidents))]
+        ends = []
+        for (channel, alarm), thread in list(self._open.items()):
+            if is_about(one, thread.alarm):
+                del self._open[channel, alarm]
+                if channel in opening and (channel, key) not in self._keys:
+                    self._keys[channel, key] = alarm
+                else:
+                    ends.append(replace(thread, alarm=replace(thread.alarm, status=CONFIRMED, incident=one.id)))
+        return ends
+
+    def over(self, key: str) -> None:
+        """An incident is over, and its end is on its way."""
+        for place in [place for place in self._keys if place[1] == key]:
+            del self._keys[place]
+
+    def overdue(self, now_ms: int) -> list[AlarmThread]:
+        """What ends because nothing more was heard of it."""
+        ends = [thread for thread in self._open.values() if thread.until <= now_ms]
+        for thread in ends:
+            del self._open[thread.channel, thread.alarm.id]
+        return ends
+
+
+def is_about(incident: ReadIncident, alarm: EarlyAlarm) -> bool:
+    """Whether an incident is of an alarm's host, and of its window or a later one: what confirms it."""
+    reaches = incident.window_end >= alarm.window_end and (incident.end is None or incident.end >= alarm.window_end)
+    return reaches and printable(alarm.host[:LONGEST_NAME]) in incident.hosts
