@@ -5,6 +5,8 @@
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
+# make bench-peers    Flink, Bytewax, Quix Streams and river beside ours, in environments of their own (build/peers)
+# make bench-million  a million gauges live: does each window's results come before the next one closes?
 # make chaos    faults after a schedule (SEED=1 MINUTES=10), then every result against a run without faults of the same log
 # make accuracy the detector on labelled data, beside baselines: one table (DATA=folder with data/ and score/)
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
@@ -29,7 +31,7 @@ LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench chaos accuracy lock jar wheel sbom docs docs-site lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench bench-peers bench-million chaos accuracy lock jar wheel sbom docs docs-site lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -84,6 +86,12 @@ test-browser: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-peers: setup
+	$(BIN)/python -m benchmarks.peers
+
+bench-million: setup
+	$(BIN)/python -m benchmarks.million
 
 chaos: setup
 	@$(BIN)/python -m benchmarks.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)

@@ -80,23 +80,38 @@ def write(settings: Settings, records: DataFrame) -> None:
     records.write.format("kafka").options(**kafka_connection(settings).prefixed(), **PRODUCER).save()
 
 
-def telemetry(spark: SparkSession, settings: Settings, events: int, series: int, span_seconds: int = 60) -> None:
-    """Fill the topic `telemetry` with canonical events of `series` series, evenly over `span_seconds` from now."""
+def telemetry(
+    spark: SparkSession,
+    settings: Settings,
+    events: int,
+    series: int,
+    span_seconds: int = 60,
+    *,
+    in_order: bool = False,
+) -> None:
+    """Fill the topic `telemetry` with canonical events of `series` series, evenly over `span_seconds` from now.
+
+    A record has its host as its key. `in_order`: host and metric, and a partition's records are in order of time.
+    """
     start = int(time.time() * 1000)
     number = F.col("id") % series
     at = F.timestamp_millis(F.lit(start) + F.floor(F.col("id") * (1000 * span_seconds) / events))
     host = F.concat(F.lit("host-"), number % HOSTS)
+    metric = F.concat(F.lit("system.cpu.core"), F.floor(number / HOSTS).cast("string"))
     event = F.struct(
         F.date_format(at, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("@timestamp"),
         host.alias("host.name"),
-        F.concat(F.lit("system.cpu.core"), F.floor(number / HOSTS).cast("string")).alias("metric.name"),
+        metric.alias("metric.name"),
         F.round(50 + 10 * F.sin(F.col("id") / 1e4) + F.randn(1), 4).alias("metric.value"),
     )
     rows = spark.range(0, events, 1, PARTITIONS).select(
         F.lit(settings.topic("telemetry")).alias("topic"),
-        host.cast("binary").alias("key"),
+        (F.concat(host, metric) if in_order else host).cast("binary").alias("key"),
         F.to_json(event).cast("binary").alias("value"),
+        *([F.pmod(number, F.lit(PARTITIONS)).cast("int").alias("partition"), F.col("id")] if in_order else []),
     )
+    if in_order:
+        rows = rows.repartition(PARTITIONS, "partition").sortWithinPartitions("partition", "id").drop("id")
     write(settings, rows)
 
 

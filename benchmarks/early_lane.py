@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from app.kafka.connection import client_options, kafka_connection, open_admin
 from app.kafka.heartbeats import Heartbeats
 from app.runtime.run import running
 from benchmarks.deployment import HOSTS, say, write
+from benchmarks.environment import environment_of
 from benchmarks.latency import generate
 from models.records.records import RAISED, Bound, EarlyAlarm
 from pipelines.inputs import telemetry_points
@@ -110,21 +110,7 @@ def jobs_at_work(settings: Settings) -> Iterator[None]:
 @contextmanager
 def lane_process(settings: Settings) -> Iterator[None]:
     """`kappa run early` as it runs beside jobs, a process of its own."""
-    windowing, own = settings.windowing, settings.topics
-    given = {
-        "HOME": settings.home,
-        "JAR_FOLDER": settings.jars,
-        "KAFKA__BOOTSTRAP_SERVERS": settings.kafka.bootstrap_servers,
-        "EARLY__ENABLED": "true",
-        "TOPICS__PREFIX": own.prefix,
-        "TOPICS__TELEMETRY_PARTITIONS": own.telemetry_partitions,
-        "TOPICS__LOGS_PARTITIONS": own.logs_partitions,
-        "TOPICS__PARTITIONS": own.partitions,
-        "WINDOWING__LATENESS_SECONDS": windowing.lateness_seconds,
-        "WINDOWING__SKEW_SECONDS": windowing.skew_seconds,
-        "WINDOWING__SHARDS": windowing.shards,
-    }
-    environment = os.environ | {f"KAPPA_{name}": str(value) for name, value in given.items()}
+    environment = environment_of(settings) | {"KAPPA_EARLY__ENABLED": "true"}
     process = subprocess.Popen([sys.executable, "-P", "-m", "app.cli", "run", "early"], env=environment)
     try:
         yield

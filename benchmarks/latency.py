@@ -87,7 +87,14 @@ def live(
     return summarise(seen, own.windowing.watermark_delay_seconds, time.time() - seconds) | {"dropped": dropped}
 
 
-def generate(spark: SparkSession, settings: Settings, rate: int, series: int, jump_millis: int | None = None) -> Any:
+def generate(
+    spark: SparkSession,
+    settings: Settings,
+    rate: int,
+    series: int,
+    jump_millis: int | None = None,
+    hosts: int = HOSTS,
+) -> Any:
     """A thread of Spark's JVM that sends canonical events at a fixed rate: what it costs is not what is measured.
 
     Every `jump_millis`, in each window without, other series are odd.
@@ -100,7 +107,7 @@ def generate(spark: SparkSession, settings: Settings, rate: int, series: int, ju
     for name, value in (kafka_connection(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "5"}).items():
         options.put(name.removeprefix("kafka."), value)
     jump = jump_millis or 1000 * settings.windowing.window_seconds
-    arguments = (options, settings.topic("telemetry"), rate, series, HOSTS, jump)
+    arguments = (options, settings.topic("telemetry"), rate, series, hosts, jump)
     load = kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))
     load.start()
     return load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Self
 
 import psutil
@@ -23,7 +24,7 @@ class ProcessUsage:
         self._process = process
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="usage", daemon=True)
-        self._seconds: dict[int, float] = {}
+        self._seconds: dict[int, tuple[str, float]] = {}
         self.memory = 0  # bytes, the most at once
         self.by_kind: dict[str, int] = {}  # the most of each kind
         self.warm: tuple[float, float] | None = None  # when, and processor time until then
@@ -56,15 +57,30 @@ class ProcessUsage:
                 times = one.cpu_times()
             except psutil.Error:
                 continue
-            self._seconds[one.pid] = times.user + times.system
+            self._seconds[one.pid] = kind, times.user + times.system
         self.memory = max(self.memory, sum(found.values()))
         for kind, size in found.items():
             self.by_kind[kind] = max(self.by_kind.get(kind, 0), size)
 
+    def end(self) -> None:
+        """Kill the processes, those that it has started first."""
+        for one in (*self._process.children(recursive=True), self._process):
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        self._process.wait()
+
     @property
     def seconds(self) -> float:
         """Processor time that they have used so far."""
-        return sum(self._seconds.copy().values())
+        return sum(self.seconds_by_kind.values())
+
+    @property
+    def seconds_by_kind(self) -> dict[str, float]:
+        """The same of each kind: `jvm`, `python` for Spark's workers, `driver` for all other processes."""
+        found: dict[str, float] = {}
+        for kind, seconds in self._seconds.copy().values():
+            found[kind] = found.get(kind, 0.0) + seconds
+        return found
 
     def set_warm(self) -> None:
         """From now on what is used counts for `cores`."""

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from support.exposed import family, named_on_command_lines
 from support.live_jobs import MINUTES, feed, records, settings_file, watermarks
 
-from app.core.ports import LOOPBACK, free_port
+from app.core.ports import LOOPBACK
 from app.core.settings import PROJECT, Settings, load
-from app.embedded.java import spark_java_home
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import kafka_connection
 from app.runtime import jobs
 from app.runtime.run import prepare
+from benchmarks.spark_cluster import BIN, environment, process, running_cluster, wait_for
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
-BIN = Path(pyspark.__file__).parent / "bin"
 JOBS = ("extract", "detect")
 WORKERS = 2
 SECRET = {"KAPPA_SPARK__SECRET": "c4nary-of-the-cluster"}
@@ -45,72 +37,11 @@ print("let in", builder.getOrCreate().range(5).count())
 """
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Of master, workers and drivers: the Java that Spark runs on here, and loopback as their address."""
-    own = {"JAVA_HOME": str(spark_java_home(folder)), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": LOOPBACK}
-    return {name: text for name, text in os.environ.items() if not name.startswith(("KAPPA_", "PYSPARK_"))} | own
-
-
-@contextmanager
-def process(command: list[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ended after the block, with all that it has started."""
-    with log.open("ab") as out:
-        started = subprocess.Popen(
-            command, stdout=out, stderr=out, env=environment, cwd=PROJECT, start_new_session=True
-        )
-    try:
-        yield started
-    finally:
-        started.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            started.wait(60)
-        with suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
-
-
-def wait_for(condition: Callable[[], bool], watched: subprocess.Popen[bytes], seconds: float, log: Path) -> None:
-    """Until the condition holds, as long as the process lives."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        ended = watched.poll() is not None
-        if ended or time.monotonic() > deadline:
-            pytest.fail(f"{'ended by itself' if ended else 'waited in vain'}: {log.read_text()[-2000:]}")
-        time.sleep(0.5)
-
-
-def alive(page: str) -> int:
-    """How many workers a master knows, by its own page."""
-    try:
-        with urlopen(f"{page}/json/", timeout=2) as answer:
-            workers = json.load(answer)["workers"]
-    except (URLError, OSError, ValueError):
-        return 0
-    return sum(worker["state"] == "ALIVE" for worker in workers)
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
     """The address of a master with two workers of two cores."""
-    own, port, page = environment(tmp_path), free_port(0), free_port(0)
-    address, log = f"spark://{LOOPBACK}:{port}", tmp_path / "cluster.log"
-    start = [str(BIN / "spark-class"), "org.apache.spark.deploy"]
-    options = tmp_path / "daemons.conf"
-    options.write_text(
-        "spark.authenticate true\nspark.network.crypto.enabled true\n"
-        f"spark.authenticate.secret {SECRET['KAPPA_SPARK__SECRET']}\n"
-    )
-    known = ["--properties-file", str(options)]
-    where = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(page), *known]
-    with ExitStack() as running:
-        master = running.enter_context(process([start[0], f"{start[1]}.master.Master", *where], log, own))
-        for number in range(WORKERS):
-            folder = tmp_path / f"worker-{number}"
-            size = ["--cores", "2", "--memory", "2g", "--webui-port", "0", "--work-dir", str(folder)]
-            command = [start[0], f"{start[1]}.worker.Worker", "--host", LOOPBACK, *size, *known, address]
-            running.enter_context(process(command, log, own))
-        wait_for(lambda: alive(f"http://{LOOPBACK}:{page}") == WORKERS, master, 90, log)
-        yield address
+    with running_cluster(tmp_path, SECRET["KAPPA_SPARK__SECRET"], WORKERS, 2) as running:
+        yield running.address
 
 
 def on_the_cluster(file: Path, address: str) -> Settings:

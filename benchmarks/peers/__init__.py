@@ -1,0 +1,1 @@
+"""Other stream processors and online detectors, beside this project's own, in one run."""
