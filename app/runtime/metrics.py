@@ -60,7 +60,9 @@ class Metrics:
         self.quarantined = Gauge("kappa_quarantined_records", kept, registry=own)
         self.refused = Counter("kappa_refused", "Records written to this topic", ["topic"], registry=own)
         self.series = Gauge("kappa_series", "Series that detect knows", registry=own)
-        left_out = "Series, services and hosts that a limit has left out, counted in each window"
+        left_out = (
+            "Series, services, hosts, labels, changes and rules that a limit has left out, counted in each window"
+        )
         self.left_out = Counter("kappa_left_out", left_out, ["limit"], registry=own)
         violations = "Violations of determinism of the version, accepted ones included"
         self._violations = Gauge("kappa_determinism_violations", violations, registry=own)

@@ -14,6 +14,7 @@ import numpy as np
 
 from models.core.arrays import Texts
 from models.core.windows import Windows
+from models.detection.limits import CHANGES
 from models.records.records import (
     CHANGE_BYTES,
     TOPOLOGY_BYTES,
@@ -25,7 +26,6 @@ from models.records.records import (
 from models.records.schema import parsed
 
 FIRST = "change/"  # names of announcements begin so
-CHANGES = "changes"
 MOST_READ = 3_000  # announcements of a window that a shard reads, the first that were appended
 
 

@@ -20,7 +20,7 @@ from models.detection import reasons
 from models.detection.labels import Labels
 from models.detection.logged_rules import LoggedRules, RefusedRule
 from models.detection.shard_state import ShardState
-from models.records.records import EpisodeEvent
+from models.records.records import EpisodeEvent, Overflow
 from models.rules.rule import Rule, rules_of
 from models.rules.table import Applied, RuleTable
 
@@ -60,8 +60,8 @@ class ControlledParameters(DetectorParameters):
 class Control:
     """Applies rules and labels to the series of a shard."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
-        self._state, self._p = state, p
+    def __init__(self, state: ShardState, p: DetectorParameters, shard: int = 0) -> None:
+        self._state, self._p, self._shard = state, p, shard
         self.labels = Labels(state, p)
         own = p if isinstance(p, ControlledParameters) else ControlledParameters()
         self._log = LoggedRules(state, own.rules, own.rules_from)
@@ -74,6 +74,11 @@ class Control:
     def refused(self) -> list[RefusedRule]:
         """Records of rules that could not be taken in the last window."""
         return self._log.refused
+
+    @property
+    def overflow(self) -> list[Overflow]:
+        """What there was no room for in the last window: records about rules, of which all shards have the same, and series with labels."""
+        return [*(self._log.overflow if self._shard == 0 else []), *self.labels.overflow]
 
     def take(self, now: int, rows: Windows) -> Windows:
         """Take in the rules that were appended in a window, which they are in effect in. Answers the other rows."""

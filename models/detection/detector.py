@@ -76,7 +76,7 @@ class ShardDetector:
         self._p, self._state = p, state
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
         model = model_of(p, settings, state)
-        self._control = Control(state, p)
+        self._control = Control(state, p, shard)
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
         self._templates = TemplateMerging(state, p, self._control)
         self._appearance = Appearance(state, p)
@@ -124,6 +124,7 @@ class ShardDetector:
         rows, events = self._advance(window_end, rows)
         rows = self._announced.take(window_end, self._control.labels.take(window_end, rows))
         rows, ended = self._templates.step(self._limits.take(rows))
+        self._limits.note([*self._announced.overflow, *self._control.overflow])
         if self._templates.moved:
             self._named = UNNAMED
         planned = self._control.planned_rows(rows)
@@ -302,7 +303,7 @@ class ShardDetector:
     @property
     def overflow(self) -> list[Overflow]:
         """What was left out of the last window, by host and limit."""
-        return [*self._limits.overflow, *self._announced.overflow, *self._control.labels.overflow]
+        return self._limits.overflow
 
     @property
     def refused_rules(self) -> list[RefusedRule]:

@@ -22,6 +22,7 @@ from models.core.arrays import Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.episodes import Episode
+from models.detection.limits import LABELS
 from models.detection.shard_state import ShardState
 from models.records.records import ACKNOWLEDGED, EXPECTED, TRUE, EpisodeEvent, Overflow
 
@@ -30,7 +31,6 @@ FIRST = "label/"  # names of labels begin so
 BEYOND = 3.0  # a deviation so many times as large as the labelled one is not affected
 MOST_LABELS = 3  # false alarms of one pattern that add up
 MOST_DEMANDED = 10_000  # series of a shard of which more surprise is demanded
-LABELS = "labels"
 LEAST_NATS = 0.1  # smaller demands are forgotten
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 UP, DOWN = "up", "down"

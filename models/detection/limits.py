@@ -3,7 +3,7 @@
 What is known is kept. New hosts, services and series are admitted in the order of a hash of their names, which no sender's order of
 sending changes, up to the limit; so an answer depends on the rows of the windows alone. `extract` has left out rows before, of
 hosts that send far more than may be known, and says so in rows of series `overflow/HOST/LIMIT/INSTANCE`: of such a host it is not known
-which series were absent.
+which series were absent. What people and tools write has bounds of its own, with whoever reads it; what is over them is reported here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +27,8 @@ from models.detection.shard_state import ShardState, context_of, host_of
 from models.records.records import LIMIT, EpisodeEvent, Overflow
 
 METRICS, TEMPLATES, SERVICES, NEW, HOSTS = "metrics", "templates", "services", "new", "hosts"
-KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS)
+CHANGES, LABELS, RULES = "changes", "labels", "rules"  # of what people and tools write: of no host
+KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS, CHANGES, LABELS, RULES)
 FIRST = "overflow/"  # names of overflow begin so
 SHOWN_NAMES, SHOWN_CHARACTERS = 10, 200
 NATS = 30.0  # score of what is no matter of chance
@@ -39,6 +40,9 @@ WORDS = {
     SERVICES: "services",
     NEW: "new series in a window",
     HOSTS: "hosts",
+    CHANGES: "announced changes or calls in a window",
+    LABELS: "series with labels",
+    RULES: "records about rules",
 }
 
 
@@ -66,17 +70,22 @@ class Limits:
         self._state, self._p, self._limits, self._shard = state, p, limits, shard
         self._over: dict[tuple[str, str], LeftOut] = {}  # by quoted host and limit, of this window
         self._unsure: dict[str, set[str]] = {}  # by limit: hosts of which `extract` has left out rows in this window
+        self._noted: Sequence[Overflow] = ()
         self.overflow: list[Overflow] = []
 
     def take(self, rows: Windows) -> Windows:
         """Take in what `extract` has left out in a window. Answers the other rows."""
-        self._over, self._unsure, self.overflow = {}, {}, []
+        self._over, self._unsure, self._noted, self.overflow = {}, {}, (), []
         overflow = rows.span(FIRST)
         for at in range(overflow.start, overflow.stop):
             _, host, limit, _ = rows.series[at].split("/")
             self._leave_out(host, limit, int(rows.last[at]), int(rows.n[at]), json.loads(rows.sample[at]))
             self._unsure.setdefault(limit, set()).add(host)
         return rows.without_span(overflow)
+
+    def note(self, found: Sequence[Overflow]) -> None:
+        """Take in what others have left out of the window: what is of no host."""
+        self._noted = found
 
     def _leave_out(self, host: str, limit: str, wanted: int, count: int, names: Iterable[str]) -> None:
         self._over.setdefault((host, limit), LeftOut()).add(wanted, count, names)
@@ -173,7 +182,7 @@ class Limits:
 
     def step(self, now: int) -> list[EpisodeEvent]:
         """Report what was left out in a window, and close the episodes of hosts of which nothing was for a while."""
-        if not (self._over or self._state.pressed):
+        if not (self._over or self._noted or self._state.pressed):
             return []
         self.overflow = [
             Overflow(
@@ -182,10 +191,13 @@ class Limits:
             )
             for (host, limit), one in sorted(self._over.items())
         ]  # fmt: skip
-        by_host: dict[str, list[Overflow]] = {}
+        by_owner: dict[str, list[Overflow]] = {}
         for (host, _), found in zip(sorted(self._over), self.overflow, strict=True):
-            by_host.setdefault(host, []).append(found)
-        events = [event for host in sorted(by_host) for event in self._report(host, by_host[host], now)]
+            by_owner.setdefault(host, []).append(found)
+        for found in self._noted:
+            by_owner.setdefault(f"/{found.limit}", []).append(found)  # no quoted host has a slash
+        self.overflow += self._noted
+        events = [event for owner in sorted(by_owner) for event in self._report(owner, by_owner[owner], now)]
         return events + self._end(now)
 
     def _most(self, limit: str) -> int:
@@ -198,20 +210,20 @@ class Limits:
             HOSTS: of.hosts,
         }[limit]
 
-    def _report(self, host: str, found: list[Overflow], now: int) -> list[EpisodeEvent]:
+    def _report(self, owner: str, found: list[Overflow], now: int) -> list[EpisodeEvent]:
         """Open or continue the episode of a host that is known, or of the fleet; the largest excess speaks for it."""
         state = self._state
-        row = state.hosts.index.get(host)
-        if host and row is None:
+        row = state.hosts.index.get(owner)
+        if found[0].host and row is None:
             return []  # the fleet has no room for it
         if row is not None and now - state.host_column("first")[row] < 60_000 * self._p.grace_minutes:
             found = [one for one in found if one.limit != NEW]  # all that a host has is new at first
         if not found:
             return []
-        state.pressed[host] = now
+        state.pressed[owner] = now
         worst = max(found, key=lambda one: (one.wanted / one.most, one.limit))
         score = NATS + math.log(max(worst.wanted / worst.most, 1.0))
-        name = series_of(host, self._shard)
+        name = series_of(owner, self._shard)
         episode = state.episodes.get(name)
         if episode is None:
             nan, start = math.nan, now - int(1000 * self._p.window_seconds)
@@ -233,13 +245,13 @@ class Limits:
 
     def _end(self, now: int) -> list[EpisodeEvent]:
         state, events = self._state, []
-        for host, last in sorted(state.pressed.items()):
-            name = series_of(host, self._shard)
+        for owner, last in sorted(state.pressed.items()):
+            name = series_of(owner, self._shard)
             episode = state.episodes.get(name)
             if now - last >= QUIET_MS and episode is not None and episode.cause == LIMITED:
                 events.append(state.episodes.close(name, now))
             if now - last >= PRESSED_MS:
-                del state.pressed[host]
+                del state.pressed[owner]
         return events
 
 
@@ -256,8 +268,8 @@ def hashed(name: str) -> bytes:
     return hashlib.blake2b(name.encode(), digest_size=8).digest()
 
 
-def series_of(host: str, shard: int) -> str:
-    """The series of the episode about a quoted host; of the fleet's hosts in a shard without one."""
-    if host:
-        return build(Series("host", unquote(host)))
-    return build(Series(FLEET, "", metric=f"hosts in shard {shard}"))
+def series_of(owner: str, shard: int) -> str:
+    """The series of the episode about a quoted host; of the fleet's hosts in a shard where it is empty; of a limit as `/LIMIT`."""
+    if owner and not owner.startswith("/"):
+        return build(Series("host", unquote(owner)))
+    return build(Series(FLEET, "", metric=f"{owner[1:] or HOSTS} in shard {shard}"))

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.core.windows import Windows
+from models.detection.limits import RULES, SHOWN_NAMES
 from models.detection.shard_state import ShardState
+from models.records.records import Overflow
 from models.rules.rule import Rule
-from models.rules.rule_log import HOUR_MS, RuleLog
+from models.rules.rule_log import HOUR_MS, RuleLog, TooManyRules
 
 FIRST = "rule/"  # names of rules begin so
 
@@ -32,6 +34,7 @@ class LoggedRules:
         state.rules_changed |= len(self._log.known) < len(state.rules)
         state.rules = self._log.known
         self.refused: list[RefusedRule] = []
+        self.overflow: list[Overflow] = []  # of the last window
         self.changed = False
 
     def take(self, since: int, now: int, rows: Windows) -> Windows:
@@ -40,6 +43,7 @@ class LoggedRules:
         Once an hour, those that have ended are forgotten.
         """
         self.refused, self.changed = [], False
+        left_out: list[tuple[TooManyRules, str]] = []
         if now // HOUR_MS != self._state.last // HOUR_MS:
             self.changed = self._log.forget(since)
         own = rows.span(FIRST)
@@ -48,10 +52,22 @@ class LoggedRules:
             try:
                 self.changed |= self._log.take(text or "", offset, since)
             except ValueError as error:
+                if isinstance(error, TooManyRules):
+                    left_out.append((error, name))
                 self.refused.append(RefusedRule(offset, since, str(error), text or ""))
         self._state.rules_changed |= self.changed
+        self.overflow = over(left_out, now)
         return rows.without_span(own)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules in effect."""
         return self._log.rules()
+
+
+def over(left_out: Sequence[tuple[TooManyRules, str]], now: int) -> list[Overflow]:
+    """What is said of the records of a window for which there were too many, with the names of their rows."""
+    if not left_out:
+        return []
+    last, count, names = left_out[-1][0], len(left_out), [name for _, name in left_out[:SHOWN_NAMES]]
+    wanted = max(last.wanted, last.most + count)
+    return [Overflow(host="", limit=RULES, window_end=now, wanted=wanted, most=last.most, left_out=count, names=names)]

@@ -126,7 +126,7 @@ def over_limit(over: Overflow, what: str, shard: int) -> str:
     """A host, or a shard of the fleet, that has more of `what` than it may."""
     times = f"{over.wanted / over.most:.3g} times the {over.most:,} that"
     owner, may = (
-        (f"host {over.host}", "a host may have") if over.host else (f"shard {shard}", "it may have of the fleet's")
+        (f"host {over.host}", "a host may have") if over.host else (f"shard {shard}", "there may be in a shard")
     )
     return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out"
 

@@ -422,7 +422,7 @@ class EpisodeEvent:
     def keys(self) -> list[Key]:
         """What this shares with another event if the two belong to one incident."""
         if self.part == LIMIT:  # an incident of its own; all shards say the same of the fleet
-            return [(LIMIT, self.host)]
+            return [(LIMIT, self.host, self.metric.partition(" ")[0])]
         metric = self.metric.partition("{")[0]
         found: list[Key] = []
         if self.host:
@@ -603,9 +603,13 @@ class Overflow:
     KIND: ClassVar = "overflow"
 
     record: RecordKind = KIND
-    host: Annotated[str, Doc("The host; empty where hosts are left out.")]
+    host: Annotated[str, Doc("The host; empty where hosts are left out, or what people and tools write.")]
     limit: Annotated[
-        str, Doc("What is limited.", values=("metrics", "templates", "services", "new", "hosts", "changes", "labels"))
+        str,
+        Doc(
+            "What is limited.",
+            values=("metrics", "templates", "services", "new", "hosts", "changes", "labels", "rules"),
+        ),
     ]
     window_end: WindowEnd
     wanted: Annotated[int, Doc("How many there would be without the limit; of hosts, in the shard.")]

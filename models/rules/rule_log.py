@@ -30,6 +30,14 @@ KEYS = tuple(field.name for field in fields(Rule))
 FOR_PEOPLE = ("@timestamp",)  # members beside the fields of a record
 
 
+class TooManyRules(ValueError):
+    """A record that is refused for how many there are: `wanted` with it, of `most`."""
+
+    def __init__(self, message: str, wanted: int, most: int) -> None:
+        super().__init__(message)
+        self.wanted, self.most = wanted, most
+
+
 @dataclass(frozen=True)
 class LoggedRule:
     """A rule of the log.
@@ -102,14 +110,15 @@ class RuleLog:
         Raises
         ------
         ValueError
-            It is no rule, there would be more than `MOST_RULES`, or its window has had `MOST_A_WINDOW`. Nothing has changed then.
+            It is no rule; as `TooManyRules` there would be more than `MOST_RULES`, or its window has had `MOST_A_WINDOW`. Nothing has
+            changed then.
         """
         self._window, self._taken = since, self._taken + 1 if since == self._window else 1
         if self._taken > MOST_A_WINDOW:
             msg = (
                 f"more than {MOST_A_WINDOW} records about rules in a window, of which no more are read; append it again"
             )
-            raise ValueError(msg)
+            raise TooManyRules(msg, self._taken, MOST_A_WINDOW)
         if offset < self._begin:
             return False
         record = record_of(text)
@@ -123,7 +132,7 @@ class RuleLog:
             return self.known.pop(record.name, None) is not None
         if before is None and len(self.known) >= MOST_RULES:
             msg = f"there are {MOST_RULES} rules of the log, which is the most; remove one, or wait until one has ended"
-            raise ValueError(msg)
+            raise TooManyRules(msg, len(self.known) + 1, MOST_RULES)
         place = offset if before is None or not before.rule else before.place
         self.known[record.name] = LoggedRule(record.name, rule, since, offset, place)
         return True

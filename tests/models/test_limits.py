@@ -10,21 +10,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.control_stories import with_appended
 from support.fleet_story import WINDOW, DetectorRun, Row, windows, words
 from support.machine_stories import CPU, Machine
+from support.rule_stories import rule
 
 from models.core.limits import LimitParameters
 from models.core.windows import Scores, Windows
+from models.detection.announcements import MOST_READ
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.detection.limits import HOSTS, METRICS, NEW, SERVICES, TEMPLATES
+from models.detection.labels import MOST_DEMANDED
+from models.detection.limits import CHANGES, HOSTS, LABELS, METRICS, NEW, RULES, SERVICES, TEMPLATES
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, IncidentEvent, Overflow
+from models.rules.rule_log import MOST_A_WINDOW
 
 SMALL = LimitParameters(metrics_per_host=20, templates_per_host=6, services_per_host=4, new_series_per_host=15, hosts=3)
 QUICK = ControlledParameters(grace_minutes=1.0, warm_up_minutes=2.0, limits=SMALL)
 Story = list[dict[str, Row]]
+FALSE_ALARMS = {"label": "false-alarm", "series": [f"gauge/h0//m{i:05d}" for i in range(MOST_DEMANDED + 5)]}
 
 
 class LimitedRun(DetectorRun):
@@ -200,6 +206,40 @@ def test_hosts_beyond_the_limit_are_left_out_and_one_incident_of_the_fleet() -> 
         ("fleet///hosts in shard 1", "open", "anomaly"),
     ]
     assert len([incident for incident in correlated(events) if incident.status == "open"]) == 1
+
+
+WRITTEN = {
+    CHANGES: [(f"change/s/{i:020d}", json.dumps({"client": "a", "server": "b"})) for i in range(MOST_READ + 300)],
+    LABELS: [
+        (f"label/a/{i:020d}", json.dumps({"label": "true", "series": []} if i else FALSE_ALARMS)) for i in range(2)
+    ],
+    RULES: [(f"rule/0/{i:020d}", json.dumps(rule(mute=True, host="h0"))) for i in range(MOST_A_WINDOW + 500)],
+}
+SAID = {
+    CHANGES: "shard 0 has 3,300 announced changes or calls in a window, 1.1 times the 3,000 that there may be in a shard; 300 are left out",
+    LABELS: "shard 0 has 10,005 series with labels, 1 times the 10,000 that there may be in a shard; 5 are left out",
+    RULES: "shard 0 has 1,500 records about rules, 1.5 times the 1,000 that there may be in a shard; 500 are left out",
+}
+
+
+@pytest.mark.parametrize("limit", WRITTEN)
+def test_what_people_write_beyond_a_bound_is_an_incident_of_its_own_beside_one_of_hosts(limit: str) -> None:
+    run, known = LimitedRun(), [flood(f"h{i}", 2) for i in range(3)]
+    run.tell(known)
+    events = run.step(with_appended(windows(known[0] | flood("new", 2)), WRITTEN[limit]))
+    assert words(events) == [(f"fleet///{one} in shard 0", "open", "anomaly") for one in sorted([HOSTS, limit])]
+    assert [event.reason for event in events if limit in event.series] == [SAID[limit]]
+    assert run.left_out(limit) == [int(SAID[limit].split("; ")[1].split()[0])]
+    assert len([incident for incident in correlated(events) if incident.status == "open"]) == 2
+    loaded = ShardDetector.load(run.detector.dump(), QUICK)
+    for detector in (run.detector, loaded):
+        _, closed = detector.step(run.now + 600_000, windows(known[0]))
+        assert (f"fleet///{limit} in shard 0", "close", "anomaly") in words(closed)
+    assert detector.overflow == []
+
+
+def test_too_many_rules_are_said_by_one_shard() -> None:
+    assert ShardDetector(QUICK, shard=1).step(WINDOW, with_appended(windows(flood("h0", 1)), WRITTEN[RULES]))[1] == []
 
 
 def test_a_full_host_forgets_what_it_has_not_sent_for_a_day() -> None:
