@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ FLOODS = {
     "levels": ("logs", LINE.replace('"info"', f'"l<{ALL}>"')),
     "changes": ("changes", f'{{"change":"other","service":"greedy<{ALL}>"}}'),
     "calls": ("changes", f'{{"client":"greedy<{ALL}>","server":"s"}}'),
+    "rules": ("rules", f'{{"record":"rule","name":"greedy <{ALL}>","host":"nobody","mute":true}}'),
     "labels": ("labels", f'{{"label":"true","series":["host/greedy<{ALL}>"]}}'),
 }
 
@@ -49,18 +51,23 @@ class FloodSender:
             sender.send(texts, counts, numbers.start, numbers.stop, moment)
 
 
+@cache  # py4j knows a class by its name: a second one of the same name would not be called
+def _compiled(jvm: Any) -> Any:
+    """The class of senders, in a JVM."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(SENDER.read_text())
+    return compiler.getClassLoader().loadClass("kappa.bench.Flood")
+
+
 @contextmanager
 def flood_sender(settings: Settings, floods: list[str]) -> Iterator[FloodSender]:
     """What sends some of `FLOODS` at once while the block runs."""
     own = settings.model_copy(update={"home": settings.home.parent / "sender", "jar_folder": settings.jars})
     with own_session(own, "flood") as spark:
-        jvm = jvm_of(spark)
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.cook(SENDER.read_text())
-        options = jvm.java.util.HashMap()
+        options = jvm_of(spark).java.util.HashMap()
         for name, value in (kafka_connection(settings).prefixed() | PRODUCER | {"kafka.linger.ms": "20"}).items():
             options.put(name.removeprefix("kafka."), value)
-        made = compiler.getClassLoader().loadClass("kappa.bench.Flood").getConstructors()[0]
+        made = _compiled(jvm_of(spark)).getConstructors()[0]
         senders = {}
         for flood in floods:
             kind = FLOODS[flood][0]

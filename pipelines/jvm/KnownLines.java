@@ -40,28 +40,34 @@ final class KnownLines {
 
   /** Whether a text is the pattern with other words in its places; a place is one character or more without a space. */
   static boolean matches(String pattern, String text) {
-    int p = 0, t = 0, afterPlace = -1, resume = -1;
-    while (t < text.length()) {
-      if (pattern.startsWith(PLACE, p)) {
-        if (text.charAt(t) != ' ') {
-          p += PLACE.length();
-          t++;
-          afterPlace = p;
-          resume = t;
-          continue;
-        }
-      } else if (p < pattern.length() && pattern.charAt(p) == text.charAt(t)) {
-        p++;
-        t++;
-        continue;
-      }
-      if (afterPlace < 0 || text.charAt(resume) == ' ') {
+    int place = pattern.indexOf(PLACE);
+    if (place < 0) {
+      return pattern.equals(text);
+    }
+    int last = pattern.lastIndexOf(PLACE) + PLACE.length();
+    int end = text.length() - (pattern.length() - last); // where the last place ends
+    if (end <= place || !text.startsWith(pattern.substring(0, place)) || !text.endsWith(pattern.substring(last))) {
+      return false;
+    }
+    int at = place; // where a place begins in the text; what comes between two is best found as early as it can be
+    for (int p = place + PLACE.length(); p < last; p = place + PLACE.length()) {
+      place = pattern.indexOf(PLACE, p);
+      int found = text.indexOf(pattern.substring(p, place), at + 1);
+      if (found < 0 || hasSpace(text, at, found)) {
         return false;
       }
-      p = afterPlace;
-      t = ++resume; // the last place takes one character more
+      at = found + place - p;
     }
-    return p == pattern.length();
+    return at < end && !hasSpace(text, at, end);
+  }
+
+  private static boolean hasSpace(String text, int from, int to) {
+    for (int i = from; i < to; i++) {
+      if (text.charAt(i) == ' ') {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Take in the list `known`. Raises IOException for what is none. */

@@ -116,9 +116,9 @@ def test_a_line_of_a_level_that_its_service_never_had_is_of_the_level(spark: Spa
 
 def test_a_line_that_matches_a_known_pattern_is_no_news(spark: SparkSession, request: Any) -> None:
     own = JudgedLane(spark, request.node.name)
-    patterns = ["queue <*> is full", "<*> of <*> items", "user <*>", "<*>/<*> done"]
+    patterns = ["queue <*> is full", "<*> of <*> items", "user <*>", "<*>/<*> done", "<*>=a=b<*>", "<*><*>!"]
     own.bound("template/web-1/shop", known=["f" * 16], levels=["info"], patterns=patterns)
-    known = ["queue mail is full", "3 of a.b items", "user <*>", "a/b/c done", "user x"]
+    known = ["queue mail is full", "3 of a.b items", "user <*>", "a/b/c done", "user x", "x=a=a=b=b", "xy!"]
     news = [
         "queue is full",
         "queue a b is full",
@@ -128,6 +128,10 @@ def test_a_line_that_matches_a_known_pattern_is_no_news(spark: SparkSession, req
         "a/ done",
         "",
         "ab/ cd done",
+        "=a=b=b",
+        "x=a=a=b",
+        "x=a=a =b=b",
+        "x!",
     ]
     lines = [
         (f"template/web-1/shop/info/{at:016x}", JUDGED + at * WINDOW, None, text)
