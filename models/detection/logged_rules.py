@@ -65,7 +65,7 @@ class LoggedRules:
 
 
 def over(left_out: Sequence[tuple[TooManyRules, str]], now: int) -> list[Overflow]:
-    """What is said of the records of a window for which there were too many, with the names of their rows."""
+    """The overflow of the records of a window for which there were too many, with the names of their rows."""
     if not left_out:
         return []
     last, count, names = left_out[-1][0], len(left_out), [name for _, name in left_out[:SHOWN_NAMES]]
