@@ -22,7 +22,7 @@ from pipelines.errors import InputError
 
 WAIT_MS = 5_000
 OLDEST = (2, 8)  # the first with ids of topics
-STALE_MS = 30_000
+STALE_MS = 90_000
 AHEAD_MS = 5_000
 HOUR_MS = 3_600_000
 SAFE_HOURS = 24
@@ -232,7 +232,7 @@ def limit(value: str | None) -> float | None:
 
 
 def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding]:
-    """When each input partition has last taken a record: heartbeats come every five seconds. And the brokers' clock."""
+    """When each input partition has last taken a record: heartbeats come every five seconds, and at least once a minute. And the brokers' clock."""
     if settings.topics.timestamps != "append":
         return [ok("heartbeats", "not compared: the log holds history")]
     newest = {key: at for key, at in state.newest.items() if key[0] in {settings.topic(kind) for kind in INPUTS}}
@@ -253,7 +253,7 @@ def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding
             "start `kappa run extract`, which sends heartbeats: without them no window is closed; where it runs, the brokers' clock is "
             "behind: synchronise the clocks of all machines (NTP)"
         )
-        found.append(warning("heartbeats", f"no record of the last 30 s in {listed(old)}", "one every 5 s", advice))
+        found.append(warning("heartbeats", f"no record of the last 90 s in {listed(old)}", "one a minute", advice))
     return found or [ok("heartbeats", f"recent in {len(newest)} partitions; clocks agree")]
 
 

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import Any, Self
 
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
 from app.core.timestamps import iso_millis, wall_clock
+from app.kafka.connection import failure, reasons
 from app.kafka.producer import DAY_MS, BoundedProducer
 from models.records.records import Heartbeat
 from pipelines.errors import KappaError
@@ -16,6 +20,9 @@ from pipelines.windowing import MILLIS, WindowingConfig
 HEARTBEAT_KEY = b"heartbeat"
 STEP_SECONDS = 5  # at most, from one heartbeat to the next
 ANSWER_SECONDS = 2.0
+QUIET_SECONDS = 120.0  # without a record of anybody else
+QUIET_STEP_SECONDS = 60.0  # then windows are closed so far apart
+Where = tuple[str, int]  # a partition of a topic
 
 
 def heartbeat(milliseconds: int) -> bytes:
@@ -38,6 +45,10 @@ class Heartbeats:
     the broker's clock has put before its time, with which it closes no window, is followed by another one. Runs from
     `start` to `stop`, or as a context manager. Goes on while the broker is away, and skips heartbeats while earlier ones are
     not acknowledged.
+
+    When nobody else has written for `quiet_seconds`, only one partition gets all heartbeats, so that every window exists, and
+    the others one each `QUIET_STEP_SECONDS`: six windows are closed by one batch, not by six. The first record of somebody else ends that
+    within `STEP_SECONDS`.
     """
 
     def __init__(
@@ -46,9 +57,14 @@ class Heartbeats:
         topics: Sequence[str],
         windows: WindowingConfig,
         clock: Callable[[], int] = wall_clock,
+        quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         """`options` are kafka-python's, `topics` the names of the input topics."""
         self._options, self._topics, self._windows, self._clock = options, tuple(topics), windows, clock
+        self._quiet_ms = quiet_seconds * MILLIS
+        self._heard = clock()  # when somebody else had written, as far as is known
+        self._whole = 0  # when all partitions were due
+        self._ends: dict[Where, int] = {}  # offsets after the last heartbeat of each partition
         self._stop = Event()
         self._thread: threading.Thread | None = None
         self.beats = 0
@@ -59,30 +75,35 @@ class Heartbeats:
         outbox = BoundedProducer(self._options, most=10_000, delivery_timeout_ms=DAY_MS)
         try:
             partitions = [(topic, p) for topic in self._topics for p in range(outbox.partitions(topic))]
+            with reasons(self._options):
+                consumer = KafkaConsumer(metrics_enabled=False, **self._options)
         except KappaError:
             outbox.close(0.0)
             raise
-        self._thread = threading.Thread(target=self._run, args=(outbox, partitions), name="heartbeats", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(outbox, consumer, partitions), name="heartbeats", daemon=True
+        )
         self._thread.start()
 
-    def _run(self, outbox: BoundedProducer, partitions: list[tuple[str, int]]) -> None:
+    def _run(self, outbox: BoundedProducer, consumer: KafkaConsumer, partitions: list[Where]) -> None:
         due = self._clock()
         try:
             while not self._stop.is_set():
-                self._beat(outbox, partitions, due)
+                self._beat(outbox, consumer, partitions, due)
                 now = self._clock()
                 due = next_beat(now, self._windows)
                 self._stop.wait((due - now) / 1000)
         finally:
+            consumer.close()
             outbox.close(5.0)
 
-    def _beat(self, outbox: BoundedProducer, partitions: list[tuple[str, int]], due: int) -> None:
-        """Append a heartbeat to every partition, at `due` or later; an error is kept in `problem` until that succeeds again."""
+    def _beat(self, outbox: BoundedProducer, consumer: KafkaConsumer, partitions: list[Where], due: int) -> None:
+        """Append the heartbeats of `due`, then or later; an error is kept in `problem` until that succeeds again."""
         try:
             if outbox.settle() > 10 * len(partitions):
                 self.problem = "earlier heartbeats are not acknowledged"
                 return
-            early, patience = partitions, self._clock() + STEP_SECONDS * 1000
+            early, patience = self._wanted(consumer, partitions, due), self._clock() + STEP_SECONDS * 1000
             while early and not self._stop.is_set() and self._clock() < patience:
                 appended = self._append(outbox, early)
                 early = [where for where, at in appended.items() if at < due]
@@ -94,7 +115,26 @@ class Heartbeats:
         except KappaError as error:
             self.problem = str(error)
 
-    def _append(self, outbox: BoundedProducer, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def _wanted(self, consumer: KafkaConsumer, partitions: list[Where], due: int) -> list[Where]:
+        """The partitions that get a heartbeat at `due`: all of them, or while nobody else writes mostly the first."""
+        is_quiet = due - self._heard >= self._quiet_ms and due - self._whole < QUIET_STEP_SECONDS * MILLIS
+        if is_quiet and not self._written(consumer):
+            return partitions[:1]
+        self._whole = due
+        return partitions
+
+    def _written(self, consumer: KafkaConsumer) -> bool:
+        """Whether a partition has more records than up to its last heartbeat. Raises ServiceUnavailable when Kafka does not say."""
+        try:
+            ends = consumer.end_offsets([TopicPartition(*where) for where in self._ends])
+        except (KafkaError, OSError) as error:
+            raise failure(self._options, error) from error
+        found = any(ends[TopicPartition(*where)] > end for where, end in self._ends.items())
+        if found:
+            self._heard = self._clock()
+        return found
+
+    def _append(self, outbox: BoundedProducer, partitions: list[Where]) -> dict[Where, int]:
         """Append a heartbeat to each of some partitions. Returns the append times, epoch ms."""
         now = self._clock()
         sent = {
@@ -102,6 +142,10 @@ class Heartbeats:
             for topic, p in partitions
         }
         outbox.flush(ANSWER_SECONDS)
+        for where, future in sent.items():
+            if future.value.offset != self._ends.get(where):
+                self._heard = now
+            self._ends[where] = future.value.offset + 1
         return {where: future.value.timestamp for where, future in sent.items()}
 
     def stop(self) -> None:

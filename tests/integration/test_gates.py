@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
@@ -162,6 +163,23 @@ def test_records_that_come_in_parts_are_one_batch_and_none_begins_without_record
     finally:
         runner.stop()
     assert not query.isActive
+
+
+def test_where_nobody_else_writes_one_partition_alone_gets_all_heartbeats(stack: Addresses, unique: str) -> None:
+    topic = topic_of(stack, unique, 2)
+    parts = [TopicPartition(topic, number) for number in range(2)]
+    each_second = WindowingConfig(window_seconds=1)
+    with (
+        KafkaConsumer(bootstrap_servers=stack.kafka) as consumer,
+        Heartbeats({"bootstrap_servers": stack.kafka}, [topic], each_second, quiet_seconds=0.0) as beats,
+    ):
+        wait_for(lambda: beats.beats >= 4)
+        all_of_them, few = consumer.end_offsets(parts).values()
+        assert all_of_them >= 4, "else windows in which nobody writes would not exist"
+        assert few == 1
+        append(stack, topic, 1)
+        wait_for(lambda: consumer.end_offsets(parts)[parts[1]] == 3)
+    assert not beats.problem
 
 
 def test_a_heartbeat_that_the_broker_has_put_before_its_time_is_followed_by_another(
