@@ -90,8 +90,8 @@ def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostPa
             )
         if by_kind["change"]:
             made = partial(ChangeParameters, **by_kind["change"])
-            for user in (gauge_changes, gauge_detector):
-                stack.enter_context(patch.object(user, "ChangeParameters", made))
+            for module in (gauge_changes, gauge_detector):
+                stack.enter_context(patch.object(module, "ChangeParameters", made))
         yield replace(DetectorParameters(), **by_kind["detector"]), HostParameters(**by_kind["host"])
 
 
