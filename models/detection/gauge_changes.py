@@ -90,13 +90,14 @@ class GaugeChanges:
             The leading explanation of candidates that have an open episode or have just changed, by row in the table.
         """
         candidates, index, now = self._state.change_candidates, window.gauges, window.end
-        if scores.quiet and not began and not len(candidates):
-            return {}
         x, typical = scores.value, scores.typical
         scale = (scores.upper - typical) / self._reach
         known = np.isfinite(x) & (scale > 0) & ~scores.not_learnt
         has_episode, is_candidate = self._marked(list(began))[index], self._marked(candidates.rows)[index]
-        candidates.open(index[~is_candidate & (scores.strays | (known & has_episode))])
+        strays = scores.base >= self._p.alert_nats  # false for NaN
+        if self._p.changes_below_alert:
+            strays |= np.abs(x - typical) >= self._change.open_scales * scale
+        candidates.open(index[known & ~is_candidate & (strays | has_episode)])
         at = np.flatnonzero(known & self._marked(candidates.rows)[index])
         if not len(at):
             return {}
