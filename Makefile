@@ -39,7 +39,7 @@ help:
 setup:
 	@wanted=$$(cat $(INPUTS) | cksum); \
 	if [ "$$(cat $(STAMP) 2>/dev/null)" = "$$wanted" ] && [ -x $(BIN)/python ]; then \
-		$(BIN)/python -m app.embedded.jars && $(BIN)/python -m models.univariate; \
+		$(BIN)/python -m app.embedded.jars && $(BIN)/python -m models.detection; \
 	else \
 		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 			echo "setup: $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing), wanted Python 3.11 or newer:" \
@@ -50,7 +50,7 @@ setup:
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
 		$(INSTALL) -r requirements/build.txt && $(INSTALL) -r requirements/dev.txt && $(INSTALL) --no-deps -e . && \
 		$(BIN)/python -m app.embedded.jars && \
-		echo "setup: compiling the model (a minute)" && $(BIN)/python -m models.univariate && \
+		echo "setup: compiling the model (a minute)" && $(BIN)/python -m models.detection && \
 		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
 	fi
 

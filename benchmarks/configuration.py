@@ -10,6 +10,7 @@
 
 Only what is looked up while models run can be changed: a constant that another one was made of at import keeps its old value there. The
 univariate model is machine code, which has constants and stages in it; where one is changed, the model in numpy (`numpy_form`) takes its place.
+Constants of `models.detection.compiled_metrics` cannot be changed.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostPa
                 stack.enter_context(patch.object(importlib.import_module(holder), function, other))
             elif ":" in name:
                 module, _, constant = name.partition(":")
+                if module.startswith("models.detection.compiled_"):
+                    msg = f"{name} is a constant of machine code; wanted one that is looked up while models run"
+                    raise ValueError(msg)
                 stack.enter_context(patch.object(importlib.import_module(module), constant, value))
             elif kind in CLASSES and rest in {field.name for field in fields(CLASSES[kind])}:
                 by_kind[kind][rest] = value
@@ -86,7 +90,8 @@ def applied(changed: Configuration) -> Iterator[tuple[DetectorParameters, HostPa
             )
         if by_kind["change"]:
             made = partial(ChangeParameters, **by_kind["change"])
-            stack.enter_context(patch.object(gauge_changes, "ChangeParameters", made))
+            for user in (gauge_changes, gauge_detector):
+                stack.enter_context(patch.object(user, "ChangeParameters", made))
         yield replace(DetectorParameters(), **by_kind["detector"]), HostParameters(**by_kind["host"])
 
 

@@ -122,7 +122,7 @@ class NumpyUnivariate(Univariate):
 
     def _begin(self, t_ms: Floats | int, index: Ints, mean: Floats) -> WindowSeries:
         """The series of a window with copies of their hot columns; ends the hours that are over and notes first values."""
-        p, now = self._p, np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape)
+        p, now = self._p, np.array(np.broadcast_to(np.asarray(t_ms, dtype=np.float64), mean.shape))
         turned = index[self._tables.turn(index, now)]
         self._begin_hours(turned, index, mean)
         s = {name: array[:, index] for name, array in self.state.hot.items()}

@@ -4,8 +4,8 @@
 would. Elementary functions come from `models.stats.elementary`, never from the C library.
 
 *On disk*: machine code is in the `__pycache__` of the module, where every process finds it that imports the module, a Python worker of Spark
-too; the folder may be read-only. `python -m models.univariate` fills it (`make setup` and the container image do). It belongs to one version
-of Python and numba, one instruction set and one state of `SOURCES`. A process that finds none compiles for half a minute, and keeps the
+too; the folder may be read-only. `python -m models.detection` fills it (`make setup` and the container image do). It belongs to one version
+of Python and numba, one instruction set and one state of its `SOURCES`. A process that finds none compiles for half a minute, and keeps the
 code if it can write it.
 
 On x86-64 code is made for AVX2 (x86-64-v3), so that an image that was built on one machine fits others; older processors get x86-64.
@@ -27,7 +27,13 @@ from numba.core import caching, config, types
 from numba.extending import intrinsic
 
 MODELS = Path(__file__).parents[1]
-SOURCES = ("core", "stats", "univariate")  # folders whose constants and functions are compiled in
+# Files whose constants and functions are compiled in, by folder; none uses a later one.
+SOURCES = {
+    "core": ("*.py",),
+    "stats": ("*.py",),
+    "univariate": ("*.py",),
+    "detection": ("*_columns.py", "compiled_*.py"),
+}
 V3 = ("avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")  # what x86-64-v3 has beyond older ones
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,10 +47,11 @@ def instruction_set(architecture: str, has: dict[str, bool]) -> str | None:
 
 
 @cache
-def source_stamp() -> str:
-    """A hash of all sources that may be part of a compiled function; numba itself looks at the function's own file alone."""
-    found = hashlib.sha256()
-    for path in sorted(path for folder in SOURCES for path in (MODELS / folder).glob("*.py")):
+def source_stamp(folder: str) -> str:
+    """A hash of all sources that may be part of the compiled functions of a folder; numba itself looks at the function's own file alone."""
+    found, folders = hashlib.sha256(), list(SOURCES)
+    folders = folders[: folders.index(folder) + 1] if folder in SOURCES else folders
+    for path in sorted(path for one in folders for files in SOURCES[one] for path in (MODELS / one).glob(files)):
         found.update(path.name.encode() + path.read_bytes())
     return found.hexdigest()
 
@@ -53,7 +60,7 @@ class _BesideSource(caching.InTreeCacheLocator):  # type: ignore[misc]
     """`__pycache__` beside the source, whether it can be written or not."""
 
     def get_source_stamp(self) -> str:
-        return source_stamp()
+        return source_stamp(Path(self._py_file).parent.name)
 
     def ensure_cache_path(self) -> None:
         with suppress(OSError):  # as the code itself: see `_Cache.save_overload`

@@ -53,6 +53,11 @@ class SeriesTable:
         return self._matrix[:, : len(self.names)]
 
     @property
+    def storage(self) -> tuple[Floats, Ints]:
+        """`matrix` and `owner` with the room for more rows behind them: contiguous, as compiled code takes them."""
+        return self._matrix, self._owner
+
+    @property
     def owner(self) -> Ints:
         """The integers beside the rows, `(owners, n_rows)`: a view."""
         return self._owner[:, : len(self.names)]

@@ -11,26 +11,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.core.arrays import Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, quote
 from models.core.windows import Windows
 from models.detection import reasons
+from models.detection.compiled_metrics import learn_contexts
 from models.detection.episodes import APPEARED, Episode
-from models.detection.shard_state import (
-    CONTEXT_COLUMNS,
-    NewTemplate,
-    ShardState,
-    ShardWindow,
-    context_name,
-    is_template,
-)
+from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, is_template
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise, return_surprise
 
 TRIAL_MINUTES = 10.0
-FADING = slice(CONTEXT_COLUMNS.index("lines"), CONTEXT_COLUMNS.index("metrics") + 1)
 
 
 class Appearance:
@@ -129,13 +121,12 @@ class Appearance:
 
     def learn(self, window: ShardWindow) -> None:
         """Learn how many rows of metrics and lines of logs came from each service; older numbers fade."""
-        of_gauges = self._state.gauges.owner[1, window.gauges]
-        of_counts = self._state.counts.owner[1, window.counts]
-        self._fade(window.end, np.concatenate([of_gauges, of_counts]))
-        self._add(of_gauges, np.ones(len(of_gauges)), "rows")
-        if len(of_counts):
-            first = bisect_left(window.rows.series, "template/") - window.metrics
-            self._add(of_counts[first:], window.rows.n[window.metrics + first :].astype(np.float64), "lines")
+        state, (contexts, _) = self._state, self._state.contexts.storage
+        of_gauges, of_counts = state.gauges.owner[1][window.gauges], state.counts.owner[1][window.counts]
+        templates = bisect_left(window.rows.series, "template/") if len(of_counts) else window.metrics
+        lines = window.rows.n[templates:].astype(np.float64)
+        half_life = 3600.0 * self._p.context_half_life_hours
+        learn_contexts(contexts, of_gauges, of_counts, lines, float(window.end), half_life, len(state.contexts))
 
     def new_templates(self, now: int, rows: Windows, left_out: Callable[[str], bool]) -> list[EpisodeEvent]:
         """Report the templates on trial that have come back often enough to be new and not only rare.
@@ -173,20 +164,3 @@ class Appearance:
             over=now + 1, part="new template",
         )  # fmt: skip
         return self._state.episodes.begin(episode, now)
-
-    def _add(self, contexts: Ints, numbers: Floats, column: str) -> None:
-        """Add `numbers` to a column of `contexts`, both `(n_rows,)`."""
-        state = self._state
-        if not len(contexts):
-            return
-        total = np.bincount(contexts, weights=numbers, minlength=len(state.contexts))
-        state.context_column(column)[:] += total
-
-    def _fade(self, now: int, contexts: Ints) -> None:
-        """Let the numbers of these contexts, `(n_rows,)`, fade for the time since they last had rows."""
-        state = self._state
-        touched = np.flatnonzero(np.bincount(contexts, minlength=len(state.contexts)))
-        seconds = (now - state.context_column("seen")[touched]) / 1000.0
-        fade = np.exp2(-seconds / (3600.0 * self._p.context_half_life_hours))
-        state.contexts.matrix[FADING, touched] *= fade
-        state.context_column("seen")[touched] = now

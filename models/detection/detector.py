@@ -149,13 +149,14 @@ class ShardDetector:
         changes = self._changes.step(window, gauges, self._gauge_episodes.began())
         events += self._gauge_episodes.step(window, gauges, changes)
         events += self._peers.step(window, gauges)
-        events += self._silence.metrics(window_end, present)
+        events += self._silence.metrics(window, present)
 
         # log lines: scores, episodes, mixes of templates, new templates
         silent, more = self._silence.logs(window_end, present, self._logged(window, rows, planned))
         events += more
         counts = self._counts.score(window, present & ~silent)
-        events += self._counts.update_episodes(window, counts)
+        if len(counts.rows):
+            events += self._counts.update_episodes(window, counts)
         events += self._mixtures.step(window_end, counts)
         events += self._appearance.new_templates(window_end, window.rows, lambda name: self._not_observed(name, silent))
         self._appearance.learn(window)
@@ -233,7 +234,8 @@ class ShardDetector:
         state = self._state
         present = np.zeros(len(state.hosts), dtype=bool)
         present[state.gauges.owner[0, window.gauges]] = True
-        present[state.counts.owner[0, window.counts]] = True
+        if len(window.counts):
+            present[state.counts.owner[0, window.counts]] = True
         if planned is not None:
             hosts = {name.split("/", 2)[1] for name in rows.series[planned].tolist()}
             present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
@@ -244,7 +246,8 @@ class ShardDetector:
         """Which hosts sent log lines, `(n_hosts,)`, planned ones included."""
         state = self._state
         logged = np.zeros(len(state.hosts), dtype=bool)
-        logged[state.counts.owner[0, window.counts]] = True
+        if len(window.counts):
+            logged[state.counts.owner[0, window.counts]] = True
         if planned is not None:
             lines = [name for name in rows.series[planned].tolist() if name.startswith(("logs/", "template/"))]
             logged[
@@ -254,9 +257,10 @@ class ShardDetector:
 
     def _scores(self, window: ShardWindow, values: GaugeScores, lines: CountScores) -> Scores:
         """Scores in the order of the rows, then those of informative zeros."""
-        rows, zeros = window.rows, lines.informative_zeros
+        rows = window.rows
         if not len(lines.rows):
             return self._only_metrics(rows, values)
+        zeros = lines.informative_zeros
         at = np.concatenate([np.searchsorted(lines.rows, window.counts), zeros])
         absent = np.array([self._state.counts.names[row] for row in lines.rows[zeros].tolist()], dtype=object)
         series = np.concatenate([rows.series, absent]) if len(zeros) else rows.series

@@ -90,14 +90,13 @@ class GaugeChanges:
             The leading explanation of candidates that have an open episode or have just changed, by row in the table.
         """
         candidates, index, now = self._state.change_candidates, window.gauges, window.end
+        if scores.quiet and not began and not len(candidates):
+            return {}
         x, typical = scores.value, scores.typical
         scale = (scores.upper - typical) / self._reach
         known = np.isfinite(x) & (scale > 0) & ~scores.not_learnt
         has_episode, is_candidate = self._marked(list(began))[index], self._marked(candidates.rows)[index]
-        strays = scores.base >= self._p.alert_nats  # false for NaN
-        if self._p.changes_below_alert:
-            strays |= np.abs(x - typical) >= self._change.open_scales * scale
-        candidates.open(index[known & ~is_candidate & (strays | has_episode)])
+        candidates.open(index[~is_candidate & (scores.strays | (known & has_episode))])
         at = np.flatnonzero(known & self._marked(candidates.rows)[index])
         if not len(at):
             return {}
@@ -114,17 +113,17 @@ class GaugeChanges:
     def _weigh(self, rows: Ints, found: CandidateRows) -> dict[int, Change]:
         candidates = self._state.change_candidates
         places = np.searchsorted(candidates.rows, rows)
-        table = candidates.take(places)
-        verdict = change_point.step(table, found, self._change)
-        candidates.put(places, table)
-        over = np.zeros(len(candidates), dtype=bool)
-        over[places] = verdict.over
-        candidates.drop(over)
+        verdict = change_point.step(candidates, places, found, self._change)
+        anchor, unit = (candidates.columns[name][places] for name in ("anchor", "unit"))
+        if verdict.over.any():
+            over = np.zeros(len(candidates), dtype=bool)
+            over[places] = verdict.over
+            candidates.drop(over)
         reported = np.flatnonzero(found.has_episode | verdict.announced).tolist()
         return {
             int(rows[j]): Change(
                 EXPLANATIONS[verdict.what[j]], bool(verdict.announced[j]), int(verdict.start[j]),
-                float(table["anchor"][j]), float(verdict.after[j]), float(table["unit"][j]), float(verdict.spread[j]), float(verdict.lead[j]),
+                float(anchor[j]), float(verdict.after[j]), float(unit[j]), float(verdict.spread[j]), float(verdict.lead[j]),
             )
             for j in reported
         }  # fmt: skip

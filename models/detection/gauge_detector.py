@@ -3,12 +3,13 @@
 Counters become rates per second. Values are scored by the univariate model, or a challenger in its place. A run of equal
 values is scored by the lengths of earlier runs. Rules and labels may raise the threshold or forbid learning.
 
-Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by `GaugeDetector._persistent`;
+Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by `compiled_metrics.runs_above`;
 stuck values open at `stuck_nats`.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,20 +22,33 @@ from models.challengers.model import ChallengedUnivariate
 from models.core.arrays import Array, Bools, Floats, Ints
 from models.core.parameters import LONGEST_SECONDS, DetectorParameters
 from models.core.windows import Windows
+from models.detection import compiled_metrics as step
 from models.detection import gauge_columns as col
+from models.detection.change_point import ChangeParameters
 from models.detection.control import Control
+from models.detection.host_columns import WINDOWS
 from models.detection.shard_state import ShardState, ShardWindow
 from models.rules.table import Applied, deviates
-from models.stats import run_length
-from models.stats.interval_distance import in_widths, two_farthest
+from models.stats import normal_gamma
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
+from models.univariate.predictive import DEGREES
 
-STAYS = 0.75  # a value that keeps this share of its distance from the typical one is not on its way back
-LARGEST = 1e150  # squares of larger values would overflow
-MOST_REPEATED = 0.5  # share of repeated values up to which a series counts as one that varies
-LONGER = 2.0  # a run of equal values has a surprise once it is so many times as long as any before
 RUN_COLUMNS = [col.REPEAT_SECONDS, col.REPEAT_EVIDENCE, *range(col.REPEAT.start, col.REPEAT.stop)]
+LONGER = 2.0  # a run of equal values has a surprise once it is so many times as long as any before
+ROWS = {
+    "score": step.SCORE,
+    "value": step.VALUE,
+    "typical": step.TYPICAL,
+    "lower": step.LOWER,
+    "upper": step.UPPER,
+    "base": step.BASE,
+    "calibration_gap": step.GAP,
+    "stuck": step.STUCK,
+    "dominant_feature": step.DOMINANT,
+    "health": step.HEALTH,
+    "last_seen": step.LAST_SEEN,
+}  # attributes of `GaugeScores` that are found by compiled code
 COLUMNS_TO_RESTORE = [col.NEGATIVE, *RUN_COLUMNS, col.LONGEST_REPEAT_SECONDS]
 
 
@@ -60,8 +74,12 @@ class GaugeScores:
         End of the last window with a row before this one, epoch ms; 0 if there was none.
     persistent
         Whether the series has been above the alert threshold for long enough to open an episode.
+    strays
+        Whether the value is so far off that the series may be changing.
     not_learnt
         Whether a rule keeps the model from learning the row.
+    quiet
+        Whether no row strays, is persistent or stuck.
     """
 
     score: Floats
@@ -77,7 +95,9 @@ class GaugeScores:
     extra_nats: Floats
     last_seen: Floats
     persistent: Bools
+    strays: Bools
     not_learnt: Bools
+    quiet: bool
 
 
 class GaugeDetector:
@@ -93,100 +113,48 @@ class GaugeDetector:
     ) -> None:
         self._state, self._p, self._model = state, p, model
         self.rules = GaugeRules(control, model, settings, p)
+        self._thresholds = _thresholds(p)
 
     def score(self, window: ShardWindow) -> GaugeScores:
-        """Score the metric rows of a window by what was known before it, then learn them."""
-        gauges, index, now = self._state.gauges, window.gauges, window.end
-        self._model.state.grow(len(gauges))
+        """Learn that the metrics of a window are present, score them by what was known before it, then learn them."""
+        state, index, now, n = self._state, window.gauges, float(window.end), window.metrics
+        self._model.state.grow(len(state.gauges))
         self.rules.follow()
-        s = gauges.matrix[:, index]
-        last_seen = s[col.SEEN].copy()
-        values = self._values(s, window)
-        found = self._judge(s, values, window)
-        extra_nats = self.rules.extra_nats(found["value"] - found["typical"], found["typical"], index)
-        self.rules.subtract(found["base"], found["stuck"], extra_nats, index)
-        begins = s[col.ALERT_SECONDS] == 0
-        persistent = self._persistent(s, found["base"], found.pop("distance_kept"), now)
-        note_distances(s, begins, found)
-        s[col.SEEN] = now
-        col.round_off(s)
-        gauges.matrix[:, index] = s
+        numbers, owners = state.gauges.storage
+        given, found = _given(window), np.empty((step.FOUND, n))
+        known, hot = np.arange(n), self._model.state.hot
+        counters = bisect_left(window.rows.series, "gauge/", 0, n)
+        windows, previous = state.hosts.storage[0][WINDOWS], (hot["previous"], hot["rows"])
+        half_life = 3_600_000.0 * self._p.habit_half_life_hours
+        size = step.begin(numbers, windows, owners, previous, index, counters, given, now, half_life, found, known)
+        self._judge(window, given, known[:size], found)
+        extra_nats = self.rules.extra_nats(found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index)
+        self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
+        not_learnt = self.rules.not_learnt(index)
+        persistent, strays = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
+        quiet = step.runs_above(numbers, index, found, not_learnt, now, self._thresholds, persistent, strays)
         return GaugeScores(
-            **found,
+            **{name: found[at] for name, at in ROWS.items()},
             extra_nats=extra_nats,
-            last_seen=last_seen,
             persistent=persistent,
-            not_learnt=self.rules.not_learnt(index),
+            strays=strays,
+            not_learnt=not_learnt,
+            quiet=quiet,
         )
 
-    def _values(self, s: Floats, window: ShardWindow) -> Floats:
-        """The values to be scored, `(n,)`: means of gauges, rates of counters, NaN where there is none; notes totals in `s`."""
-        x = window.rows.mean[: window.metrics].astype(np.float64)
-        counters = bisect_left(window.rows.series, "gauge/", 0, window.metrics)
-        if counters:
-            last = window.rows.last[:counters]
-            seconds = (window.end - s[col.SEEN, :counters]) / 1000.0
-            x[:counters] = rates(last, s[col.TOTAL, :counters], seconds)
-            s[col.TOTAL, :counters] = last
-        return x
-
-    def _judge(self, s: Floats, x: Floats, window: ShardWindow) -> dict[str, Floats]:
-        """Scores of the values by name, `(n,)` each, NaN for values that are missing or too large; learns the others."""
-        now = window.end
-        known = np.flatnonzero(np.abs(x) < LARGEST)  # false for NaN
-        values, at, part = x[known], window.gauges[known], s[:, known]
-        counters = bisect_left(window.rows.series, "gauge/", 0, len(x))
-        points = np.where(known < counters, 1, window.rows.n[known])  # a rate has no spread within its window
-        hot = self._model.state.hot
-        before = hot["previous"][0, at].copy()
-        same = (values == before) & (hot["rows"][0, at] > 0)
-        copied = self.rules.copied(at, part)
-        answers = self._model.step(now, at, points, values, np.nan_to_num(window.rows.m2[known]))
-        warming = np.isnan(answers.base)
-        seconds = (now - part[col.SEEN]) / 1000
+    def _judge(self, window: ShardWindow, given: Floats, known: Ints, found: Floats) -> None:
+        """Score and learn the values at the places `known`, which are neither missing nor too large; into `found`."""
+        index, numbers = window.gauges, self._state.gauges.storage[0]
+        if len(known) < len(index):
+            index, given = index[known], given[:, known]
+        copied = self.rules.copied(index, numbers)
+        a = self._model.step(window.end, index, given[step.POINTS], given[step.MEAN], given[step.SQUARES])
+        dominant = a.dominant_feature.astype(np.float64)
+        answers = a.score, a.base, a.health, dominant, a.typical, a.lower, a.upper
         half_lives = 3600 * self._p.habit_half_life_hours, 3600 * self._p.context_half_life_hours
-        stuck = score_repeats(part, values, same, warming, seconds, half_lives)
-        stuck[warming | bool(self._p.challenger)] = 0.0
-        lower = np.where(part[col.NEGATIVE] > 0, answers.lower, np.maximum(answers.lower, 0.0))
-        part[col.NEGATIVE] = np.maximum(part[col.NEGATIVE], values < 0)
-        self.rules.put_back(copied, part)
-        s[:, known] = part
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            distance_kept = (values - answers.typical) / (before - answers.typical)
-        found = {
-            "score": np.maximum(answers.score, stuck),
-            "value": values,
-            "typical": answers.typical,
-            "lower": lower,
-            "upper": answers.upper,
-            "base": answers.base,
-            "calibration_gap": answers.base - answers.score,
-            "stuck": stuck,
-            "dominant_feature": answers.dominant_feature.astype(np.float64),
-            "health": answers.health,
-            "distance_kept": distance_kept,
-        }
-        if len(known) == len(x):
-            return found
-        full = {name: np.full(len(x), np.nan) for name in found}
-        for name, column in found.items():
-            full[name][known] = column
-        return full
-
-    def _persistent(self, s: Floats, base: Floats, distance_kept: Floats, now: int) -> Bools:
-        """Which series have been above the alert threshold for `confirm_seconds`, or in two windows by `confirm_nats`.
-
-        Counts the runs in `s`. A burst without meaning can exceed the threshold by as much, but falls back at once:
-        `distance_kept` is the distance from the typical value as a share of that of the value before.
-        """
-        p, alert_seconds, excess = self._p, s[col.ALERT_SECONDS], s[col.ALERT_EXCESS_NATS]
-        above = base >= p.alert_nats
-        elapsed_seconds = np.where(alert_seconds > 0, (now - s[col.SEEN]) / 1000, p.window_seconds)
-        alert_seconds[:] = np.where(above, alert_seconds + elapsed_seconds, 0.0)
-        excess[:] = np.where(above, excess + base - p.alert_nats, 0.0)
-        strong = (excess >= p.confirm_nats) & (alert_seconds >= 2 * p.window_seconds) & (distance_kept >= STAYS)
-        out: Bools = above & ((alert_seconds >= p.confirm_seconds) | strong)
-        return out
+        longer = math.inf if self._p.challenger else LONGER  # runs are left to the challenger
+        step.judge(numbers, window.gauges, known, answers, float(window.end), half_lives, longer, found)
+        self.rules.put_back(copied, numbers)
 
     def note_totals(self, now: int, rows: Windows, chosen: Bools) -> None:
         """Remember the totals of the chosen counters, `(n_rows,)`, without scoring or learning their rows.
@@ -208,87 +176,33 @@ class GaugeDetector:
         return expected | self._model.state.describe_state(row)
 
 
-def note_distances(s: Floats, begins: Bools, found: Mapping[str, Floats]) -> None:
-    """Note in `s` how far the values of runs above the alert threshold are, from what was expected when these began.
+def _thresholds(p: DetectorParameters) -> Floats:
+    """The parameters of `compiled_metrics.runs_above`."""
+    found = np.empty(7)
+    found[[step.ALERT_NATS, step.WINDOW_SECONDS, step.STUCK_NATS]] = p.alert_nats, p.window_seconds, p.stuck_nats
+    found[[step.CONFIRM_NATS, step.CONFIRM_SECONDS]] = p.confirm_nats, p.confirm_seconds
+    found[step.REACH] = normal_gamma.t_quantile(DEGREES, p.interval_probability)
+    found[step.OPEN_SCALES] = ChangeParameters().open_scales if p.changes_below_alert else np.inf
+    return found
 
-    `begins` says whose run begins in this window if it is above the threshold, `(n,)`; `found` has the window's values and intervals.
-    """
-    at = np.flatnonzero(s[col.ALERT_SECONDS] > 0)
-    if not len(at):
-        return
-    fresh = at[begins[at]]
-    s[col.ALERT_EXPECTED, fresh] = [found[name][fresh] for name in ("typical", "lower", "upper")]
-    s[col.ALERT_FARTHEST, fresh] = s[col.ALERT_SECOND, fresh] = 0.0
-    distance = in_widths(found["value"][at], *s[col.ALERT_EXPECTED, at])
-    s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = two_farthest(
-        s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance
+
+def _given(window: ShardWindow) -> Floats:
+    """What came of the metrics of a window, as `compiled_metrics.begin` takes it, `(GIVEN, n)`."""
+    rows, n = window.rows, window.metrics
+    given = np.empty((step.GIVEN, n))
+    given[step.POINTS], given[step.MEAN], given[step.SQUARES], given[step.LAST] = (
+        column[:n] for column in (rows.n, rows.mean, rows.m2, rows.last)
     )
-
-
-def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:
-    """Rates per second of cumulative counters, `(n,)`.
-
-    NaN where the counter was reset (`last` is less than `previous`) or `previous` is not known (NaN): how long it has
-    counted is not known then. A counter that is reset in every window has no rate at all.
-
-    Parameters
-    ----------
-    last, previous
-        Totals of this row and of the one before.
-    seconds
-        Time between them, above 0.
-    """
-    grown = last - previous
-    out: Floats = np.where(grown >= 0, grown, np.nan) / seconds
-    return out
-
-
-def score_repeats(
-    s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds: Floats, half_lives: tuple[float, float]
-) -> Floats:
-    """Surprise of each series' run of exactly equal values, nats, `(n,)`; learns the runs in `s`.
-
-    Runs of 0 have no surprise, as an idle gauge is not a stuck one, nor have those of a series that repeats values half of
-    the time, nor those less than `LONGER` times as long as the longest run before: a geometric distribution takes the runs of small
-    counts, or of a quiet night, for a wonder each time.
-
-    Parameters
-    ----------
-    s
-        Columns of the table of metrics, `(columns, n)`, changed in place.
-    x, repeated
-        Values, and whether each equals the one before.
-    warming
-        Whether the series is warming up.
-    seconds
-        Time since the row before, `(n,)`.
-    half_lives
-        Of the run lengths, and of the longest run, seconds.
-    """
-    columns = list(s[col.REPEAT])
-    evidence = run_length.score_run(columns, s[col.REPEAT_EVIDENCE], repeated, warming)
-    trials, begun, asked, stayed = columns
-    varies = (begun + stayed) < MOST_REPEATED * (trials + asked)
-    ended, longest = s[col.REPEAT_SECONDS], s[col.LONGEST_REPEAT_SECONDS]
-    lasted = np.where(repeated, ended + seconds, 0.0)
-    surprise: Floats = np.where(varies & (x != 0) & (lasted > LONGER * longest), evidence, 0.0)
-    of_runs, of_longest = (np.exp2(-seconds / half_life) for half_life in half_lives)
-    s[col.LONGEST_REPEAT_SECONDS] = np.maximum(longest * of_longest, np.where(repeated, 0.0, ended))
-    s[col.REPEAT] *= of_runs
-    run_length.learn_run(list(s[col.REPEAT]), s[col.REPEAT_EVIDENCE], repeated)
-    s[col.REPEAT_EVIDENCE] = evidence
-    s[col.REPEAT_SECONDS] = lasted
-    return surprise
+    return given
 
 
 @dataclass(frozen=True)
 class CopiedRows:
-    """What was known of rows that are not to be learnt: `chosen` are their places in the window, `rows` those in the table.
+    """What was known of `rows` of the table that are not to be learnt.
 
     `model` is the univariate state, `columns` are the columns `COLUMNS_TO_RESTORE` of the table.
     """
 
-    chosen: Ints
     rows: Ints
     model: Mapping[str, Array]
     columns: Floats
@@ -316,19 +230,17 @@ class GaugeRules:
         return held
 
     def copied(self, rows: Ints, columns: Floats) -> CopiedRows | None:
-        """A copy of what is known of those of `rows` that are not to be learnt; None if all are."""
+        """A copy of what is known of those of `rows` that are not to be learnt; None if all are. `columns` are those of the table."""
         if self._followed is None or not (held := self._followed.dont_learn[rows]).any():
             return None
-        chosen = np.flatnonzero(held)
-        return CopiedRows(
-            chosen, rows[chosen], self._model.copied(rows[chosen]), columns[np.ix_(COLUMNS_TO_RESTORE, chosen)]
-        )
+        chosen = rows[held]
+        return CopiedRows(chosen, self._model.copied(chosen), columns[np.ix_(COLUMNS_TO_RESTORE, chosen)])
 
     def put_back(self, copied: CopiedRows | None, columns: Floats) -> None:
         """Undo what was learnt since the copy; `columns` in place."""
         if copied is not None:
             self._model.put_back(copied.rows, copied.model)
-            columns[np.ix_(COLUMNS_TO_RESTORE, copied.chosen)] = copied.columns
+            columns[np.ix_(COLUMNS_TO_RESTORE, copied.rows)] = copied.columns
 
     def extra_nats(self, deviation: Floats, typical: Floats, rows: Ints) -> Floats:
         """Nats beyond the alert threshold that labels and rules demand of each deviation, `(n,)`.

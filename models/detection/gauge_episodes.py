@@ -1,7 +1,7 @@
 """Episodes of gauges and counters: opened, continued, closed, or adopted as a change of state.
 
 Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by
-`GaugeDetector._persistent`; stuck values open at `stuck_nats`. An episode closes when the series has been below the alert
+`compiled_metrics.runs_above`; stuck values open at `stuck_nats`. An episode closes when the series has been below the alert
 threshold for a while. It becomes a change where one explanation of the values as a change has won (`gauge_changes`): the
 change is reported, and what is seen is normal from then on. With `changes_below_alert`, changes that never exceed the
 threshold are reported as well.
@@ -71,6 +71,8 @@ class GaugeEpisodes:
         changes
             What explains the values of candidates, by their rows in the table.
         """
+        if scores.quiet and not changes and not self._state.episodes.open:
+            return []
         below = [row for row, change in changes.items() if change.announced and self._p.changes_below_alert]
         changed = np.isin(window.gauges, below) if below else np.zeros(len(window.gauges), dtype=bool)
         chosen = np.flatnonzero(scores.persistent | changed | (scores.stuck >= self._p.stuck_nats)).tolist()

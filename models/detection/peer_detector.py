@@ -17,9 +17,10 @@ from models.core.parameters import DetectorParameters
 from models.core.series import parse
 from models.core.sparse_table import Table
 from models.detection import peer_law, reasons
+from models.detection.compiled_metrics import LARGEST
 from models.detection.control import Control
 from models.detection.episodes import Episode
-from models.detection.gauge_detector import LARGEST, GaugeScores, rule_nats
+from models.detection.gauge_detector import GaugeScores, rule_nats
 from models.detection.labels import DOWN, UP, named
 from models.detection.peer_law import PeerScores
 from models.detection.shard_state import ShardState, ShardWindow
@@ -57,9 +58,10 @@ class PeerDetector:
         """Score the rows that have peers, learn them, and report what is improbable; `scores` are those of the window's metrics."""
         known = {name: e for name, e in self._state.episodes.open.items() if e.cause == PEERS and not e.over}
         peers, x = window.rows.peers[: window.metrics].T, window.rows.mean[: window.metrics]
-        at = np.flatnonzero((peers[0] >= peer_law.LEAST_PEERS) & (np.abs(x) < LARGEST))
-        if not len(at):
+        compared = peers[0] >= peer_law.LEAST_PEERS
+        if not compared.any():
             return self._alone(known, window.end)
+        at = np.flatnonzero(compared & (np.abs(x) < LARGEST))
         places = self._state.peers.places(window.gauges[at])
         s = self._state.peers.take(places)
         rows = self._compare(s, window, at, x[at].astype(np.float64), peers[:, at])

@@ -22,6 +22,7 @@ from models.detection import service_templates
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.episodes import Episodes
+from models.detection.host_columns import CONTEXT_COLUMNS, CONTEXT_PLACES, HOST_COLUMNS, HOST_PLACES, HOST_RUNS
 from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
 from models.detection.service_templates import Services
@@ -32,13 +33,6 @@ from models.stats import template_mixture
 from models.univariate.univariate_state import PARTS as UNIVARIATE
 from models.univariate.univariate_state import UnivariateState
 
-HOST_COLUMNS = (
-    *("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed"),
-    *("log_seen", "log_window", "log_trials", "log_begun", "log_asked", "log_stayed"),
-)
-CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
-HOST_PLACES, CONTEXT_PLACES = ({name: at for at, name in enumerate(names)} for names in (HOST_COLUMNS, CONTEXT_COLUMNS))
-HOST_RUNS = slice(HOST_COLUMNS.index("trials"), None)
 CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first", "seen"))
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)

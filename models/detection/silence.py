@@ -20,18 +20,18 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, unquote
 from models.detection import gauge_columns as col
 from models.detection import reasons
+from models.detection.compiled_metrics import absent_metrics, learn_hosts
 from models.detection.control import Control
 from models.detection.episodes import Episode
+from models.detection.host_columns import LOG_RUNS, RUNS, WINDOWS
 from models.detection.limits import METRICS, TEMPLATES, Limits
-from models.detection.shard_state import HOST_COLUMNS, ShardState, ShardWindow, host_of
+from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.records.records import EpisodeEvent
 from models.stats import run_length
 
 LEAST_REPORTS = 30.0  # windows in which something must have been present before its silence is judged
 NOT_OBSERVED_NATS = 3.0  # surprise of a log's absence from which on its levels and templates are not observed
 HOST_SILENT, LOG_SILENT, METRIC_SILENT = "host silent", "log silent", "metric silent"
-RUNS = slice(HOST_COLUMNS.index("trials"), HOST_COLUMNS.index("stayed") + 1)
-LOG_RUNS = slice(HOST_COLUMNS.index("log_trials"), HOST_COLUMNS.index("log_stayed") + 1)
 
 
 class Silence:
@@ -39,32 +39,28 @@ class Silence:
 
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
         self._state, self._p, self._control, self._limits = state, p, control, limits
+        self._half_life = 3_600_000.0 * p.habit_half_life_hours
 
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
         state = self._state
         events = [self._back(row, now) for row in self._silent_hosts() if present[row]]
-        rows = np.flatnonzero(present)
-        gap = state.steps - state.host_column("step")[rows] - 1
-        gap *= state.host_column("trials")[rows] >= 0
-        self._learn(RUNS, rows, gap, now - state.host_column("seen")[rows])
-        state.host_column("seen")[rows] = now
-        state.host_column("step")[rows] = state.steps
-        state.host_column("windows")[rows] += 1
+        absent = learn_hosts(state.hosts.storage[0], present, state.steps, float(now), self._half_life)
         planned = self._control.planned("hosts")
         if self._limits.hosts_unsure:
             planned = np.union1d(planned, np.flatnonzero(~present))
-        state.host_column("step")[planned] += 1.0  # the window does not count
-        if not present.all():
+        if len(planned):
+            state.host_column("step")[planned] += 1.0  # the window does not count
+        if absent:
             events += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
         return events
 
-    def _learn(self, runs: slice, rows: Ints, gap: Floats, passed: Floats) -> None:
-        """Learn that hosts, or their logs, are there after a gap of so many windows; what is older by `passed` ms fades."""
-        fade = np.exp2(-passed / (3_600_000.0 * self._p.habit_half_life_hours))
-        chain = self._state.hosts.matrix[runs, rows] * fade
+    def _learn_logs(self, rows: Ints, gap: Floats, passed: Floats) -> None:
+        """Learn that logs of hosts are there after a gap of so many windows; what is older by `passed` ms fades."""
+        fade = np.exp2(-passed / self._half_life)
+        chain = self._state.hosts.matrix[LOG_RUNS, rows] * fade
         run_length.learn_gap(list(chain), gap)
-        self._state.hosts.matrix[runs, rows] = chain
+        self._state.hosts.matrix[LOG_RUNS, rows] = chain
 
     def _silent_hosts(self, cause: str = HOST_SILENT) -> list[int]:
         names = [name for name, e in self._state.episodes.open.items() if e.cause == cause]
@@ -127,7 +123,7 @@ class Silence:
             if logged[row] and present[row]:
                 gap[np.searchsorted(there, row)] = 0.0  # an outage is not learnt as a usual absence
                 events.append(state.episodes.close(log_of(unquote(state.hosts.names[row])), now))
-        self._learn(LOG_RUNS, there, gap, now - state.host_column("log_seen")[there])
+        self._learn_logs(there, gap, now - state.host_column("log_seen")[there])
         state.host_column("log_seen")[there] = now
         at[there] = windows[there]
         unsure = np.union1d(self._planned_logs(), self._limits.unsure(TEMPLATES)).astype(np.int64)
@@ -164,24 +160,27 @@ class Silence:
         some = np.bincount(owner[planned], minlength=hosts)
         return np.flatnonzero((some > 0) & (some == np.bincount(owner, minlength=hosts)))
 
-    def metrics(self, now: int, present: Bools) -> list[EpisodeEvent]:
+    def metrics(self, window: ShardWindow, present: Bools) -> list[EpisodeEvent]:
         """Report metrics that fell silent though their host did not; after the metrics of the window were learnt."""
-        state = self._state
-        owner = state.gauges.owner[0]
+        state, now = self._state, window.end
+        if len(window.gauges) == len(state.gauges):
+            return []
+        owner, windows = state.gauges.owner[0], state.hosts.storage[0][WINDOWS]
         planned = self._control.planned("gauges")
         unsure = self._limits.unsure(METRICS)
         if len(unsure):
-            absent = state.host_column("windows")[owner] > state.gauges.matrix[col.HOST_WINDOW]
+            absent = windows[owner] > state.gauges.matrix[col.HOST_WINDOW]
             planned = np.union1d(planned, np.flatnonzero(absent & np.isin(owner, unsure)))
-        state.gauges.matrix[col.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
-        length = state.host_column("windows")[owner] - state.gauges.matrix[col.HOST_WINDOW]
-        trials = state.gauges.matrix[col.PRESENT][0]
-        rows = np.flatnonzero((length > 0) & present[owner] & (trials >= LEAST_REPORTS))
+        if len(planned):
+            state.gauges.matrix[col.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
+        rows, numbers = np.empty(len(state.gauges), np.int64), state.gauges.storage
+        rows = rows[: absent_metrics(numbers[0], windows, numbers[1], present, LEAST_REPORTS, rows)]
         rows = np.setdiff1d(rows, planned) if len(planned) else rows
         if not len(rows):
             return []
         chains = state.gauges.matrix[col.PRESENT, rows]
-        surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length[rows])
+        length = windows[owner[rows]] - state.gauges.matrix[col.HOST_WINDOW, rows]
+        surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length)
         surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
         usual = run_length.share_outside(*chains)
         events: list[EpisodeEvent] = []
@@ -198,22 +197,15 @@ class Silence:
         return events
 
     def returned_metrics(self, window: ShardWindow) -> list[EpisodeEvent]:
-        """Learn that the metrics of a window are present; closes the episodes of those that were silent."""
-        state, now = self._state, window.end
-        windows = state.host_column("windows")[state.gauges.owner[0, window.gauges]]
-        matrix = state.gauges.matrix
-        gap = windows - matrix[col.HOST_WINDOW, window.gauges] - 1
-        events = []
+        """Close the episodes of metrics that were silent and are present in a window, before these are learnt."""
+        state, now, events = self._state, window.end, []
         for name in sorted(n for n, e in state.episodes.open.items() if e.cause == METRIC_SILENT):
             at = bisect_left(window.rows.series, name, 0, window.metrics)
             if at < window.metrics and window.rows.series[at] == name:
-                gap[at] = 0.0  # an outage is not learnt as a usual absence
+                row = int(window.gauges[at])
+                windows = state.host_column("windows")[state.gauges.owner[0, row]]
+                state.gauges.matrix[col.HOST_WINDOW, row] = windows - 1  # an outage is not learnt as a usual absence
                 events.append(state.episodes.close(name, now))
-        passed = now - matrix[col.SEEN, window.gauges]
-        chain = matrix[col.PRESENT, window.gauges] * np.exp2(-passed / (3_600_000.0 * self._p.habit_half_life_hours))
-        run_length.learn_gap(list(chain), gap)
-        matrix[col.PRESENT, window.gauges] = chain
-        matrix[col.HOST_WINDOW, window.gauges] = windows
         return events
 
     def _silent(

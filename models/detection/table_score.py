@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -100,6 +101,7 @@ class TableScorer:
         names = [build(Series("gauge", table, metric=metric)) for metric in metrics]
         self._order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
         self._names = np.array([names[i] for i in self._order], dtype=object)
+        self._everything = np.arange(len(names))
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
         self._p, self._detector = parameters, detector or detector_of(parameters, host=host)
         self._since: dict[str, int] = {}
@@ -124,7 +126,10 @@ class TableScorer:
     def row(self, values: Floats) -> tuple[Texts, Floats, Ints]:
         """The series of a row `(metrics,)` that have values, in order: their names, values, and places."""
         values = values[self._order]
-        there = np.flatnonzero(np.isfinite(values))
+        known = np.isfinite(values)
+        if known.all():
+            return self._names, values, self._everything
+        there = np.flatnonzero(known)
         return self._names[there], values[there], there
 
     def answer(self, at_ms: int, scores: Scores, there: Ints, own: tuple[EpisodeEvent, ...]) -> RowAnswer:
@@ -206,10 +211,17 @@ def detector_of(parameters: DetectorParameters, *, host: bool) -> ShardDetector:
 
 def window(names: Texts, values: Floats) -> Windows:
     """A window with one point of each series: `names` in order and finite `values`, `(n,)`."""
-    size = len(values)
-    none = np.full(size, None, dtype=object)
-    ones = np.ones(size, np.int64)
-    return Windows(names, ones, values, np.zeros(size), values, values, values, none, none)
+    ones, zeros, none, peers = _the_same_in_every_window(len(values))
+    return Windows(names, ones, values, zeros, values, values, values, none, none, peers)
+
+
+@lru_cache(maxsize=16)
+def _the_same_in_every_window(size: int) -> tuple[Ints, Floats, Texts, Floats]:
+    """One point each, no spread, no text and no peers, of so many series; not to be changed."""
+    found = np.ones(size, np.int64), np.zeros(size), np.full(size, None, dtype=object), np.full((size, 4), np.nan)
+    for column in found:
+        column.flags.writeable = False
+    return found
 
 
 def rising(times: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Compile the univariate model, unless its machine code is there: `python -m models.univariate`, a part of `make setup`.
+"""Compile the univariate model alone, unless its machine code is there: `python -m models.univariate`.
 
 It takes under a minute of a processor. Without it, the first batch of the first worker would wait so long.
 """

@@ -111,6 +111,7 @@ class Univariate:
         self._settings = settings_vector.vector(parameters)
         self._own = {name: np.array([float(getattr(parameters, name))]) for name in OVERRIDABLE}
         self.overrides: Mapping[str, Floats] = {}
+        self._read: tuple[int, tuple[HotColumns, Known]] | None = None
 
     @classmethod
     def load(cls, parts: Mapping[str, bytes], parameters: UnivariateParameters) -> Univariate:
@@ -137,21 +138,14 @@ class Univariate:
         -------
         Scores of each series, by what was known before the window.
         """
-        now, mean = np.ascontiguousarray(t_ms, dtype=np.float64), np.clip(np.ascontiguousarray(mean), -LARGEST, LARGEST)
+        now, mean = np.atleast_1d(np.asarray(t_ms, dtype=np.float64)), np.maximum(np.minimum(mean, LARGEST), -LARGEST)
         index, points = np.ascontiguousarray(index), np.ascontiguousarray(n, dtype=np.float64)
         turned = index[self._tables.turn(index, now)]
         self._begin_hours(turned, index, mean)
         out = np.empty((compiled_step.ANSWERS, len(index)))
-        levels = self._of("level_half_life_days", index), self._of("robust_half_life_days", index)
-        rows = Rows(index, np.atleast_1d(now), points, mean, np.ascontiguousarray(m2))
-        compiled_step.step(
-            rows,
-            HotColumns(**self.state.hot),
-            self._known(),
-            self._settings,
-            (*levels, self._of("warm_up_minutes", index)),
-            out,
-        )
+        rows = Rows(index, np.ascontiguousarray(now), points, np.ascontiguousarray(mean), np.ascontiguousarray(m2))
+        level, robust, warm_up = (self._of(name, index) for name in OVERRIDABLE)
+        compiled_step.step(rows, *self._columns(), self._settings, (level, robust, warm_up), out)
         if len(turned):
             lengths = self.state.hot["block_rows"][0, turned].copy()
             self._check_drift(self._tables.end_blocks(turned), turned, lengths)
@@ -171,6 +165,12 @@ class Univariate:
             cold["checked"][:, rows] = calibration_drift.begin(len(new))
             self.state.cold_changed = True
         hot["excesses"][0, turned] //= 2
+
+    def _columns(self) -> tuple[HotColumns, Known]:
+        """What the compiled step reads: the same arrays until series come or go."""
+        if self._read is None or self._read[0] != self.state.layout:
+            self._read = self.state.layout, (HotColumns(**self.state.hot), self._known())
+        return self._read[1]
 
     def _known(self) -> Known:
         """What the compiled step reads besides the hot columns."""

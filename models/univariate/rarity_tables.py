@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.arrays import Floats, Ints, Singles
+from models.core.arrays import Array, Floats, Ints, Singles
+from models.core.compiled import compiled
 from models.stats import rarity
 from models.univariate import features, weekly
 from models.univariate.features import DAY, HOUR, MS
@@ -20,6 +21,22 @@ LEAST_LEARNT = 0.2  # least weight of the rows of an hour whose mean is used
 def hours(ms: Floats) -> Ints:
     """Hours since 1970."""
     return np.floor(ms / (MS * HOUR)).astype(np.int64)
+
+
+@compiled
+def turning(times: Floats, numbers: Array, series: Ints, now: Floats, turned: Ints) -> int:
+    """Find the series whose next row begins another hour: their places in `series`, `(n,)`, are written into `turned`. Answers how many there are.
+
+    `times` and `numbers` are the hot columns `time` and `rows`, `now` is the time of the next row, epoch ms, of each or of all.
+    """
+    size = 0
+    for j in range(len(series)):
+        row, next_row = series[j], now[j] if len(now) > 1 else now[0]
+        turns = np.floor(next_row / (MS * HOUR)) != np.floor(times[0, row] / (MS * HOUR))
+        if turns or numbers[0, row] == 0:
+            turned[size] = j
+            size += 1
+    return size
 
 
 class RarityTables:
@@ -40,11 +57,12 @@ class RarityTables:
             self.table, self.prior = self._read(everything, hours(state.hot["time"][0]))
             self.robust, self.robust_prior = self._read_robust(everything)
             self.of_week = weekly.offsets(state.cold, everything, hours(state.hot["time"][0]))
-        hour, before = hours(now), hours(state.hot["time"][0, index])
-        turned = np.flatnonzero((hour != before) | (state.hot["rows"][0, index] == 0))
+        turned = np.empty(len(index), np.int64)
+        turned = turned[: turning(state.hot["time"], state.hot["rows"], index, np.atleast_1d(now), turned)]
         if len(turned):
-            rows, hour = index[turned], np.broadcast_to(hour, before.shape)[turned]
-            self._end_hours(rows, (before[turned], hour))
+            rows = index[turned]
+            hour, before = np.broadcast_to(hours(now), len(index))[turned], hours(state.hot["time"][0, rows])
+            self._end_hours(rows, (before, hour))
             self.table[:, :, rows], self.prior[rows] = self._read(rows, hour)
             self.of_week[rows] = weekly.offsets(state.cold, rows, hour)
             state.cold_changed = True

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
+from support import numpy_changes
+from support.compiled_functions import over
 from support.examples import examples
 
 from models.core.sparse_table import Table
 from models.core.store import read_part
-from models.detection import change_point
+from models.detection import change_point, compiled_changes
 from models.detection.change_candidates import CANDIDATE_COLUMNS, ChangeCandidates
 from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters, Verdict
 from models.stats import regression as reg
@@ -25,9 +27,15 @@ class CandidateSeries:
     """Series with a level of 10 and a spread of 1, whose changes are adopted."""
 
     def __init__(self, series: int = 1, level: float = 10.0, spread: float = 1.0, *, episode: bool = False) -> None:
-        self.table: Table = {name: np.zeros(series) for name in CANDIDATE_COLUMNS}
+        self.series = series
+        self.begin()
         self.level, self.spread = np.full(series, level), np.full(series, spread)
         self.episode, self.row = np.full(series, episode), 0
+
+    def begin(self) -> None:
+        """All series become candidates anew."""
+        self.table = ChangeCandidates()
+        self.table.open(np.arange(self.series))
 
     def rows_of(self, x: np.ndarray) -> CandidateRows:
         now, n = START + STEP * self.row * 1.0, len(x)
@@ -47,7 +55,7 @@ class CandidateSeries:
 
     def step(self, x: np.ndarray) -> Verdict:
         self.row += 1
-        return change_point.step(self.table, self.rows_of(x), P)
+        return change_point.step(self.table, np.arange(len(x)), self.rows_of(x), P)
 
     def observe(self, values: np.ndarray) -> list[tuple[int, str]]:
         """The rows after which changes began, and what they were, of one series."""
@@ -58,7 +66,7 @@ class CandidateSeries:
                 found.append((int((v.start[0] - START) // STEP), EXPLANATIONS[v.what[0]]))
                 self.level, self.spread = (v.after, v.spread) if found[-1][1] == "spread" else (v.after, self.spread)
                 self.episode = np.zeros(1, bool)  # its episode ends
-                self.table = {name: np.zeros(1) for name in CANDIDATE_COLUMNS}
+                self.begin()
         return found
 
 
@@ -66,6 +74,41 @@ def noise(seed: int, *parts: tuple[float, float, int]) -> np.ndarray:
     """Normal values: levels, spreads, and numbers of rows."""
     rng = np.random.default_rng(seed)
     return np.concatenate([rng.normal(level, spread, rows) for level, spread, rows in parts])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_candidates_are_weighed_as_in_numpy(seed: int) -> None:
+    """Each row begins with the same bits; what is found of it differs in the last bits of single precision at most."""
+    rng, n, announced = np.random.default_rng(seed), 40, set()
+    candidates, kind = ChangeCandidates(), np.arange(n) % 5
+    candidates.open(np.arange(n))
+    for k in range(260):
+        x = rng.normal(10, 1, n) + np.select([kind == 1, kind == 2, kind == 3], [8.0 * (k > 60), 0.2 * k, 0.0])
+        x = np.where((kind == 3) & (k > 130), 10 + 6 * (x - 10), np.where(rng.random(n) < 0.01, 1e15, x))
+        places = np.flatnonzero(rng.random(n) < 0.95)
+        watch = CandidateSeries(len(places), episode=k % 100 > 40)
+        watch.row = k
+        rows = replace(watch.rows_of(x[places]), worth=rng.uniform(0.1, 1, len(places)))
+        table = candidates.take(places)
+        wanted = numpy_changes.step(table, rows, P)
+        found = change_point.step(candidates, places, rows, P)
+        for name, values in vars(wanted).items():
+            np.testing.assert_allclose(getattr(found, name), values, rtol=1e-9, atol=1e-9, err_msg=name)
+        for name, values in candidates.take(places).items():
+            np.testing.assert_allclose(values, table[name], rtol=3e-7, atol=1e-9, err_msg=name)
+        announced |= {EXPLANATIONS[one] for one in found.what[found.announced].tolist()}
+    assert announced == {"level", "spread"}
+    assert len(compiled_changes.weigh.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_the_ratio_of_gamma_functions_is_that_of_scipy() -> None:
+    x = np.concatenate([np.linspace(0.5, 40, 500), 10.0 ** np.linspace(2, 9, 50)])
+    wanted = special.gammaln(x + 0.5) - special.gammaln(x)
+    near = x < 100  # beyond, scipy's difference has fewer digits
+    found = over(compiled_changes.gamma_ratio, x)
+    assert found[near] == pytest.approx(wanted[near], rel=1e-13, abs=2e-14)
+    far = x[~near]
+    assert found[~near] == pytest.approx(np.log(far) / 2 - 1 / (8 * far) + 1 / (192 * far**3), rel=1e-12)
 
 
 @examples(30)
@@ -95,7 +138,7 @@ def test_the_level_predicts_as_normal_gamma_does() -> None:
     table: Table = {name: np.zeros(1) for name in CANDIDATE_COLUMNS}
     table["level_rows"], table["level_mean"] = np.array([4.0]), np.array([x.mean()])
     table["level_sum"] = np.array([((x - x.mean()) ** 2).sum()])
-    place, scale, df = change_point.level_of(table, P)
+    place, scale, df = numpy_changes.level_of(table, P)
     k, m, a, b = P.level_rows, 0.0, 1.0, 1.0
     for value in x:  # one by one, by the textbook's recursion
         b += k * (value - m) ** 2 / (2 * (k + 1))
@@ -180,7 +223,7 @@ def test_dependent_neighbours_are_less_evidence() -> None:
         for x in noise(12, (12, 1, 100)):
             watch.row += 1
             rows = replace(watch.rows_of(np.array([x])), worth=np.full(1, share))
-            verdicts.append(change_point.step(watch.table, rows, P))
+            verdicts.append(change_point.step(watch.table, np.zeros(1, np.int64), rows, P))
         leads.append(max(float(v.lead[0]) for v in verdicts))
     assert leads[1] == pytest.approx(0.1 * leads[0])
 
@@ -207,9 +250,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
         if k == cut:
             parts = ChangeCandidates.load(*read_part(parts.dump()))
         for candidates in (whole, parts):
-            table = candidates.take(np.arange(3))
-            change_point.step(table, watch.rows_of(row), P)
-            candidates.put(np.arange(3), table)
+            change_point.step(candidates, np.arange(3), watch.rows_of(row), P)
     assert whole.dump() == parts.dump()
     assert whole.rows.tolist() == [2, 5, 7]
 

@@ -1,13 +1,34 @@
 """Parts of the gauge detector: rates of counters, runs of repeated values, columns of single precision."""
 
+import numba
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.core.store import SeriesTable
+from models.detection import compiled_metrics as step
 from models.detection import gauge_columns as col
-from models.detection.gauge_detector import rates, score_repeats
+from models.detection.gauge_detector import LONGER
 from models.detection.gauge_episodes import forget_repeats
+
+HALF_LIVES = 21_600.0, 604_800.0  # of the run lengths, and of the longest run, seconds
+
+
+@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def repeats(s: np.ndarray, x: float, same: bool, warming: bool, seconds: float) -> float:
+    """The surprise of the run of the first series of a table, which is learnt."""
+    left = step.left_after(seconds, HALF_LIVES[0]), step.left_after(seconds, HALF_LIVES[1])
+    surprise: float = step.repeats(s, 0, x, same, warming, seconds, left, LONGER)
+    return surprise
+
+
+@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def rates(last: np.ndarray, previous: np.ndarray, seconds: float) -> np.ndarray:
+    """The rates of several counters."""
+    found = np.empty(len(last))
+    for j in range(len(last)):
+        found[j] = step.rate(last[j], previous[j], seconds)
+    return found
 
 
 def feed(values: list[float], warm: int = 30) -> np.ndarray:
@@ -15,20 +36,19 @@ def feed(values: list[float], warm: int = 30) -> np.ndarray:
     s = np.zeros((len(col.COLUMNS), 1))
     found = []
     for k, x in enumerate(values):
-        same = np.array([k > 0 and x == values[k - 1]])
-        found.append(score_repeats(s, np.array([x]), same, np.array([k < warm]), np.array([10.0]), (21_600, 604_800)))
-    return np.array(found)[:, 0]
+        found.append(repeats(s, x, k > 0 and x == values[k - 1], k < warm, 10.0))
+    return np.array(found)
 
 
 @given(st.lists(st.floats(0.01, 1e6), min_size=2, max_size=20), st.floats(1, 1e4))
 def test_rates_times_seconds_sum_up_to_the_growth_of_the_counter(steps: list[float], seconds: float) -> None:
     totals = 1e3 + np.cumsum(steps)
-    found = rates(totals[1:], totals[:-1], np.full(len(totals) - 1, seconds))
+    found = rates(totals[1:], totals[:-1], seconds)
     assert np.isclose((found * seconds).sum(), totals[-1] - totals[0], rtol=1e-9)
 
 
 def test_a_reset_and_a_first_row_have_no_rate_and_the_row_after_has_one() -> None:
-    found = rates(np.array([5.0, 100.0, 25.0]), np.array([100.0, np.nan, 5.0]), np.array([10.0, 10.0, 10.0]))
+    found = rates(np.array([5.0, 100.0, 25.0]), np.array([100.0, np.nan, 5.0]), 10.0)
     assert np.isnan(found[:2]).all()
     assert found[2] == 2.0
 
@@ -64,8 +84,7 @@ def test_the_longest_run_fades() -> None:
     def last(values: list[float], seconds: float) -> float:
         found = 0.0
         for before, x in zip([np.nan, *values], values, strict=False):
-            same, known = np.array([x == before]), np.array([False])
-            found = float(score_repeats(s, np.array([x]), same, known, np.array([seconds]), (21_600, 604_800))[0])
+            found = repeats(s, x, x == before, False, seconds)
         return found
 
     assert last([*noise, *run], 10.0) > 18

@@ -1,0 +1,132 @@
+"""The step of a shard's metrics around the univariate model in numpy: the reference of `models.detection.compiled_metrics`.
+
+Columns of tables are `(columns, n)`, of the rows of a window alone, and are changed in place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.core.arrays import Bools, Floats, Ints
+from models.detection import compiled_metrics as step
+from models.detection import gauge_columns as col
+from models.detection import host_columns as hosts_col
+from models.detection.gauge_detector import LONGER
+from models.stats import run_length
+from models.stats.interval_distance import in_widths, two_farthest
+
+
+def learn_runs(chain: Floats, gap: Floats, passed: Floats, half_life: float) -> None:
+    chain *= np.exp2(-passed / half_life)
+    run_length.learn_gap(list(chain), gap)
+
+
+def learn_hosts(hosts: Floats, present: Bools, steps: int, now: float, half_life: float) -> int:
+    rows = np.flatnonzero(present)
+    gap = (steps - hosts[hosts_col.STEP, rows] - 1) * (hosts[hosts_col.TRIALS, rows] >= 0)
+    chain = hosts[hosts_col.RUNS, rows]
+    learn_runs(chain, gap, now - hosts[hosts_col.HOST_SEEN, rows], half_life)
+    hosts[hosts_col.RUNS, rows] = chain
+    hosts[hosts_col.HOST_SEEN, rows], hosts[hosts_col.STEP, rows] = now, steps
+    hosts[hosts_col.WINDOWS, rows] += 1
+    return int((~present).sum())
+
+
+def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:
+    grown = last - previous
+    out: Floats = np.where(grown >= 0, grown, np.nan) / seconds
+    return out
+
+
+def values(s: Floats, windows: Floats, given: Floats, counters: int, now: float, half_life: float) -> Floats:
+    """Learns that the metrics are present; answers their values."""
+    learn_runs(s[col.PRESENT], windows - s[col.HOST_WINDOW] - 1, now - s[col.SEEN], half_life)
+    s[col.HOST_WINDOW] = windows
+    x: Floats = given[step.MEAN].copy()
+    last, grown = given[step.LAST, :counters], s[col.TOTAL, :counters]
+    x[:counters] = rates(last, grown, (now - s[col.SEEN, :counters]) / 1000)
+    s[col.TOTAL, :counters] = last
+    return x
+
+
+def score_repeats(
+    s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds: Floats, half_lives: tuple[float, float]
+) -> Floats:
+    columns = list(s[col.REPEAT])
+    evidence = run_length.score_run(columns, s[col.REPEAT_EVIDENCE], repeated, warming)
+    trials, begun, asked, stayed = columns
+    varies = (begun + stayed) < step.MOST_REPEATED * (trials + asked)
+    ended, longest = s[col.REPEAT_SECONDS].copy(), s[col.LONGEST_REPEAT_SECONDS]
+    lasted = np.where(repeated, ended + seconds, 0.0)
+    surprise: Floats = np.where(varies & (x != 0) & (lasted > LONGER * longest), evidence, 0.0)
+    of_runs, of_longest = (np.exp2(-seconds / half_life) for half_life in half_lives)
+    s[col.LONGEST_REPEAT_SECONDS] = np.maximum(longest * of_longest, np.where(repeated, 0.0, ended))
+    s[col.REPEAT] *= of_runs
+    run_length.learn_run(list(s[col.REPEAT]), s[col.REPEAT_EVIDENCE], repeated)
+    s[col.REPEAT_EVIDENCE] = evidence
+    s[col.REPEAT_SECONDS] = lasted
+    return surprise
+
+
+def judge(
+    s: Floats,
+    known: Ints,
+    answers: tuple[Floats, ...],
+    row: tuple[Floats, Floats, Bools, Floats],
+    now: float,
+    half_lives: tuple[float, float],
+) -> Floats:
+    """What is found of the rows; `row` has their values, those before, whether they are the same, and when each was seen last."""
+    score, base, health, dominant, typical, lower, upper = answers
+    x, before, same = row[0][known], row[1][known], row[2][known]
+    part, warming = s[:, known], np.isnan(base)
+    stuck = score_repeats(part, x, same, warming, (now - part[col.SEEN]) / 1000, half_lives)
+    stuck[warming] = 0.0
+    lower = np.where(part[col.NEGATIVE] > 0, lower, np.maximum(lower, 0.0))
+    part[col.NEGATIVE] = np.maximum(part[col.NEGATIVE], x < 0)
+    s[:, known] = part
+    found = np.full((step.FOUND, len(row[0])), np.nan)
+    found[:10, known] = [
+        np.maximum(score, stuck), x, typical, lower, upper, base, base - score, stuck, dominant, health,
+    ]  # fmt: skip
+    found[[step.LAST_SEEN, step.BEFORE, step.SAME]] = row[3], row[1], row[2]
+    found[step.KEPT, known] = (x - typical) / (before - typical)
+    return found
+
+
+def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Floats) -> tuple[Bools, Bools]:
+    """Which metrics are persistent, and which stray."""
+    base, value, typical, lower, upper = found[[step.BASE, step.VALUE, step.TYPICAL, step.LOWER, step.UPPER]]
+    alert_seconds, excess = s[col.ALERT_SECONDS], s[col.ALERT_EXCESS_NATS]
+    begins, above = alert_seconds == 0, base >= p[step.ALERT_NATS]
+    elapsed = np.where(alert_seconds > 0, (now - s[col.SEEN]) / 1000, p[step.WINDOW_SECONDS])
+    alert_seconds[:] = np.where(above, alert_seconds + elapsed, 0.0)
+    excess[:] = np.where(above, excess + base - p[step.ALERT_NATS], 0.0)
+    strong = (excess >= p[step.CONFIRM_NATS]) & (alert_seconds >= 2 * p[step.WINDOW_SECONDS])
+    strong &= found[step.KEPT] >= step.STAYS
+    persistent = above & ((alert_seconds >= p[step.CONFIRM_SECONDS]) | strong)
+    at = np.flatnonzero(alert_seconds > 0)
+    fresh = at[begins[at]]
+    s[col.ALERT_EXPECTED, fresh] = typical[fresh], lower[fresh], upper[fresh]
+    s[col.ALERT_FARTHEST, fresh] = s[col.ALERT_SECOND, fresh] = 0.0
+    distance = in_widths(value[at], *s[col.ALERT_EXPECTED, at])
+    farthest, second = two_farthest(s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance)
+    s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = farthest, second
+    scale = (upper - typical) / p[step.REACH]
+    strays = above | (np.abs(value - typical) >= p[step.OPEN_SCALES] * scale)
+    strays &= np.isfinite(value) & (scale > 0) & ~not_learnt
+    s[col.SEEN] = now
+    col.round_off(s)
+    return persistent, strays
+
+
+def learn_contexts(
+    contexts: Floats, metrics: Ints, counts: Ints, lines: Floats, now: float, half_life: float, size: int
+) -> None:
+    touched = np.unique(np.concatenate([metrics, counts]))
+    passed = (now - contexts[hosts_col.CONTEXT_SEEN, touched]) / 1000
+    contexts[hosts_col.LINES : hosts_col.METRICS + 1, touched] *= np.exp2(-passed / half_life)
+    contexts[hosts_col.CONTEXT_SEEN, touched] = now
+    contexts[hosts_col.ROWS, :size] += np.bincount(metrics, minlength=size)
+    of_templates = counts[len(counts) - len(lines) :]
+    contexts[hosts_col.LINES, :size] += np.bincount(of_templates, weights=lines, minlength=size)
