@@ -50,7 +50,7 @@ setup:
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
 		$(INSTALL) -r requirements/build.txt && $(INSTALL) -r requirements/dev.txt && $(INSTALL) --no-deps -e . && \
 		$(BIN)/python -m app.embedded.jars && \
-		echo "setup: compiling the model (a minute)" && $(BIN)/python -m models.detection && \
+		$(BIN)/python -m models.detection && \
 		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
 	fi
 

@@ -23,6 +23,7 @@ def test(
     as_json: Json = False,
 ) -> None:
     """Send one message to a channel, once, and print its answer."""
+    from app.notify.channels.channel import ChannelRefused, Unreachable  # loads what reads incidents
     from app.notify.channels.kinds import opened  # loads apprise
     from app.notify.notification import trial
 
@@ -30,6 +31,12 @@ def test(
     sender = opened(settings.notify, channel)
     try:
         answer = sender.send(trial(wall_clock()), wall_clock())
+    except Unreachable as error:
+        msg = f"channel {channel} did not take it: {error}"
+        raise Unreachable(msg) from error
+    except ChannelRefused as error:
+        msg = f"channel {channel} refuses it: {error}"
+        raise ChannelRefused(msg) from error
     finally:
         sender.close()
     if as_json:

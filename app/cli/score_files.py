@@ -174,7 +174,8 @@ def title(made: dict[str, Any]) -> str:
     """The title of the table of novelties."""
     more = made["novelties"] - len(made["first_novelties"])
     cut = f", {more:,} more not shown" if more else ""
-    totals = f"{made['novelties']:,} novelties in {made['rows']:,} rows, {made['scored']:,} of them scored{cut}"
+    found = "1 novelty" if made["novelties"] == 1 else f"{made['novelties']:,} novelties"
+    totals = f"{found} in {made['rows']:,} rows, {made['scored']:,} of them scored{cut}"
     return f"{totals} -> {made['out']}"
 
 

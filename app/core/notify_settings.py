@@ -20,7 +20,7 @@ OF_HTTP = ("headers", "ca_certs")
 
 
 class ChannelSettings(BaseModel):
-    """Where notifications go. The address is a secret: who knows it may write there."""
+    """Where notifications go. The address is a secret: who knows it may write there. So is the template, as keys of pagers are part of the body."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,7 +28,7 @@ class ChannelSettings(BaseModel):
     url: SecretStr
     headers: dict[str, SecretStr] = {}
     secret: SecretStr | None = None
-    template: str = ""
+    template: SecretStr = SecretStr("")
     content_type: str = "application/json"
     ca_certs: Path | None = None
     timeout_seconds: float = Field(default=10.0, gt=0, le=120)

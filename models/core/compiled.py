@@ -5,8 +5,8 @@ would. Elementary functions come from `models.stats.elementary`, never from the 
 
 *On disk*: machine code is in the `__pycache__` of the module, where every process finds it that imports the module, a Python worker of Spark
 too; the folder may be read-only. `python -m models.detection` fills it (`make setup` and the container image do). It belongs to one version
-of Python and numba, one instruction set and one state of its `SOURCES`. A process that finds none compiles for half a minute, and keeps the
-code if it can write it.
+of Python and numba, one instruction set and one state of its `SOURCES`. A process that finds none says so on stderr, compiles for half a minute, and
+keeps the code if it can write it.
 
 On x86-64 code is made for AVX2 (x86-64-v3), so that an image that was built on one machine fits others; older processors get x86-64.
 """
@@ -14,6 +14,7 @@ On x86-64 code is made for AVX2 (x86-64-v3), so that an image that was built on 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -75,12 +76,25 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Code
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
         with suppress(OSError):  # a folder that cannot be read: as if there were no code
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
+        if found is None:
+            say_that_it_compiles()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(OSError):  # a read-only folder: the code is there for this process alone
             super().save_overload(sig, data)
+
+
+@cache
+def say_that_it_compiles() -> None:
+    """Say so on stderr, once in a process: for half a minute or longer nothing else is heard of it."""
+    sys.stderr.write(
+        "kappa: compiling the model to machine code, which takes about a minute; it is kept for the next start\n"
+    )
+    sys.stderr.flush()
 
 
 def compiled(function: F) -> F:

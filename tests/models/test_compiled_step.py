@@ -163,6 +163,17 @@ def test_machine_code_in_a_folder_that_cannot_be_written_is_no_error(tmp_path: P
     assert found.stdout == "8.0\n"
 
 
+def test_who_compiles_says_so_once_and_who_finds_machine_code_says_nothing(tmp_path: Path) -> None:
+    functions = "".join(f"@compiled\ndef times_{n}(x):\n    return {n} * x\n" for n in (2, 3))
+    (tmp_path / "times.py").write_text("from models.core.compiled import compiled\n\n" + functions)
+    command = [sys.executable, "-c", "import times; print(times.times_2(1.0), times.times_3(1.0), times.times_3(1))"]
+    given = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])}
+    first, second = (subprocess.run(command, env=given, capture_output=True, text=True, check=True) for _ in range(2))
+    assert first.stdout == second.stdout == "2.0 3.0 3\n"
+    assert first.stderr.count("\n") == 1 and "compiling" in first.stderr
+    assert second.stderr == ""
+
+
 def test_the_instruction_set_is_one_that_the_processor_has() -> None:
     assert instruction_set("x86_64-unknown-linux-gnu", dict.fromkeys(V3, True)) == "x86-64-v3"
     assert instruction_set("x86_64-unknown-linux-gnu", dict.fromkeys(V3, True) | {"fma": False}) == "x86-64"

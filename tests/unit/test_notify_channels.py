@@ -426,3 +426,21 @@ def test_messages_of_one_incident_are_a_thread_in_google_chat_unless_the_address
         assert made is not None
         keys.append(vars(made)["thread_key"])
     assert keys == [f"{2:024x}", f"{2:024x}", "ours", "ours"]
+
+
+def test_neither_addresses_nor_templates_are_shown_with_the_settings() -> None:
+    """Keys of pagers are part of the body."""
+    own = {"kind": "webhook", "url": "https://hush.example/", "template": "hush {{ title }}", "secret": "hush"}
+    settings = load(notify={"channels": {"pager": own}})
+    for shown in (json.dumps(settings.shown()), repr(settings)):
+        assert "pager" in shown and "hush" not in shown
+
+
+def test_a_trial_that_fails_names_the_channel(tmp_path: Path, receiver: Receiver) -> None:
+    file = tmp_path / "kappa.toml"
+    for status, kind, words in ((500, Unreachable, "did not take it"), (400, ChannelRefused, "refuses it")):
+        receiver.always = Answer(status)
+        file.write_text(f'[notify.channels.hook]\nkind = "webhook"\nurl = "{receiver.url}"\n')
+        tried = CliRunner().invoke(main.app, ["notify", "test", "hook", "--config", str(file)])
+        assert isinstance(tried.exception, kind)
+        assert f"channel hook {words}" in str(tried.exception)

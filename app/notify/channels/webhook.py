@@ -28,7 +28,7 @@ class Webhook:
 
     def __init__(self, settings: ChannelSettings) -> None:
         """Raises SettingsError for a template, or a secret, that is malformed."""
-        self._template = compiled(settings.template) if settings.template else None
+        self._template = compiled(settings.template.get_secret_value()) if settings.template else None
         self._secret = None if settings.secret is None else key_of(settings.secret.get_secret_value())
         self._type, self._http = settings.content_type, HttpClient(settings)
 
