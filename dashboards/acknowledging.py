@@ -23,9 +23,11 @@ def in_words(label: LabelDocument | None, view: View) -> str:
     return f"**{plain(label.author) or 'Somebody'}** has it, since {clock(label.given_at, view.zone)}."
 
 
-def button(view: View, of: Incident) -> None:
-    """Take an incident in hand, for who may label it."""
+def button(view: View, of: Incident, label: LabelDocument | None) -> None:
+    """Take an incident in hand, for who may label it and does not have it already."""
     if not view.who.may(RESPONDER) or view.who.name is None or of.until is not None:
+        return
+    if label is not None and label.author == view.who.name:
         return
     if st.button("Acknowledge: I have it", key=f"acknowledge {of.id}", icon=":material/front_hand:"):
         write(view, of, view.who.name)

@@ -33,7 +33,7 @@ from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
 from dashboards.queries.labels import LabelDocument, acknowledged, of_incidents
 from dashboards.queries.overview import open_incidents
-from dashboards.queries.search import SIDE_BY_SIDE
+from dashboards.queries.search import SIDE_BY_SIDE, Span
 from dashboards.queries.series import points
 from dashboards.tables import chosen_row, score_column, table, text_column, time_column
 from dashboards.theme import badge, severity_badge
@@ -137,7 +137,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     early_alarms.show_first(found.first_seen, view)
     evidence.show_causes(found.incident, view)
     show_done(found, view)
-    show_next(found.incident, view)
+    show_next(found.incident, view, found.acknowledged)
     sharing.show(view, found.incident, found.episodes.rows, {"label": found.label, "acknowledged": found.acknowledged})
     show_timeline(found, view)
     show_episodes(found, view)
@@ -214,15 +214,15 @@ def show_done(found: Found, view: View) -> None:
     st.markdown(f"{acknowledging.in_words(found.acknowledged, view)}{judged}")
 
 
-def show_next(of: Incident, view: View) -> None:
-    """What to do now: the runbook, and taking it in hand."""
+def show_next(of: Incident, view: View, taken: LabelDocument | None) -> None:
+    """What to do now: the runbook, and taking it in hand; `taken` says who has it."""
     st.subheader("What to do now")
     address = runbook.address(of)
     if address:
         st.link_button("Runbook", address, icon=":material/menu_book:")
     else:
         st.caption("Without `dashboard.runbooks` or `dashboard.runbook_url` there is no runbook to link to.")
-    acknowledging.button(view, of)
+    acknowledging.button(view, of, taken)
 
 
 def show_timeline(found: Found, view: View) -> None:
@@ -236,7 +236,12 @@ def show_timeline(found: Found, view: View) -> None:
     others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
     lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
     shown = rows[rows["lane"].isin(lanes)]
-    swim_lanes(shown, lanes, found.incident.shown, view.zone, "lane", "series, largest share first").show()
+    whole = found.incident.shown
+    known = max(
+        found.newest or whole.end, found.incident.span.end
+    )  # nothing lasts into a time of which nothing is known
+    span = Span(whole.start, min(whole.end, known))
+    swim_lanes(shown, lanes, span, view.zone, "lane", "series, largest share first").show()
 
 
 def show_episodes(found: Found, view: View) -> None:

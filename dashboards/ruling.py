@@ -17,32 +17,40 @@ from dashboards.queries.incident import Incident
 from dashboards.words import plain
 from models.detection.labels import MOST_COMMENT
 
-# How long, and by how much time from now; without one as long as the incident.
+# Until when, and how long that is; without one until the incident's end.
 SPANS = {
-    "an hour": timedelta(hours=1),
-    "8 hours": timedelta(hours=8),
-    "a day": timedelta(days=1),
-    "a week": timedelta(days=7),
+    "an hour from now": timedelta(hours=1),
+    "8 hours from now": timedelta(hours=8),
+    "a day from now": timedelta(days=1),
+    "a week from now": timedelta(days=7),
 }
 ITS_END = "its end"
 SECONDS = 60.0
 
 
 def form(view: View, of: Incident) -> None:
-    """Write rules when a button is pressed; their author is who has signed in."""
+    """Write rules when a button is pressed; their author is who has signed in. Two clicks: what, and for how long."""
     if not view.who.may(RESPONDER) or view.who.name is None:
         return
-    with st.form(f"rules {of.id}", border=True):
-        st.markdown("From now on, in the log")
-        choices = [*([ITS_END] if of.until is not None else []), *SPANS]
-        span = st.selectbox("For", choices, help="From now; a maintenance is from the incident's start.")
+    left, right = st.columns(2)
+    with left.popover("Mute this until …", icon=":material/notifications_off:", width="stretch"):
+        mute = chosen(f"mute {of.id}", "Until then what is strange here is not reported.", list(SPANS))
+    with right.popover("This was maintenance", icon=":material/construction:", width="stretch"):
+        ends = [ITS_END] if of.until is not None else []
+        work = chosen(f"maintenance {of.id}", "Its hosts were planned, from its start until then.", [*ends, *SPANS])
+    for what, choice in (("mute", mute), ("maintenance", work)):
+        if choice is not None:
+            span, comment = choice
+            write(view, of, what, SPANS.get(span), comment)
+
+
+def chosen(key: str, caption: str, spans: list[str]) -> tuple[str, str] | None:
+    """Which of the times was pressed, and the comment; None where none was pressed."""
+    with st.form(key, border=False, enter_to_submit=False):
+        st.markdown(caption)
+        pressed = [span for span in spans if st.form_submit_button(span, width="stretch")]
         comment = st.text_input("Why", max_chars=MOST_COMMENT, placeholder="For people.")
-        muting = st.form_submit_button("Mute what is strange here", icon=":material/notifications_off:")
-        planned = st.form_submit_button("This was maintenance of its hosts", icon=":material/construction:")
-    if muting and span == ITS_END:
-        st.error("It has ended: choose for how long to mute it from now on.")
-    elif muting or planned:
-        write(view, of, "mute" if muting else "maintenance", SPANS.get(span), comment.strip())
+    return (pressed[0], comment.strip()) if pressed else None
 
 
 def write(view: View, of: Incident, what: str, span: timedelta | None, comment: str) -> None:

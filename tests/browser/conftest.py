@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
 from support.browser_fleet import BrowserFleet, running_fleet
+from support.browser_visit import PHONE, Visit
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -55,3 +56,27 @@ def fleet(browser: Browser, spark: SparkSession, tmp_path_factory: pytest.TempPa
     assert browser.is_connected()
     with running_fleet(spark, tmp_path_factory.mktemp("fleet")) as found:
         yield found
+
+
+@pytest.fixture
+def visit(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
+    """A tab in the light theme."""
+    made = Visit(browser, fleet, "light")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at_night(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
+    """A tab in the dark theme."""
+    made = Visit(browser, fleet, "dark")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def on_a_phone(browser: Browser, fleet: BrowserFleet) -> Iterator[Visit]:
+    """A tab of a phone's width."""
+    made = Visit(browser, fleet, "light", PHONE)
+    yield made
+    made.close()

@@ -36,7 +36,7 @@ JARS = PROJECT / ".kappa" / "jars"
 SECONDS = 60
 HOURS = 2.2
 INTERVAL = 10
-MORE_HOURS = 0.7  # that have not come yet when the jobs begin
+MORE_HOURS = 2.0  # that have not come yet when the jobs begin
 # Minutes before that at which they begin, and how long they last. The last two have open incidents when pages are looked at. The
 # burst is the first on its host, so that its incident is open from two minutes after its beginning until eleven later: jobs
 # that take between nothing and MOST_MINUTES find it so. A second burst is no news to the model, and one that lasts is a change.
@@ -53,13 +53,24 @@ EPISODES = (
 MOST_MINUTES = 8  # of what comes while jobs run: of a slow machine the rest is not fed
 
 
-@dataclass(frozen=True)
+@dataclass
 class BrowserFleet:
-    """Two versions of what was found on a simulated fleet, and where the pages are that show them, with the code to sign in."""
+    """Two versions of what was found on a simulated fleet, and where the pages are that show them, with the code to sign in.
+
+    The log holds what of the `simulation` arrives until `fed`, epoch ms.
+    """
 
     settings: Settings
     address: str
     code: str
+    simulation: Simulation
+    fed: int
+    health: Health
+
+    def goes_on(self, until: int) -> None:
+        """What arrives until then, into the log."""
+        feed(self.settings, self.simulation, self.fed, until)
+        self.fed = until
 
 
 @contextmanager
@@ -89,10 +100,11 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[BrowserFleet]:
         other = {"version": "stricter", "detection": detection, "index": IndexSettings(scores=False)}
         for settings in (own.model_copy(update=other), own):
             run_to_end(spark, settings, health)
-        feed(own, simulation, began, min(now(), began + 60_000 * MOST_MINUTES))
+        fed = min(now(), began + 60_000 * MOST_MINUTES)
+        feed(own, simulation, began, fed)
         run_to_end(spark, own, health)
-        with served(own) as fleet:
-            yield fleet
+        with served(own) as (address, code):
+            yield BrowserFleet(own, address, code, simulation, fed, health)
 
 
 def now() -> int:
@@ -143,13 +155,13 @@ def run_to_end(spark: SparkSession, settings: Settings, health: Health) -> None:
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[BrowserFleet]:
-    """The pages, while they are looked at."""
+def served(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The pages, while they are looked at: their address, and the code to sign in."""
     port = next(p for p in range(dashboard.DEFAULT_PORT, dashboard.DEFAULT_PORT + 50) if port_is_free(p))
     with dashboard.served(settings, port, silent) as (_, code):
         address = f"http://127.0.0.1:{port}"
         wait_for_server(address)
-        yield BrowserFleet(settings, address, code)
+        yield address, code
 
 
 def wait_for_server(address: str) -> None:

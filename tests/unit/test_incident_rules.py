@@ -82,10 +82,20 @@ def test_what_has_no_end_or_too_many_hosts_is_refused() -> None:
     assert len(rules(MUTE, INCIDENT | {"series": many[:20]})) == 20
 
 
-def form(button: int, role: str = "responder") -> AppTest:
-    """The form, with a button pressed."""
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the arguments are of the command that the form runs: of a program that only keeps them."""
+    file = tmp_path / "called.json"
+    answer = json.dumps({"written": 1, "rules": [{"rule": "x"}]})
+    program = f"import json, sys; open({str(file)!r}, 'w').write(json.dumps(sys.argv[1:])); print({answer!r})"
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
+    return file
 
-    def script(role: str) -> None:
+
+def form(button: int, role: str = "responder", over: bool = False) -> AppTest:
+    """The form, of an incident that is open or over, with a button pressed."""
+
+    def script(role: str, over: bool) -> None:
         from datetime import UTC, datetime
         from zoneinfo import ZoneInfo
 
@@ -97,31 +107,43 @@ def form(button: int, role: str = "responder") -> AppTest:
 
         noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
         none = frame_of([], CONTRIBUTION)
-        of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
+        end = noon if over else None
+        of = Incident("0123", "trial", noon, end, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
         ruling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, Identity("Ada", role)), of)
 
-    test = AppTest.from_function(script, default_timeout=60, args=(role,)).run()
+    test = AppTest.from_function(script, default_timeout=60, args=(role, over)).run()
     if test.button:
         test.button[button].click().run()
     assert not test.exception
     return test
 
 
-@pytest.mark.parametrize(("button", "what"), [(0, "mute"), (1, "maintenance")])
-def test_a_button_writes_rules_for_the_time_that_is_chosen(
-    button: int, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("button", "over", "what", "hours"),
+    [
+        (0, False, "mute", 1),
+        (0, True, "mute", 1),
+        (3, True, "mute", 168),
+        (4, False, "maintenance", 1),
+        (5, True, "maintenance", 1),
+    ],
+)
+def test_a_button_writes_rules_for_the_time_that_it_names(
+    button: int, over: bool, what: str, hours: int, called: Path
 ) -> None:
-    called = tmp_path / "called.json"
-    answer = json.dumps({"written": 1, "rules": [{"rule": "x"}]})
-    program = f"import json, sys; open({str(called)!r}, 'w').write(json.dumps(sys.argv[1:])); print({answer!r})"
-    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
-    test = form(button)
+    test = form(button, over=over)
     arguments = json.loads(called.read_text())
     assert arguments[:4] == ["rules", "incident", "0123", what]
     assert arguments[5:] == ["--comment=", "--author=Ada", "--version=trial", "--json"]
     until = datetime.fromisoformat(arguments[4].removeprefix("--until="))
-    assert timedelta(minutes=59) < until - datetime.now(UTC) <= timedelta(hours=1)
+    assert timedelta(hours=hours, minutes=-1) < until - datetime.now(UTC) <= timedelta(hours=hours)
     assert "`kappa rules remove`" in test.success[0].value
+
+
+def test_maintenance_of_an_incident_that_is_over_ends_with_it(called: Path) -> None:
+    assert form(4, over=True).success
+    arguments = json.loads(called.read_text())
+    assert arguments[3:] == ["maintenance", "--comment=", "--author=Ada", "--version=trial", "--json"]
 
 
 def test_who_is_no_responder_has_no_form() -> None:
