@@ -24,8 +24,8 @@ COPY dashboards dashboards
 COPY app app
 RUN pip install --no-deps --no-build-isolation -e .
 
-# The model as machine code, beside its source, for every processor with AVX2 that runs the image.
-RUN python -m models.detection
+# The models as machine code, beside their source, for every processor with AVX2 that runs the image.
+RUN python -m models
 
 # The jars by the project's own command, which holds each against its hash. The cache spares the next build the download.
 # A layer keeps times to the second, and what was verified is known by size and time: so times are set to whole seconds, and

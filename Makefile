@@ -1,4 +1,4 @@
-# make setup    the environment .venv, every jar and the compiled model (the first time some minutes, then two seconds)
+# make setup    the environment .venv, every jar and the compiled models (the first time some minutes, then two seconds)
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
 # make test-fast  what needs no JVM and takes no seconds, with a tenth of the random examples: under two minutes
@@ -39,7 +39,7 @@ help:
 setup:
 	@wanted=$$(cat $(INPUTS) | cksum); \
 	if [ "$$(cat $(STAMP) 2>/dev/null)" = "$$wanted" ] && [ -x $(BIN)/python ]; then \
-		$(BIN)/python -m app.embedded.jars && $(BIN)/python -m models.detection; \
+		$(BIN)/python -m app.embedded.jars && $(BIN)/python -m models; \
 	else \
 		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 			echo "setup: $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing), wanted Python 3.11 or newer:" \
@@ -50,7 +50,7 @@ setup:
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
 		$(INSTALL) -r requirements/build.txt && $(INSTALL) -r requirements/dev.txt && $(INSTALL) --no-deps -e . && \
 		$(BIN)/python -m app.embedded.jars && \
-		$(BIN)/python -m models.detection && \
+		$(BIN)/python -m models && \
 		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
 	fi
 

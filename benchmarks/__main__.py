@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import early_lane, latency, pages, replays, throughput
+from benchmarks import early_lane, latency, lines, pages, replays, throughput
 from benchmarks.deployment import deployment, machine
 
 RESULTS = Path(__file__).parent / "results"
 
-PARTS = ("throughput", "replay", "latency", "early", "pages")
+PARTS = ("throughput", "lines", "replay", "latency", "early", "pages")
 EARLY_RATES, EARLY_BOUNDS = (20_000, 100_000), (10_000, 500_000)  # events/s, series
 # figure -> (what it says, what was promised)
 WANTED = {
@@ -27,6 +27,20 @@ WANTED = {
     "detect_rows_per_second": ("detect, series windows/s", ">= 100,000"),
     "state_bytes_per_gauge": ("state of a gauge, its name included, bytes", "< 1,500"),
     "index_documents_per_second": ("index, documents/s", ""),
+    **{
+        key: (what, wanted)
+        for length, each_second in ((120, ">= 100,000"), (500, ">= 30,000"))
+        for key, what, wanted in (
+            (
+                f"lines_{length}_java_per_second",
+                f"templates of lines of {length} bytes, Java, lines/s of a core",
+                each_second,
+            ),
+            (f"lines_{length}_python_per_second", "the same in Python, `kappa templates`", each_second),
+            (f"extract_lines_{length}_per_second", f"extract, lines of {length} bytes, lines/s", ""),
+            (f"extract_lines_{length}_to_plain", "the same / plain reading, Kafka's defaults", ">= 0.25"),
+        )
+    },
     "replay_events_per_second": ("bounded replay, events/s", ""),
     "chain_events_per_second": ("extract, detect, correlate live, events/s", ""),
     "replay_to_plain": ("replay / plain reading, Kafka's defaults", ">= 0.45"),
@@ -63,6 +77,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--lines", type=int, default=1_000_000, help="log lines of 120 bytes")
     parser.add_argument("--log", type=int, default=20_000_000, help="events of the log that is replayed")
     parser.add_argument("--series", type=int, default=10_000)
     parser.add_argument("--many", type=int, default=500_000, help="series for detect")
@@ -97,6 +112,8 @@ def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
     with deployment() as (settings, spark):
         if chosen.only in (None, "throughput"):
             figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
+        if chosen.only in (None, "lines"):
+            figures |= lines.measure(spark, settings, chosen.lines)
         if chosen.only in (None, "replay"):
             figures |= replays.measure(spark, settings, chosen.log, chosen.series)
         if chosen.only in (None, "latency"):

@@ -20,7 +20,6 @@ from typing import Any
 import psutil
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
@@ -30,11 +29,11 @@ from app.kafka.topics import topic_names
 from app.runtime import jobs
 from benchmarks.__main__ import RESULTS
 from benchmarks.deployment import (
-    HOSTS,
     PARTITIONS,
     close_windows,
     deployment,
     far_ahead,
+    log_lines,
     machine,
     say,
     telemetry,
@@ -53,7 +52,6 @@ from pipelines.runner import Job
 from pipelines.spark_internals import jvm_of
 
 SERIES = 1_000
-WORDS = ("connection", "request", "session", "worker", "query", "upload", "cache", "index")
 FEW = 100_000  # events of a short log
 WHAT = {
     "event": "an event of a series with many, `extract`",
@@ -142,39 +140,6 @@ def size_of(settings: Settings, kind: str) -> int:
     """Bytes of a topic on the disk of the embedded broker."""
     kafka = settings.home.parent / "kafka"
     return sum(size(folder, "*.log") for folder in kafka.glob(f"{settings.topic(kind)}-[0-9]*"))
-
-
-def log_lines(spark: SparkSession, settings: Settings, lines: int, length: int, span_seconds: int = 60) -> None:
-    """Fill the topic `logs` with lines of `length` bytes, of 8 templates on each of HOSTS hosts, evenly over `span_seconds` from now."""
-    number, host = F.col("id"), F.concat(F.lit("host-"), F.col("id") % HOSTS)
-    at = F.timestamp_millis(F.unix_millis(F.current_timestamp()) + F.floor(number * (1000 * span_seconds) / lines))
-    word = F.element_at(F.array(*map(F.lit, WORDS)), (F.floor(number / HOSTS) % len(WORDS) + 1).cast("int"))
-    message = F.concat(
-        *(F.lit("accepted "), word, F.lit(" 0x"), F.lower(F.hex(number)), F.lit(" from 10.0."), number % 250),
-        *(
-            F.lit("."),
-            number % 199,
-            F.lit(":"),
-            1024 + number % 60_000,
-            F.lit(" after "),
-            number % 3000,
-            F.lit(" ms, "),
-        ),
-        *(F.lit("user=u"), number % 5000, F.lit(" path=/srv/data/"), number % 977, F.lit("/object status=200")),
-    )
-    event = F.struct(
-        F.date_format(at, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("@timestamp"),
-        host.alias("host.name"),
-        F.lit("shop").alias("service.name"),
-        F.lit("info").alias("log.level"),
-        F.substring(F.repeat(F.concat(message, F.lit(" ")), length // 100 + 1), 1, length).alias("message"),
-    )
-    rows = spark.range(0, lines, 1, PARTITIONS).select(
-        F.lit(settings.topic("logs")).alias("topic"),
-        host.cast("binary").alias("key"),
-        F.to_json(event).cast("binary").alias("value"),
-    )
-    write(settings, rows)
 
 
 def held(spark: SparkSession, settings: Settings, events: int) -> dict[str, float]:

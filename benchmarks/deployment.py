@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app.core.settings import Settings, load
@@ -29,6 +29,7 @@ from pipelines.runner import PRODUCER
 
 PARTITIONS = 4
 HOSTS = 1_000
+WORDS = ("connection", "request", "session", "worker", "query", "upload", "cache", "index")  # of log lines
 LATENESS = 600
 AHEAD_SECONDS = 1_500  # the broker refuses timestamps that are more than an hour ahead
 
@@ -112,6 +113,44 @@ def telemetry(
     )
     if in_order:
         rows = rows.repartition(PARTITIONS, "partition").sortWithinPartitions("partition", "id").drop("id")
+    write(settings, rows)
+
+
+def message(number: Column, length: int) -> Column:
+    """The message of a log line, of `length` bytes and one of 8 templates."""
+    word = F.element_at(F.array(*map(F.lit, WORDS)), (F.floor(number / HOSTS) % len(WORDS) + 1).cast("int"))
+    text = F.concat(
+        *(F.lit("accepted "), word, F.lit(" 0x"), F.lower(F.hex(number)), F.lit(" from 10.0."), number % 250),
+        *(
+            F.lit("."),
+            number % 199,
+            F.lit(":"),
+            1024 + number % 60_000,
+            F.lit(" after "),
+            number % 3000,
+            F.lit(" ms, "),
+        ),
+        *(F.lit("user=u"), number % 5000, F.lit(" path=/srv/data/"), number % 977, F.lit("/object status=200")),
+    )
+    return F.substring(F.repeat(F.concat(text, F.lit(" ")), length // 100 + 1), 1, length)
+
+
+def log_lines(spark: SparkSession, settings: Settings, lines: int, length: int, span_seconds: int = 60) -> None:
+    """Fill the topic `logs` with lines of `length` bytes, of 8 templates on each of HOSTS hosts, evenly over `span_seconds` from now."""
+    number, host = F.col("id"), F.concat(F.lit("host-"), F.col("id") % HOSTS)
+    at = F.timestamp_millis(F.unix_millis(F.current_timestamp()) + F.floor(number * (1000 * span_seconds) / lines))
+    event = F.struct(
+        F.date_format(at, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").alias("@timestamp"),
+        host.alias("host.name"),
+        F.lit("shop").alias("service.name"),
+        F.lit("info").alias("log.level"),
+        message(number, length).alias("message"),
+    )
+    rows = spark.range(0, lines, 1, PARTITIONS).select(
+        F.lit(settings.topic("logs")).alias("topic"),
+        host.cast("binary").alias("key"),
+        F.to_json(event).cast("binary").alias("value"),
+    )
     write(settings, rows)
 
 

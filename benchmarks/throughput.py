@@ -66,20 +66,22 @@ def apart(settings: Settings, name: str) -> Settings:
     return own
 
 
-def plain(spark: SparkSession, settings: Settings, events: int, number: int) -> tuple[float, float]:
-    """Events a second of reading telemetry without looking at it: with what Kafka does by default, and as the jobs do."""
+def plain(
+    spark: SparkSession, settings: Settings, events: int, number: int, kind: str = "telemetry"
+) -> tuple[float, float]:
+    """Events a second of reading an input without looking at it: with what Kafka does by default, and as the jobs do."""
     rates = []
     for name, consumer in (("defaults", DEFAULTS), ("ours", {})):
         kafka = kafka_connection(settings)
         reading = dataclasses.replace(kafka, options={**kafka.options, **consumer})
-        job = plain_job(settings, f"{name}-{number}")
+        job = plain_job(settings, f"{name}-{number}", kind)
         rates.append(events / sum(seconds for _, seconds in batches(spark, settings, job, reading)))
     return rates[0], rates[1]
 
 
-def plain_job(settings: Settings, name: str) -> Job:
-    """Read telemetry without looking at it, partition by partition as `extract` does."""
-    source = Input((settings.topic("telemetry"),), tuple(range(PARTITIONS)), settings.windowing.watermark_delay_seconds)
+def plain_job(settings: Settings, name: str, kind: str = "telemetry") -> Job:
+    """Read an input without looking at it, partition by partition as `extract` does."""
+    source = Input((settings.topic(kind),), tuple(range(PARTITIONS)), settings.windowing.watermark_delay_seconds)
     return Job(
         name=f"plain-{name}",
         inputs=(source,),

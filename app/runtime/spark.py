@@ -26,7 +26,7 @@ from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
 from app.kafka.connection import java_properties
 from pipelines import spark_internals
-from pipelines.jvm import CHANGING, FUNCTIONS
+from pipelines.jvm import CHANGING, functions
 
 LEAST_TASKS = 6
 TASK_TRIES = 4  # as Spark has it on a cluster
@@ -81,7 +81,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     spark.sparkContext.setLogLevel("ERROR")
-    spark_internals.register_functions(spark, FUNCTIONS, CHANGING)
+    spark_internals.register_functions(spark, functions(), CHANGING)
     return spark
 
 

@@ -4,7 +4,7 @@
 would. Elementary functions come from `models.stats.elementary`, never from the C library.
 
 *On disk*: machine code is in the `__pycache__` of the module, where every process finds it that imports the module, a Python worker of Spark
-too; the folder may be read-only. `python -m models.detection` fills it (`make setup` and the container image do). It belongs to one version
+too; the folder may be read-only. `python -m models` fills it (`make setup` and the container image do). It belongs to one version
 of Python and numba, one instruction set and one state of its `SOURCES`. A process that finds none says so on stderr, compiles for half a minute, and
 keeps the code if it can write it.
 
@@ -34,6 +34,7 @@ SOURCES = {
     "stats": ("*.py",),
     "univariate": ("*.py",),
     "detection": ("*_columns.py", "compiled_*.py"),
+    "templates": ("matcher.py", "pattern_*.py"),
 }
 V3 = ("avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")  # what x86-64-v3 has beyond older ones
 
@@ -92,7 +93,7 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 def say_that_it_compiles() -> None:
     """Say so on stderr, once in a process: for half a minute or longer nothing else is heard of it."""
     sys.stderr.write(
-        "kappa: compiling the model to machine code, which takes about a minute; it is kept for the next start\n"
+        "kappa: compiling the models to machine code, which takes about a minute; it is kept for the next start\n"
     )
     sys.stderr.flush()
 
@@ -135,6 +136,18 @@ def double_of(_context: Any, bits: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def item(_context: Any, array: Any, index: Any) -> Any:
+    """An element of an array of one dimension, without a look at whether the index is negative, which numpy counts from the end."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = context.cast(builder, arguments[1], signature.args[1], types.int64)
+        return builder.load(builder.gep(data, [place]))
+
+    return array.dtype(array, index), generate
 
 
 def polynomial(coefficients: tuple[float, ...]) -> Callable[[float], float]:

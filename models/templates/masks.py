@@ -1,8 +1,8 @@
 r"""Patterns that turn a log message into its template, in order: the larger shape first, because it holds the smaller ones.
 
-They are data: Spark applies them to each line in its own expressions (pipelines/inputs/masking.py), `models.templates.extraction` to a string, and
-both must give the same template. So the patterns mean the same in Java and in Python's `re` with `re.ASCII`. `\b` is avoided, which
-Java 17 and Java 25 read differently beside letters that are not ASCII.
+They are data: `pattern_program` makes one table of them, which Spark's JVM (pipelines/jvm/LogTemplate.java) and `matcher` interpret, so both give the
+same template. The patterns mean the same to Java's `Pattern` and to Python's `re` with `re.ASCII`, which the tests hold the table against:
+`pattern_tree` says what they may be made of.
 
 Lines are hostile: every quantifier is bounded or possessive, so that time is linear in the message, and no group repeats without
 bound, which would overflow the matcher's stack.
@@ -10,14 +10,12 @@ bound, which would overflow the matcher's stack.
 
 from __future__ import annotations
 
+from functools import cache
+
 from models.templates.log_header import HEADER, REST
+from models.templates.pattern_program import Mask, Table, table_of
 
-__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "NEEDS", "PLACES"]
-
-# A pattern, its replacement, and sets of ASCII characters: every match, lookahead included, holds at least one character of each
-# set. A line that lacks all characters of a set needs no search with this pattern.
-Mask = tuple[str, str, tuple[str, ...]]
-DIGITS = "0123456789"
+__all__ = ["MASKS", "MAX_INPUT", "MAX_TEMPLATE", "PLACES", "line_table"]
 
 MAX_INPUT = 2048  # characters of a message that are masked
 MAX_TEMPLATE = 1024  # characters
@@ -34,19 +32,24 @@ _NOT_A_USER = (  # what else follows the word "user" or "account" in a sentence
 
 # the message within fields or JSON is no parameter, although it is quoted
 _MESSAGES: tuple[Mask, ...] = (
-    (r"(?i)(?<![\w\"])(?:msg|message)=\"([^\"\\]{0,1024}+(?:\\.[^\"\\]{0,1024}+){0,200})\"", "$1", ('"', "=", "mM")),
-    (r"(?i)\"(?:msg|message|log)\": ?\"([^\"\\]{0,1024}+(?:\\.[^\"\\]{0,1024}+){0,200})\"", "$1 ", ('"', ":", "mMlL")),
-    (r"^\"([^\"]{1,512})\"(?= [\w.-]{1,64}+=)", "$1", ('"', "=")),
+    (
+        r"(?i)(?<![\w\"])(?:msg|message)=\"([^\"\\]{0,1024}+(?:\\[^\n\r\u0085\u2028\u2029][^\"\\]{0,1024}+){0,200})\"",
+        "$1",
+    ),
+    (
+        r"(?i)\"(?:msg|message|log)\": ?\"([^\"\\]{0,1024}+(?:\\[^\n\r\u0085\u2028\u2029][^\"\\]{0,1024}+){0,200})\"",
+        "$1 ",
+    ),
+    (r"^\"([^\"]{1,512})\"(?= [\w.-]{1,64}+=)", "$1"),
 )
 
 _FORMS: tuple[Mask, ...] = (
-    (r"(?i)(?<!\w)[a-z][a-z0-9+.-]{1,19}+://[^\s\"'<>()\[\]{},;]++", "<url>", (":", "/")),
-    (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>", ("@", ".")),
+    (r"(?i)(?<!\w)[a-z][a-z0-9+.-]{1,19}+://[^\s\"'<>()\[\]{},;]++", "<url>"),
+    (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>"),
     (
         r"(?<![\w<>./\\-])(?:[A-Za-z]:)?[/\\](?![0-9]{1,3}\.[0-9]|<)[\w.$@%+~*-]++(?:[/\\][\w.$@%+~*-]*+){0,200}+"
         r"(?:[:=,&?][\w.$@%+~*:=,&?/\\-]{0,999}[\w/\\=*])?",
         "<path>",
-        ("/\\",),
     ),
     # one pattern for all that begins a word: a pass over the line is what costs
     (
@@ -57,7 +60,6 @@ _FORMS: tuple[Mask, ...] = (
         rf"|[0-9]{{1,2}}[-/](?:{_MONTH}|[0-9]{{2}})[-/][0-9]{{4}}(?:[: ]{_CLOCK}(?: [+-][0-9]{{4}})?)?(?!\w)"
         r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?!\w)|(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?!\w))",
         "<id>",  # a time, a UUID, the address of a network card
-        ("-/.:",),
     ),
 )
 
@@ -65,40 +67,29 @@ _ADDRESSES: tuple[Mask, ...] = (
     (
         r"(?i)(?<![\w:.])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}|::1)(?![\w:])",
         "<ip>",
-        (":",),
     ),
 )
 
 _NAMES: tuple[Mask, ...] = (
-    (
-        r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{1,512}+'(?![\w'])",
-        "<str>",
-        ("\"'",),
-    ),
+    (r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{1,512}+'(?![\w'])", "<str>"),
     # base64: letters of both cases, and two digits or its end
     (
         r"(?<![\w+/=-])(?=[\w+/-]{20})(?=[\w+/-]{0,64}?[0-9][A-Za-z_+/-]{0,64}?[0-9]|[\w+/-]{20,1024}+=)(?=[\w+/-]{0,64}?[a-z])(?=[\w+/-]{0,64}?[A-Z])"
         r"[\w+/-]{20,1024}+={0,2}(?![\w=])",
         "<num>",
-        ("ABCDEFGHIJKLMNOPQRSTUVWXYZ",),
     ),
     # a list of words: "=a,b:c", "a,b,c", "[a, b]"
-    (r"(?<==)[\w.-]{1,64}+(?:[,;#|+:][\w.-]{1,64}+){1,200}+(?![\w(=])", "<str>", (",;#|+:",)),
-    (r"(?<![\w,.=-])[\w-]{1,64}+(?:,[\w.-]{1,64}+){2,200}+(?![\w(=]|,\S)", "<str>", (",",)),
-    (r"(?<=[\[({])[\w./:-]{1,64}+(?:, ?[\w./:-]{1,64}+){1,200}+(?=[\])}])", "<str>", (",",)),
+    (r"(?<==)[\w.-]{1,64}+(?:[,;#|+:][\w.-]{1,64}+){1,200}+(?![\w(=])", "<str>"),
+    (r"(?<![\w,.=-])[\w-]{1,64}+(?:,[\w.-]{1,64}+){2,200}+(?![\w(=]|,\S)", "<str>"),
+    (r"(?<=[\[({])[\w./:-]{1,64}+(?:, ?[\w./:-]{1,64}+){1,200}+(?=[\])}])", "<str>"),
     # relative paths and files: "./a", "a/b/c", "a.log"
-    (
-        r"(?<![\w<>./\\-])(?:(?:\.{1,2}|~)(?:/[\w.@%+~*-]++){1,64}+|[\w.-]{1,64}+(?:/[\w.@%+~*-]++){2,64}+)",
-        "<path>",
-        ("/",),
-    ),
-    (r"(?<![\w.<>/\\-])[\w-][\w.+-]{0,80}?\.[a-z][a-z0-9]{1,4}(?:\.[0-9]{1,9})?(?![\w(/=]|[.-]\w)", "<path>", (".",)),
+    (r"(?<![\w<>./\\-])(?:(?:\.{1,2}|~)(?:/[\w.@%+~*-]++){1,64}+|[\w.-]{1,64}+(?:/[\w.@%+~*-]++){2,64}+)", "<path>"),
+    (r"(?<![\w.<>/\\-])[\w-][\w.+-]{0,80}?\.[a-z][a-z0-9]{1,4}(?:\.[0-9]{1,9})?(?![\w(/=]|[.-]\w)", "<path>"),
     # "com.example.Thing", with what an application of it is called; but what went wrong is what a line is about
     (
         r"(?<![\w.$@-])(?![\w.$-]{1,200}(?:Exception|Error)(?!\w))[A-Za-z_][\w$-]*+(?:\.[A-Za-z_$][\w$-]*+){2,12}"
         r"(?:/[\w.$-]*+)?(?![\w(@]|\.\w)",
         "<name>",
-        (".",),
     ),
 )
 
@@ -107,20 +98,15 @@ _NUMBERS: tuple[Mask, ...] = (
     (
         r"(?i)(?<!\w)(?=[0-9a-f])(?:0x[0-9a-f]{1,32}|(?=[0-9a-f]{0,128}[0-9])(?=[0-9]{0,128}[a-f])[0-9a-f]{6,128}|[a-f]{8})(?!\w)",
         "<num>",
-        ("0123456789abcdefABCDEF",),
     ),
-    (
-        r"(?:(?<![A-Za-z0-9.>)-])[-+])?[0-9]++(?:[.,][0-9]++){0,40}+(?:[eE][-+]?[0-9]{1,3}(?!\w))?" + _UNIT,
-        "<num>",
-        (DIGITS,),
-    ),
+    (r"(?:(?<![A-Za-z0-9.>)-])[-+])?[0-9]++(?:[.,][0-9]++){0,40}+(?:[eE][-+]?[0-9]{1,3}(?!\w))?" + _UNIT, "<num>"),
 )
 
 _WORDS: tuple[Mask, ...] = (
     (
-        rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+(?=[,.;:)]?(?:$| ))",
+        rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+"
+        r"(?=[,.;:)]?(?: |(?:\r?\n|[\r\u0085\u2028\u2029])?(?!\S|\s)))",
         "$1 <user>",
-        ("uU", " "),
     ),
 )
 
@@ -128,33 +114,27 @@ _TOKEN = "<[a-z]{2,5}>"
 _GLUE = r"(?:[\w-]|\.(?!\.))"  # a word goes with the token in it: "blk_<num>"; not a row of dots before it
 
 # What kind of thing varies is not certain (an id may have only digits), nor how many there are: a run of them is one `<*>`
-_PLACES: tuple[Mask, ...] = (
-    (
-        rf"(?:(?<![\w.-])(?:[\w-]{{1,64}}+/){{0,4}}+{_GLUE}{{0,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+",
-        "<*>",
-        ("<",),
-    ),
-    (
-        r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]",
-        "",
-        (" ", "([{"),
-    ),  # "12 bytes (0.1 KB)": the same number again, or nothing
-    (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>", ("*",)),
-    (r"\s++", " ", ()),
-    (REST, "", ("AEIO=",)),
+PLACES: tuple[Mask, ...] = (
+    (rf"(?:(?<![\w.-])(?:[\w-]{{1,64}}+/){{0,4}}+{_GLUE}{{0,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+", "<*>"),
+    (r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]", ""),  # "12 bytes (0.1 KB)": the same number again, or nothing
+    (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>"),
+    (r" \s++|[^\S ]\s*+", " "),  # each but a single space
+    (REST, ""),
 )
 
-_ALL: tuple[Mask, ...] = (
-    (HEADER, "", (DIGITS + ":",)),
+MASKS: tuple[Mask, ...] = (
+    (HEADER, ""),
     *_MESSAGES,
     *_FORMS,
     *_ADDRESSES,
     *_NAMES,
     *_NUMBERS,
     *_WORDS,
-    *_PLACES,
+    *PLACES,
 )
 
-PLACES: tuple[tuple[str, str], ...] = tuple((pattern, token) for pattern, token, _ in _PLACES)
-MASKS: tuple[tuple[str, str], ...] = tuple((pattern, token) for pattern, token, _ in _ALL)
-NEEDS: tuple[tuple[str, ...], ...] = tuple(needs for *_, needs in _ALL)
+
+@cache
+def line_table() -> Table:
+    """The table of all masks."""
+    return table_of(MASKS, MAX_INPUT, MAX_TEMPLATE)

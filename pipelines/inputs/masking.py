@@ -1,4 +1,4 @@
-"""Log message -> template, in Spark's JVM: the patterns of models/templates/masks.py, one after the other.
+"""Log message -> template, in Spark's JVM: the table of models/templates/masks.py, which pipelines/jvm/LogTemplate.java interprets.
 
 What `models.templates.extraction` does with a string, for a column.
 """

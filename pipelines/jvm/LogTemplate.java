@@ -1,30 +1,92 @@
 package kappa;
 
-import java.util.List;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.zip.InflaterInputStream;
 import org.apache.spark.sql.api.java.UDF1;
 
 /**
- * A log message -> its template: patterns that are replaced by tokens, one after the other.
+ * A log message -> its template, by a table of masks.
  *
- * <p>A pattern is left out where the text lacks what every match of it holds. Lengths are in code points, as Spark and Python count.
+ * <p>The table, its operations and why they find what a regular expression finds: models/templates/pattern_program.py. This is
+ * models/templates/matcher.py in Java, operation by operation. Lengths are in code points, as Spark and Python count.
  */
 public class LogTemplate implements UDF1 {
-  private final String[] patterns;
-  private final String[] tokens;
-  private final String[] needs;
-  private final int mostRead;
-  private final int mostWritten;
-  private transient volatile Mask[] masks;
+  // the header of the table, and what it says of a mask
+  private static final int MASKS = 0;
+  private static final int CLASS_COUNT = 1;
+  private static final int STARTS = 2;
+  private static final int SECONDS = 3;
+  private static final int RARE = 4;
+  private static final int ALLOWED = 5;
+  private static final int CLASSES = 6;
+  private static final int STACK = 7;
+  private static final int SLOTS = 8;
+  private static final int MOST_READ = 9;
+  private static final int MOST_WRITTEN = 10;
+  private static final int HEADER_WORDS = 11;
+  private static final int CODE = 0;
+  private static final int REPLACEMENT = 1;
+  private static final int KEEPS = 2;
+  private static final int MASK_WORDS = 3;
+  private static final int ASCII = 128;
 
-  /** Of each pattern its token, and sets of ASCII characters, a line each, of each of which a match holds one. */
-  public LogTemplate(List patterns, List tokens, List needs, int mostRead, int mostWritten) {
-    this.patterns = (String[]) patterns.toArray(new String[0]);
-    this.tokens = (String[]) tokens.toArray(new String[0]);
-    this.needs = (String[]) needs.toArray(new String[0]);
-    this.mostRead = mostRead;
-    this.mostWritten = mostWritten;
+  // what an entry of the stack is
+  private static final int OPTIONS = 0;
+  private static final int COUNTED = 1;
+  private static final int GIVES_BACK = 2;
+  private static final int TAKES_MORE = 3;
+  private static final int PLACE = 4;
+  private static final int ENTRY = 4;
+
+  // a place of a line: the class of its character, the character, and a bit for each mask that may begin there
+  private static final int CLASS = 0xFF;
+  private static final int CHARACTER_BITS = 8;
+  private static final int CHARACTER = 0xFFFFFF;
+  private static final int MASK_BITS = 32;
+  private static final int BLOCK_BITS = 4;
+  private static final int BLOCK = 1 << BLOCK_BITS;
+  private static final int ROOM = 64;
+
+  private static Table known; // by the last one that was made: tasks have copies of a function, but share its table
+
+  private final byte[] packed;
+  private transient Work work; // of the last line, for the next one
+
+  /** The table, packed with zlib: numbers of four bytes, the highest first. */
+  public LogTemplate(byte[] packed) {
+    this.packed = packed;
+  }
+
+  private static final class Table {
+    final byte[] packed;
+    final int[] numbers;
+
+    Table(byte[] packed) {
+      this.packed = packed;
+      try {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        InflaterInputStream in = new InflaterInputStream(new ByteArrayInputStream(packed));
+        byte[] some = new byte[65536];
+        for (int n = in.read(some); n >= 0; n = in.read(some)) {
+          bytes.write(some, 0, n);
+        }
+        numbers = new int[bytes.size() / 4];
+        ByteBuffer.wrap(bytes.toByteArray()).asIntBuffer().get(numbers);
+      } catch (IOException error) {
+        throw new IllegalArgumentException("a table of masks that cannot be unpacked", error);
+      }
+    }
+  }
+
+  private static synchronized int[] table(byte[] packed) {
+    if (known == null || !Arrays.equals(known.packed, packed)) {
+      known = new Table(packed);
+    }
+    return known.numbers;
   }
 
   @Override
@@ -32,102 +94,539 @@ public class LogTemplate implements UDF1 {
     if (message == null) {
       return null;
     }
-    Mask[] all = masks;
-    if (all == null) {
-      all = compiled();
-      masks = all;
+    Work own;
+    synchronized (this) { // tasks of one executor may share a function
+      own = work;
+      work = null;
     }
-    String text = first((String) message, mostRead);
-    long[] there = characters(text);
-    for (int i = 0; i < all.length; i++) {
-      if (all[i].mayMatch(there)) {
-        String replaced = all[i].replaced(text);
-        if (replaced != text) {
-          text = replaced;
-          there = characters(text);
+    if (own == null) {
+      own = new Work(table(packed));
+    }
+    String found = own.template((String) message);
+    synchronized (this) {
+      work = own;
+    }
+    return found;
+  }
+
+  /** What it takes to make a template, which is made once. */
+  private static final class Work {
+    private final int[] t;
+    private final int[] stack;
+    private final int[] slots;
+    private final int[] kept = new int[2];
+    private long[] line = new long[1024];
+    private long[] other = new long[1024];
+    private long[] blocks = new long[64];
+    private int[] replaced = new int[256];
+    private int[] out = new int[256];
+
+    Work(int[] table) {
+      t = table;
+      stack = new int[ENTRY * t[STACK]];
+      slots = new int[t[SLOTS]];
+    }
+
+    String template(String text) {
+      int n = read(text);
+      final int edge = t[CLASS_COUNT] - 1;
+      line[0] = edge;
+      line[n + 1] = edge;
+      sayWhatBegins(n, 1, n);
+      long anywhere = anyOfBlocks(n);
+      for (int mask = 0; mask < t[MASKS]; mask++) {
+        final long bit = 1L << (MASK_BITS + mask);
+        if ((anywhere & bit) == 0) {
+          continue;
+        }
+        int many = replace(n, bit, HEADER_WORDS + mask * MASK_WORDS);
+        if (many == 0) {
+          continue;
+        }
+        n = written - 1;
+        long[] read = line;
+        line = other;
+        other = read;
+        line[0] = edge;
+        line[n + 1] = edge;
+        int known = n;
+        while (many > 0) {
+          many -= 2;
+          if (replaced[many] <= known) {
+            known = sayWhatBegins(n, replaced[many], Math.min(known, replaced[many + 1]));
+          }
+        }
+        anywhere = anyOfBlocks(n);
+      }
+      int begin = 1;
+      int end = Math.min(n, t[MOST_WRITTEN]) + 1;
+      while (begin < end && character(line[begin]) == ' ') {
+        begin++;
+      }
+      while (end > begin && character(line[end - 1]) == ' ') {
+        end--;
+      }
+      if (out.length < end - begin) {
+        out = new int[2 * (end - begin)];
+      }
+      for (int i = begin; i < end; i++) {
+        out[i - begin] = character(line[i]);
+      }
+      return new String(out, 0, end - begin);
+    }
+
+    private static int character(long place) {
+      return (int) (place >>> CHARACTER_BITS) & CHARACTER;
+    }
+
+    /** Take in what counts of a text; answers its code points. */
+    private int read(String text) {
+      final int most = (int) Math.min((long) text.length(), 2L * t[MOST_READ]);
+      if (line.length < most + ROOM) {
+        line = new long[2 * most + ROOM];
+      }
+      final int classes = t[CLASSES];
+      int n = 0;
+      for (int i = 0; i < most && n < t[MOST_READ]; i++) {
+        int c = text.charAt(i);
+        int kind;
+        if (c < ASCII) {
+          kind = t[classes + c];
+        } else {
+          if (Character.isHighSurrogate((char) c) && i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1))) {
+            c = Character.toCodePoint((char) c, text.charAt(i + 1));
+            i++;
+          }
+          kind = classOf(c);
+        }
+        n++;
+        line[n] = ((long) c << CHARACTER_BITS) | kind;
+      }
+      return n;
+    }
+
+    private int classOf(int c) {
+      int named = t[CLASSES] + ASCII + 1;
+      while (t[named] >= 0) {
+        if (t[named] == c) {
+          return t[named + 1];
+        }
+        named += 2;
+      }
+      return t[t[CLASSES] + ASCII];
+    }
+
+    /** Say of places which masks may begin there: from `end` back to the blank before the word of `begin`; answers that place. */
+    private int sayWhatBegins(int n, int begin, int end) {
+      final int[] t = this.t;
+      final long[] line = this.line;
+      final int count = t[CLASS_COUNT];
+      final int starts = t[STARTS];
+      final int seconds = t[SECONDS];
+      final int rare = t[RARE];
+      final int allowed = t[ALLOWED];
+      int inWord = 0;
+      for (int i = end + 1; i <= n && t[rare + ((int) line[i] & CLASS)] >= 0; i++) {
+        inWord |= t[rare + ((int) line[i] & CLASS)];
+      }
+      int second = (int) line[end + 1] & CLASS;
+      int one = (int) line[end] & CLASS;
+      int i = end;
+      while (i > 0) {
+        final int before = (int) line[i - 1] & CLASS;
+        final int here = t[rare + one];
+        inWord = here < 0 ? 0 : inWord | here;
+        final int found = t[starts + before * count + one] & t[seconds + one * count + second] & t[allowed + inWord];
+        line[i] = (line[i] & 0xFFFFFFFFL) | ((long) found << MASK_BITS);
+        if (i < begin && here < 0) {
+          return i;
+        }
+        second = one;
+        one = before;
+        i--;
+      }
+      return i;
+    }
+
+    /** The masks that may begin in each block of places; answers those that may begin anywhere. */
+    private long anyOfBlocks(int n) {
+      final int count = (n + BLOCK - 1) >> BLOCK_BITS;
+      if (blocks.length < count) {
+        blocks = new long[2 * count];
+      }
+      final long[] line = this.line;
+      long anywhere = 0;
+      for (int block = 0; block < count; block++) {
+        final int end = Math.min(n + 1, 1 + ((block + 1) << BLOCK_BITS));
+        long found = 0;
+        for (int i = 1 + (block << BLOCK_BITS); i < end; i++) {
+          found |= line[i];
+        }
+        blocks[block] = found;
+        anywhere |= found;
+      }
+      return anywhere;
+    }
+
+    private int written; // of `other`, by the last mask
+
+    /** Write the line with a mask's matches replaced to `other`, unless there are none; answers how many bounds are in `replaced`. */
+    private int replace(int n, long bit, int about) {
+      final long[] line = this.line;
+      final int code = t[about + CODE];
+      int at = 1;
+      int done = 1;
+      int i = 1;
+      int many = 0;
+      while (i <= n) {
+        if (((i - 1) & (BLOCK - 1)) == 0 && (blocks[(i - 1) >> BLOCK_BITS] & bit) == 0) {
+          i += BLOCK;
+          continue;
+        }
+        final int end = (line[i] & bit) == 0 ? -1 : match(i, code);
+        if (end < 0) {
+          i++;
+          continue;
+        }
+        if (at + n - done + ROOM > other.length) {
+          other = Arrays.copyOf(other, 2 * Math.max(other.length, n + ROOM));
+        }
+        if (many + 2 > replaced.length) {
+          replaced = Arrays.copyOf(replaced, 2 * replaced.length);
+        }
+        System.arraycopy(line, done, other, at, i - done);
+        at += i - done;
+        replaced[many] = at;
+        if (t[about + KEEPS] != 0) {
+          System.arraycopy(line, kept[0], other, at, kept[1] - kept[0]);
+          at += kept[1] - kept[0];
+        }
+        for (int token = t[about + REPLACEMENT]; t[token] >= 0; token++) {
+          other[at] = t[token];
+          at++;
+        }
+        replaced[many + 1] = at;
+        many += 2;
+        done = end;
+        i = end;
+      }
+      if (many > 0) {
+        System.arraycopy(line, done, other, at, n + 1 - done);
+        written = at + n + 1 - done;
+      }
+      return many;
+    }
+
+    /** Where the match ends that begins at a place, or -1. `kept` is where $1 begins and ends. */
+    private int match(int begin, int code) {
+      final int[] t = this.t;
+      final int[] stack = this.stack;
+      final int[] slots = this.slots;
+      final long[] line = this.line;
+      int pos = begin;
+      int pc = code;
+      int top = 0;
+      while (true) {
+        boolean well = false;
+        switch (t[pc]) {
+          case 0: // MATCH
+            return pos;
+          case 1: // SET
+            if (t[t[pc + 2] + ((int) line[pos] & CLASS)] != 0) {
+              pos++;
+              pc = t[pc + 1];
+              well = true;
+            }
+            break;
+          case 2: // SETS
+            {
+              final int end = pc + 3 + t[pc + 2];
+              int set = pc + 3;
+              while (set < end && t[t[set] + ((int) line[pos] & CLASS)] != 0) {
+                pos++;
+                set++;
+              }
+              if (set == end) {
+                pc = t[pc + 1];
+                well = true;
+              }
+            }
+            break;
+          case 3: // NEXT
+            if (t[t[pc + 2] + ((int) line[pos] & CLASS)] != 0) {
+              pc = t[pc + 1];
+              well = true;
+            }
+            break;
+          case 4: // BACK
+            if (t[t[pc + 3] + ((int) line[pos - t[pc + 2]] & CLASS)] != 0) {
+              pc = t[pc + 1];
+              well = true;
+            }
+            break;
+          case 5: // SPAN
+            {
+              final int set = t[pc + 2];
+              final int least = pos + t[pc + 3];
+              final int most = pos + t[pc + 4];
+              while (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                pos++;
+              }
+              if (pos >= least) {
+                pc = t[pc + 1];
+                well = true;
+              }
+            }
+            break;
+          case 6: // GREEDY
+            {
+              final int set = t[pc + 2];
+              final int least = pos + t[pc + 3];
+              final int most = pos + t[pc + 4];
+              final int follow = t[pc + 5];
+              while (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                pos++;
+              }
+              while (pos >= least && t[follow + ((int) line[pos] & CLASS)] == 0) {
+                pos--;
+              }
+              if (pos >= least) {
+                if (pos > least) {
+                  stack[top] = GIVES_BACK;
+                  stack[top + 1] = pc;
+                  stack[top + 2] = pos;
+                  stack[top + 3] = least;
+                  top += ENTRY;
+                }
+                pc = t[pc + 1];
+                well = true;
+              }
+            }
+            break;
+          case 7: // LAZY
+            {
+              final int set = t[pc + 2];
+              final int least = pos + t[pc + 3];
+              final int most = pos + t[pc + 4];
+              final int follow = t[pc + 5];
+              while (pos < least && t[set + ((int) line[pos] & CLASS)] != 0) {
+                pos++;
+              }
+              if (pos >= least) {
+                while (pos < most && t[follow + ((int) line[pos] & CLASS)] == 0 && t[set + ((int) line[pos] & CLASS)] != 0) {
+                  pos++;
+                }
+                if (t[follow + ((int) line[pos] & CLASS)] != 0) {
+                  if (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                    stack[top] = TAKES_MORE;
+                    stack[top + 1] = pc;
+                    stack[top + 2] = pos;
+                    stack[top + 3] = most;
+                    top += ENTRY;
+                  }
+                  pc = t[pc + 1];
+                  well = true;
+                }
+              }
+            }
+            break;
+          case 8: // CHOICE
+            {
+              final int one = t[t[pc + 2] + ((int) line[pos] & CLASS)];
+              if (one != 0) {
+                if (t[one + 1] != 0) {
+                  stack[top] = OPTIONS;
+                  stack[top + 1] = one + 1;
+                  stack[top + 2] = pos;
+                  top += ENTRY;
+                }
+                pc = t[one];
+                well = true;
+              }
+            }
+            break;
+          case 9: // IF
+            pc = t[t[pc + 2] + ((int) line[pos] & CLASS)] != 0 ? t[pc + 1] : t[pc + 3];
+            well = true;
+            break;
+          case 10: // ENTER
+            slots[t[pc + 2]] = top;
+            slots[t[pc + 3]] = 0;
+            pc = t[pc + 1];
+            well = true;
+            break;
+          case 11: // COUNT
+          case 14: // AGAIN
+            {
+              final int slot = t[pc + 2];
+              stack[top] = COUNTED;
+              stack[top + 1] = slot;
+              stack[top + 2] = slots[slot];
+              top += ENTRY;
+              slots[slot] = t[pc] == 11 ? 0 : slots[slot] + 1;
+              pc = t[pc + 1];
+              well = true;
+            }
+            break;
+          case 12: // LOOP
+            {
+              final int count = slots[t[pc + 2]];
+              if (count < t[pc + 3]) {
+                pc = t[pc + 1];
+                well = true;
+              } else if (count >= t[pc + 4]) {
+                pc = t[pc + 6];
+                well = true;
+              } else {
+                final int one = t[t[pc + 5] + ((int) line[pos] & CLASS)];
+                if (one != 0) {
+                  if (t[one + 1] != 0) {
+                    stack[top] = OPTIONS;
+                    stack[top + 1] = one + 1;
+                    stack[top + 2] = pos;
+                    top += ENTRY;
+                  }
+                  pc = t[one];
+                  well = true;
+                }
+              }
+            }
+            break;
+          case 13: // RUN
+            {
+              final int slot = t[pc + 2];
+              final int set = t[pc + 3];
+              final int from = pos;
+              final int most = pos + t[pc + 4] - slots[slot];
+              while (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                pos++;
+              }
+              slots[slot] += pos - from;
+              pc = t[pc + 1];
+              well = true;
+            }
+            break;
+          case 15: // AGAIN_CUT
+            {
+              final int slot = t[pc + 2];
+              slots[slot]++;
+              if (slots[slot] >= t[pc + 4]) {
+                top = slots[t[pc + 3]];
+              } else {
+                stack[top] = COUNTED;
+                stack[top + 1] = slot;
+                stack[top + 2] = slots[slot] - 1;
+                top += ENTRY;
+              }
+              pc = t[pc + 1];
+              well = true;
+            }
+            break;
+          case 16: // CUT
+            top = slots[t[pc + 2]];
+            pc = t[pc + 1];
+            well = true;
+            break;
+          case 17: // LOOK
+            slots[t[pc + 2]] = top;
+            slots[t[pc + 2] + 1] = pos;
+            pc = t[pc + 1];
+            well = true;
+            break;
+          case 18: // LOOKED
+            top = slots[t[pc + 2]];
+            pos = slots[t[pc + 2] + 1];
+            pc = t[pc + 1];
+            well = true;
+            break;
+          case 19: // UNLESS
+            if (t[t[pc + 4] + ((int) line[pos] & CLASS)] == 0) {
+              pc = t[pc + 3];
+            } else {
+              slots[t[pc + 2]] = top;
+              stack[top] = PLACE;
+              stack[top + 1] = t[pc + 3];
+              stack[top + 2] = pos;
+              top += ENTRY;
+              pc = t[pc + 1];
+            }
+            well = true;
+            break;
+          case 20: // FAIL
+            top = slots[t[pc + 2]];
+            break;
+          case 21: // CAPTURE
+            kept[t[pc + 2]] = pos;
+            pc = t[pc + 1];
+            well = true;
+            break;
+          default:
+            throw new IllegalStateException("operation " + t[pc]);
+        }
+        // this way leads nowhere: back to the last place where there was another
+        while (!well) {
+          if (top == 0) {
+            return -1;
+          }
+          top -= ENTRY;
+          final int where = stack[top + 1];
+          switch (stack[top]) {
+            case OPTIONS:
+              pos = stack[top + 2];
+              pc = t[where];
+              if (t[where + 1] != 0) {
+                stack[top + 1] = where + 1;
+                top += ENTRY;
+              }
+              well = true;
+              break;
+            case COUNTED:
+              slots[where] = stack[top + 2];
+              break;
+            case PLACE:
+              pc = where;
+              pos = stack[top + 2];
+              well = true;
+              break;
+            case GIVES_BACK:
+              {
+                final int least = stack[top + 3];
+                final int follow = t[where + 5];
+                pos = stack[top + 2] - 1;
+                while (pos >= least && t[follow + ((int) line[pos] & CLASS)] == 0) {
+                  pos--;
+                }
+                if (pos >= least) {
+                  if (pos > least) {
+                    stack[top + 2] = pos;
+                    top += ENTRY;
+                  }
+                  pc = t[where + 1];
+                  well = true;
+                }
+              }
+              break;
+            default: // TAKES_MORE
+              {
+                final int most = stack[top + 3];
+                final int set = t[where + 2];
+                final int follow = t[where + 5];
+                pos = stack[top + 2] + 1;
+                while (pos < most && t[follow + ((int) line[pos] & CLASS)] == 0 && t[set + ((int) line[pos] & CLASS)] != 0) {
+                  pos++;
+                }
+                if (t[follow + ((int) line[pos] & CLASS)] != 0) {
+                  if (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                    stack[top + 2] = pos;
+                    top += ENTRY;
+                  }
+                  pc = t[where + 1];
+                  well = true;
+                }
+              }
+          }
         }
       }
-    }
-    return trimmed(first(text, mostWritten));
-  }
-
-  private Mask[] compiled() {
-    Mask[] out = new Mask[patterns.length];
-    for (int i = 0; i < out.length; i++) {
-      out[i] = new Mask(patterns[i], tokens[i], needs[i]);
-    }
-    return out;
-  }
-
-  private static String first(String text, int most) {
-    return text.length() <= most || text.codePointCount(0, text.length()) <= most
-        ? text
-        : text.substring(0, text.offsetByCodePoints(0, most));
-  }
-
-  /** Without blanks around it; only blanks. */
-  private static String trimmed(String text) {
-    int begin = 0;
-    int end = text.length();
-    while (begin < end && text.charAt(begin) == ' ') {
-      begin++;
-    }
-    while (end > begin && text.charAt(end - 1) == ' ') {
-      end--;
-    }
-    return text.substring(begin, end);
-  }
-
-  /** Which of the 128 characters of ASCII are in a text, a bit each. */
-  static long[] characters(String text) {
-    long low = 0;
-    long high = 0;
-    for (int i = 0; i < text.length(); i++) {
-      char c = text.charAt(i);
-      if (c < 64) {
-        low |= 1L << c;
-      } else if (c < 128) {
-        high |= 1L << (c - 64);
-      }
-    }
-    return new long[] {low, high};
-  }
-
-  private static final class Mask {
-    private final Pattern pattern;
-    private final String token;
-    private final long[][] needs;
-
-    Mask(String pattern, String token, String needs) {
-      this.pattern = Pattern.compile(pattern);
-      this.token = token;
-      String[] sets = needs.isEmpty() ? new String[0] : needs.split("\n");
-      this.needs = new long[sets.length][];
-      for (int i = 0; i < sets.length; i++) {
-        this.needs[i] = characters(sets[i]);
-      }
-    }
-
-    boolean mayMatch(long[] there) {
-      for (int i = 0; i < needs.length; i++) {
-        if ((needs[i][0] & there[0]) == 0 && (needs[i][1] & there[1]) == 0) {
-          return false;
-        }
-      }
-      return true;
-    }
-
-    /** The very same text where nothing matches. */
-    String replaced(String text) {
-      Matcher matcher = pattern.matcher(text);
-      if (!matcher.find()) {
-        return text;
-      }
-      StringBuffer out = new StringBuffer(text.length() + 16);
-      do {
-        matcher.appendReplacement(out, token);
-      } while (matcher.find());
-      return matcher.appendTail(out).toString();
     }
   }
 }

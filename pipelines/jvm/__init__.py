@@ -4,6 +4,7 @@ Functions read or write the bytes of one record each, so that no record of the u
 own; `app.runtime.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,48 +22,53 @@ from pyspark.sql.types import (
 )
 
 from models.records.records import LETTER_BYTES
-from models.templates.masks import MASKS, MAX_INPUT, MAX_TEMPLATE, NEEDS
+from models.templates.masks import line_table
+from models.templates.pattern_program import Table
 from pipelines.letters import MOST_BYTES
 from pipelines.spark_internals import Functions, java_array, map_partitions
 
 SOURCES = Path(__file__).parent
 
-_PATTERNS, _TOKENS = zip(*MASKS, strict=True)
-# SQL name -> (class, what it answers, what it is made of); readers answer null for a record that is not plainly good
-FUNCTIONS: Functions = {
-    "kappa_score_text": ("ScoreText", BinaryType(), ()),
-    "kappa_template": (
-        "LogTemplate",
-        StringType(),
-        (list(_PATTERNS), list(_TOKENS), ["\n".join(sets) for sets in NEEDS], MAX_INPUT, MAX_TEMPLATE),
-    ),
-    "kappa_record_text": (
-        "RecordText",
-        StructType([StructField(name, StringType()) for name in ("json", "line", "reason")]),
-        (),
-    ),
-    "kappa_flat_point": (
-        "FlatPoint",
-        StructType(
-            [
-                StructField("event_time", LongType()),  # microseconds since 1970
-                StructField("series", StringType()),
-                StructField("value", DoubleType()),
-            ]
+
+def packed(table: Table) -> bytes:
+    """A table of masks as `LogTemplate` reads it."""
+    return zlib.compress(table.astype(">i4").tobytes())
+
+
+def functions() -> Functions:
+    """SQL name -> (class, what it answers, what it is made of); readers answer null for a record that is not plainly good."""
+    return {
+        "kappa_score_text": ("ScoreText", BinaryType(), ()),
+        "kappa_template": ("LogTemplate", StringType(), (packed(line_table()),)),
+        "kappa_record_text": (
+            "RecordText",
+            StructType([StructField(name, StringType()) for name in ("json", "line", "reason")]),
+            (),
         ),
-        (),
-    ),
-    "kappa_flat_line": (
-        "FlatLine",
-        StructType(
-            [
-                StructField("event_time", LongType()),
-                *(StructField(name, StringType()) for name in ("host", "service", "level", "message")),
-            ]
+        "kappa_flat_point": (
+            "FlatPoint",
+            StructType(
+                [
+                    StructField("event_time", LongType()),  # microseconds since 1970
+                    StructField("series", StringType()),
+                    StructField("value", DoubleType()),
+                ]
+            ),
+            (),
         ),
-        (),
-    ),
-}
+        "kappa_flat_line": (
+            "FlatLine",
+            StructType(
+                [
+                    StructField("event_time", LongType()),
+                    *(StructField(name, StringType()) for name in ("host", "service", "level", "message")),
+                ]
+            ),
+            (),
+        ),
+    }
+
+
 # SQL name -> class, of functions whose answers depend on what they were asked before
 CHANGING = {"kappa_among_least": "AmongLeast"}
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from models.core.series import Series, build
 from pipelines.inputs import canonical, log_lines, telemetry_points
-from pipelines.jvm import FUNCTIONS
+from pipelines.jvm import functions
 
 pytestmark = pytest.mark.spark
 
@@ -759,7 +759,7 @@ def test_what_is_read_in_java_is_what_sparks_functions_read(
     quick = raw(spark, values).select(getattr(canonical, name)(F.col("value")).isNotNull().alias("quick"))
     assert quick.where("quick").count() > 40
     fast = reader(spark, values)
-    answer = FUNCTIONS[f"kappa_{name}"][1]
+    answer = functions()[f"kappa_{name}"][1]
     monkeypatch.setattr(canonical, name, lambda record: F.lit(None).cast(answer))
     slow = reader(spark, values)
     assert len(slow) == len(values)

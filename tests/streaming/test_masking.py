@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from support.line_ends import LINE_ENDS
 
 from models.templates import extraction as plain
+from models.templates.masks import MASKS
 from pipelines.inputs.masking import MAX_TEMPLATE, template_id, template_of
 
 pytestmark = pytest.mark.spark
@@ -58,6 +60,18 @@ def templates(spark: SparkSession, messages: list[str]) -> list[str]:
 def test_spark_and_python_say_the_same(spark: SparkSession, messages: list[str]) -> None:
     every = [*LINES, *messages]
     assert templates(spark, every) == [plain.template_of(message) for message in every]
+
+
+def test_characters_that_may_end_a_line_are_the_same_to_spark_to_python_and_to_javas_expressions(
+    spark: SparkSession,
+) -> None:
+    lines = [line[:500] for line in LINE_ENDS]
+    by_expressions = F.col("m")
+    for pattern, token in MASKS:
+        by_expressions = F.regexp_replace(by_expressions, F.lit(pattern), F.lit(token))
+    frame = spark.createDataFrame([(i, line) for i, line in enumerate(lines)], "i int, m string")
+    found = frame.select("i", F.trim(by_expressions).alias("t")).orderBy("i").collect()
+    assert [row["t"] for row in found] == templates(spark, lines) == [plain.template_of(line) for line in lines]
 
 
 def test_hostile_lines_take_time_in_proportion_to_their_length(spark: SparkSession) -> None:

@@ -8,14 +8,19 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.core.settings import PROJECT
-from models.templates.extraction import _MASKS
+from models.templates import matcher
 from models.templates.masks import MASKS
+from models.templates.pattern_program import Mask, Table, table_of
 
 USED = re.compile(r"\b([A-Z_]{1,40})\.([a-z]{1,20})\(")
+MOST = 1 << 30  # characters
 PACKAGES = ("app", "dashboards", "models", "pipelines", "replay")
 OF_RE = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 # Spark's functions and columns, with the place of the pattern among the arguments
@@ -35,28 +40,29 @@ IN_JAVA = re.compile(r"Pattern\.compile\(|\.matches\(|\.replaceAll\(|\.replaceFi
 MADE_LATER = {
     "models/incidents/members.py": "an escaped host's name between two assertions of one character",
     "models/rules/rule.py": "an operator's own pattern, see docs/control.md; a glob is made linear by fnmatch",
-    "models/templates/extraction.py": "the masks, which are taken from models/templates/masks.py",
     "replay/savepoints/periodic.py": "the escaped name of a version, before a moment of fixed length",
     "app/cli/settings_page.py": "names of settings, applied to their own descriptions when the page is made",
 }
 # Calls of Java that take a pattern, and what it is.
-OF_JAVA = {
-    "LogTemplate.java": ["Pattern.compile(pattern);", '.split("\\n");'],  # the masks; their own list of characters
-}
+OF_JAVA: dict[str, list[str]] = {}
 
 
 @dataclass(frozen=True)
 class FoundPattern:
-    """A pattern in the source: where, how Java and Python write it, and whether Java or Python applies it."""
+    """A pattern in the source: where, how Java and Python write it, and whether Java or Python applies it; the mask that it is of."""
 
     place: str
     text: str
     flags: int
     java: bool
     how: str = "finditer"  # the method of a pattern that is applied: whatever finds matches anywhere counts as this one
+    mask: Mask | None = None
 
     def applied(self, text: str) -> None:
         """Apply the pattern to a text as the source does, in Python."""
+        if self.mask is not None:
+            matcher.template(table_of_mask(self.mask), np.frombuffer(text.encode("utf-32-le"), np.uint32))
+            return
         found = getattr(self.python, self.how)(text)
         if self.how == "finditer":
             for _ in found:
@@ -77,12 +83,14 @@ class FoundPattern:
 def every() -> list[FoundPattern]:
     """All patterns. Raises AssertionError for one that can neither be evaluated nor is listed."""
     found = [each for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")) for each in _of(file)]
-    java = [FoundPattern(f"mask {i}", pattern, 0, java=True) for i, (pattern, _) in enumerate(MASKS)]
-    python = [
-        FoundPattern(f"mask {i} in Python", p.pattern, p.flags & ~re.UNICODE, java=False)
-        for i, (p, _) in enumerate(_MASKS)
-    ]
-    return [*dict.fromkeys(found), *java, *python]
+    masks = [FoundPattern(f"mask {i}", mask[0], re.ASCII, java=True, mask=mask) for i, mask in enumerate(MASKS)]
+    return [*dict.fromkeys(found), *masks]
+
+
+@cache
+def table_of_mask(mask: Mask) -> Table:
+    """The table of a mask alone, for a text of any length."""
+    return table_of([mask], MOST, MOST)
 
 
 def of_java() -> dict[str, list[str]]:

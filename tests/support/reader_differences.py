@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from support import record_grammar
 
 from pipelines.inputs import canonical, log_lines, telemetry_points
-from pipelines.jvm import FUNCTIONS
+from pipelines.jvm import functions
 
 KAFKA = "value binary, topic string, partition int, offset long, timestamp timestamp"
 APPENDED = datetime(2026, 1, 5, 0, 0, 11, tzinfo=UTC)
@@ -24,7 +24,7 @@ SHRINKING_ROUNDS = 12
 def spark_alone(topic: str) -> Iterator[None]:
     """Without the reader of flat records in Java."""
     name = READERS[topic]
-    before, answer = getattr(canonical, name), FUNCTIONS[f"kappa_{name}"][1]
+    before, answer = getattr(canonical, name), functions()[f"kappa_{name}"][1]
     setattr(canonical, name, lambda record: F.lit(None).cast(answer))
     try:
         yield
