@@ -19,8 +19,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
-from models.detection.limits import HOSTS, METRICS, SHOWN_CHARACTERS, SHOWN_NAMES, TEMPLATES
+from models.detection.limits import HOSTS, METRICS, RULES, SHOWN_CHARACTERS, SHOWN_NAMES, TEMPLATES
 from models.detection.logged_rules import FIRST as RULE
+from models.rules.rule_log import MOST_A_WINDOW
 
 MOST_DIGITS = 12  # an estimate is 10 to this power at most
 MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
@@ -28,11 +29,15 @@ MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so ma
 
 @dataclass(frozen=True)
 class Excess:
-    """A host whose rows of one kind are too many in a window; `host` is quoted. Of the hosts themselves it is empty."""
+    """A host whose rows of one kind are too many in a window; `host` is quoted. Of the hosts themselves, and of rules, it is empty.
+
+    `last` is the series of the last rule that is read.
+    """
 
     window_end: int
     host: str
     limit: str
+    last: str = ""
 
 
 def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters) -> list[Excess]:
@@ -41,17 +46,39 @@ def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters
     if not many:
         return []
     series = F.col("series")
-    chosen = closed.where(F.col("refused").isNull() & F.col("window_end").isin(many) & (of_metric() | of_template()))
+    chosen = closed.where(F.col("refused").isNull() & F.col("window_end").isin(many) & limit_of().isNotNull())
     keys = "window_end", host_of(series).alias("host"), limit_of().alias("limit")
     by_host = chosen.where(~of_other_templates()).groupBy(*keys).agg(F.count(F.lit(1)).alias("rows"))
     found = by_host.where(F.col("rows") > most_rows(limits)).drop("rows").collect()
+    full = [row["window_end"] for row in found if row["limit"] == RULES]
+    last = last_rules(chosen, full) if full else {}
     crowded = [end for end in many if rows[end] > MOST_HOSTS * limits.hosts]
     if crowded:
-        hosts = chosen.where(F.col("window_end").isin(crowded)).groupBy("window_end")
+        hosts = chosen.where(F.col("window_end").isin(crowded) & ~of_rule()).groupBy("window_end")
         counted = hosts.agg(F.count_distinct(host_of(series)).alias("hosts"))
         more = F.lit("").alias("host"), F.lit(HOSTS).alias("limit")
         found += counted.where(F.col("hosts") > MOST_HOSTS * limits.hosts).select("window_end", *more).collect()
-    return sorted((Excess(**row.asDict()) for row in found), key=lambda one: (one.window_end, one.host, one.limit))
+    named = (
+        Excess(**row.asDict(), last=last.get(row["window_end"], "") if row["limit"] == RULES else "") for row in found
+    )
+    return sorted(named, key=lambda one: (one.window_end, one.host, one.limit))
+
+
+def last_rules(chosen: DataFrame, windows: list[int]) -> dict[int, str]:
+    """The series of the last rule of each window that is read."""
+    order = Window.partitionBy("window_end").orderBy("series")
+    rules = chosen.where(of_rule() & F.col("window_end").isin(windows)).select("window_end", "series")
+    found = rules.withColumn("rank", F.row_number().over(order)).where(F.col("rank") == MOST_A_WINDOW).collect()
+    return {row["window_end"]: row["series"] for row in found}
+
+
+def without_rules(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
+    """The rows without rules that are not read: shard 0 alone has them, and refuses each."""
+    gone = F.lit(False)
+    for one in over:
+        later = F.substring_index("series", "/", -1) > F.lit(one.last.rsplit("/", 1)[1])
+        gone |= of_rule() & (F.col("window_end") == one.window_end) & later
+    return rows.where(~gone | (F.col("shard") == 0))
 
 
 def within(
@@ -60,13 +87,18 @@ def within(
     """Rows of statistics with their `shard`, without those that are too many, and rows of overflow that say how many these are."""
     if not over:
         return rows
-    rows = rows.withColumns({"host": F.when(~of_rule(), host_of(F.col("series"))), "limit": limit_of()})
+    rows = rows.withColumns(
+        {"host": F.when(~of_rule(), host_of(F.col("series"))), "limit": F.when(~of_rule(), limit_of())}
+    )
     of_hosts = [one for one in over if one.limit == HOSTS]
     more: list[DataFrame] = []
     if of_hosts:
         rows, left_out = without_hosts(rows, of_hosts, limits, limits.of_shard(shards).hosts * MOST_HOSTS)
         more.append(left_out)
-    of_series = [one for one in over if one.limit != HOSTS]
+    of_rules = [one for one in over if one.limit == RULES]
+    if of_rules:
+        rows = without_rules(rows, of_rules)
+    of_series = [one for one in over if one.limit not in (HOSTS, RULES)]
     if of_series:
         rows, left_out = without_series(rows, of_series, limits)
         more.append(left_out)
@@ -143,7 +175,8 @@ def literal(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
 
 def most_rows(limits: LimitParameters) -> Column:
     """How many rows of the limit's kind a host may have in a window."""
-    return F.when(F.col("limit") == METRICS, limits.metric_rows).otherwise(limits.template_rows)
+    of_limit = F.when(F.col("limit") == METRICS, limits.metric_rows).when(F.col("limit") == RULES, MOST_A_WINDOW)
+    return of_limit.otherwise(limits.template_rows)
 
 
 def host_of(series: Column) -> Column:
@@ -178,6 +211,6 @@ def level_of(series: Column, kind: str) -> Column:
 
 
 def limit_of() -> Column:
-    """The limit that a row counts for; null of labels, changes and rules. Levels go with their templates."""
+    """The limit that a row counts for; null of labels and changes. Levels go with their templates."""
     lines = of_template() | is_level()
-    return F.when(of_metric(), METRICS).when(lines, TEMPLATES)
+    return F.when(of_metric(), METRICS).when(lines, TEMPLATES).when(of_rule(), RULES)

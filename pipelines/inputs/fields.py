@@ -52,10 +52,11 @@ def let(value: Column, body: Callable[[Column], Column], where: Column | None = 
     """`body(value)`, with the value evaluated once and held once in the plan; null unless `where`.
 
     Use it rather than `F.when(where, <large expression>)`: Spark's planner compares the values of a CASE with each other,
-    which takes long for large ones.
+    which takes long for large ones. It is the end of an aggregation of nothing that begins with the value, because that copies nothing:
+    `transform` copies what it makes, so that ten of them around the points of a record copied each point ten times.
     """
-    one = F.array(value)
-    return F.get(F.transform(one if where is None else F.when(where, one), body), F.lit(0))
+    nothing = F.array().cast("array<int>")
+    return F.aggregate(nothing if where is None else F.when(where, nothing), value, lambda held, _: held, body)
 
 
 def record_text(value: Column) -> Column:
@@ -240,44 +241,35 @@ def checked_points(points: Column) -> Column:
     """Points -> array<struct<event_time, series, host, value, reason>>, same length and order."""
 
     def read(p: Column) -> Column:
-        return F.struct(p.alias("p"), instant(p["at"]).alias("time"), number(p["value"]).alias("value"))
+        return let(instant(p["at"]), lambda time: let(number(p["value"]), lambda value: check(p, time, value)))
 
-    def check(r: Column) -> Column:
-        p = r["p"]
+    def check(p: Column, time: Column, value: Column) -> Column:
         reason = F.coalesce(
-            time_problem(p["at"], r["time"]),
+            time_problem(p["at"], time),
             name_problem("host.name", p["host"]),
             name_problem("service.name", p["service"], required=False),
             name_problem("metric.name", p["metric"]),
             p["labels"]["reason"],
-            value_problem(p["value"], r["value"], p["counter"]),
+            value_problem(p["value"], value, p["counter"]),
         )
-        return F.struct(p.alias("p"), r["time"].alias("time"), r["value"].alias("value"), reason.alias("reason"))
+        return let(reason, lambda why: let(named_series(p, why), lambda series: row(p, time, value, series, why)))
 
-    def with_series(r: Column) -> Column:
-        p = r["p"]
+    def named_series(p: Column, reason: Column) -> Column:
         kind = F.when(p["counter"], "counter").otherwise("gauge")
         parts = (quoted(part) for part in (p["host"], F.coalesce(p["service"], F.lit("")), p["metric"]))
-        series = F.concat(F.concat_ws("/", kind, *parts), p["labels"]["text"])
+        return F.when(reason.isNull(), F.concat(F.concat_ws("/", kind, *parts), p["labels"]["text"]))
+
+    def row(p: Column, time: Column, value: Column, series: Column, reason: Column) -> Column:
+        long = F.length(series) > MAX_SERIES
         return F.struct(
-            r["time"].alias("time"),
-            F.when(r["reason"].isNull(), series).alias("series"),
+            time.alias("event_time"),
+            F.when(~long, series).alias("series"),
             p["host"].alias("host"),
-            r["value"].alias("value"),
-            r["reason"].alias("reason"),
+            value.alias("value"),
+            F.when(long, f"name of a series longer than {MAX_SERIES}").otherwise(reason).alias("reason"),
         )
 
-    def row(r: Column) -> Column:
-        long = F.length(r["series"]) > MAX_SERIES
-        return F.struct(
-            r["time"].alias("event_time"),
-            F.when(~long, r["series"]).alias("series"),
-            r["host"].alias("host"),
-            r["value"].alias("value"),
-            F.when(long, f"name of a series longer than {MAX_SERIES}").otherwise(r["reason"]).alias("reason"),
-        )
-
-    return F.transform(F.transform(F.transform(F.transform(points, read), check), with_series), row)
+    return F.transform(points, read)
 
 
 def checked_lines(lines: Column) -> Column:

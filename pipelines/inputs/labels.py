@@ -65,19 +65,22 @@ def by_host(series: Column) -> Column:
     """Names of series -> array<struct<host, series>>: the names of each host in order, each once."""
 
     def of(names: Column, all_hosts: Column) -> Column:
-        # names in the order of their hosts: a host's begin where it is found first
-        hosts = F.array_distinct(all_hosts)
-        begins = F.transform(hosts, lambda host: F.array_position(all_hosts, host).cast("int"))
-        return let(begins, lambda begin: F.transform(hosts, lambda host, i: row(names, begin, host, i)))
+        # names in the order of their hosts: a host's begin where the one before is of another
+        places = F.sequence(F.lit(0), F.size(names) - 1)
+        begins = F.filter(places, lambda i: (i == 0) | (F.get(all_hosts, i) != F.get(all_hosts, i - 1)))
+        return let(begins, lambda found: F.transform(found, lambda begin, i: row(names, all_hosts, found, begin, i)))
 
-    def row(names: Column, begins: Column, host: Column, i: Column) -> Column:
-        begin, end = F.get(begins, i), F.coalesce(F.get(begins, i + 1), F.size(names) + 1)
-        own = F.transform(F.slice(names, begin, end - begin), lambda pair: pair["name"])
-        return F.struct(host.alias("host"), own.alias("series"))
+    def row(names: Column, all_hosts: Column, begins: Column, begin: Column, i: Column) -> Column:
+        end = F.coalesce(F.get(begins, i + 1), F.size(names))
+        own = F.transform(F.slice(names, begin + 1, end - begin), lambda pair: pair["name"])
+        return F.struct(F.get(all_hosts, begin).alias("host"), own.alias("series"))
 
-    pairs = F.transform(series, lambda name: F.struct(host_in(name).alias("host"), name.alias("name")))
+    # Spark compares texts by their hashes, and structs with each other
+    pairs = F.transform(
+        F.array_distinct(series), lambda name: F.struct(host_in(name).alias("host"), name.alias("name"))
+    )
     return let(
-        F.array_sort(F.array_distinct(pairs)),
+        F.sort_array(pairs),
         lambda names: let(F.transform(names, lambda pair: pair["host"]), lambda hosts: of(names, hosts)),
     )
 

@@ -1,4 +1,4 @@
-"""Rules about alarms and learning, as people write them -> rows for all shards.
+"""Rules about alarms and learning, as people write them -> rows, of which `extract` makes those of all shards.
 
 A rule is `{"record": "rule", "name": "nightly backup", "host": "db-*", "mute": true, ...}`. Its event time is its append time: it takes
 effect in the window in which it came. What is bounded here is the record; what it says is checked by the code that applies it
@@ -17,8 +17,8 @@ from pipelines.inputs.fields import CONTROL, HEARTBEAT, record_text
 from pipelines.inputs.labels import OFFSET_DIGITS
 
 
-def rule_lines(raw: DataFrame, shards: int) -> DataFrame:
-    """A row for each rule and shard: `series` is `rule/SHARD/OFFSET`, `message` the record.
+def rule_lines(raw: DataFrame) -> DataFrame:
+    """A row for each rule: `series` is `rule//OFFSET`, `message` the record.
 
     Keeps Kafka's columns but the value, which is `raw_value` of a row with a `reason`: of what cannot be read there is one. A
     heartbeat is one row of series `heartbeat`.
@@ -38,10 +38,9 @@ def rule_lines(raw: DataFrame, shards: int) -> DataFrame:
         "reason",
         beat.alias("__beat"),
         F.when(good, F.col("__text")["json"]).alias("message"),
-        F.explode_outer(F.when(good, F.sequence(F.lit(0), F.lit(shards - 1)))).alias("__shard"),
     )
     offset = F.lpad(F.col("offset").cast("string"), OFFSET_DIGITS, "0")
-    series = F.concat(F.lit(FIRST), F.col("__shard").cast("string"), F.lit("/"), offset)
+    series = F.when(F.col("message").isNotNull(), F.concat(F.lit(f"{FIRST}/"), offset))
     return read.select(
         *others,
         "raw_value",

@@ -102,7 +102,7 @@ def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tup
         reading(lambda raw: log_lines(raw, refusal_of(windowing)).withColumn("series", template_series())),
         reading(label_lines),
         reading(change_lines),
-        reading(lambda raw: rule_lines(raw, windowing.shards)),
+        reading(rule_lines),
     )
 
 
@@ -396,19 +396,20 @@ def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
         .groupBy("window_end", overflow.level_of(F.col("series"), "logs").alias("series"))
         .agg(F.sum("n").alias("n"))
     )
-    shard = shard_in(F.col("series"), windowing.shards)
+    named = F.concat(F.lit(RULE), F.col("shard"), F.lit("/"), F.substring_index("series", "/", -1))
     return (
         rows.where(~overflow.of_other_templates())
         .drop("refused")
         .unionByName(totals, allowMissingColumns=True)
-        .withColumn("shard", shard)
+        .withColumn("shard", F.explode(shards_of(F.col("series"), windowing.shards)))
+        .withColumn("series", F.when(overflow.of_rule(), named).otherwise(F.col("series")))
     )
 
 
-def shard_in(series: Column, shards: int) -> Column:
-    """The shard of a row: that of its host; of a rule, which is for all shards, the one in its name."""
-    host = F.element_at(F.split(series, "/", 3), 2)
-    return F.when(series.startswith(RULE), host.try_cast("int")).otherwise(shard_of(host, shards))
+def shards_of(series: Column, shards: int) -> Column:
+    """The shards that read a row: that of its host; of a rule all of them."""
+    every = F.sequence(F.lit(0), F.lit(shards - 1))
+    return F.when(overflow.of_rule(), every).otherwise(F.array(shard_of(overflow.host_of(series), shards)))
 
 
 def shard_of(host: Column, shards: int) -> Column:

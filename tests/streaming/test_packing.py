@@ -85,7 +85,9 @@ def written(spark: SparkSession, found: list[dict[str, Any]]) -> list[tuple[int,
     types = ["string", "long", "long", *["double"] * 5, "long", *["double"] * 3, "string", "string"]
     ddl = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
     frame = spark.createDataFrame([[row.get(name) for name in names] for row in found], ddl)
-    shard = extract.shard_in(F.col("series"), TOPIC.shards)
+    host = F.element_at(F.split("series", "/"), 2)
+    of_rule = F.col("series").startswith("rule/")
+    shard = F.when(of_rule, host.try_cast("int")).otherwise(extract.shard_of(host, TOPIC.shards))
     fields = F.struct(F.lit("statistics").alias("record"), *extract.STATISTICS)
     made = frame.withColumn("shard", shard).select("shard", F.to_json(fields).cast("binary").alias("value"))
     return [(row.shard, bytes(row.value)) for row in made.collect()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from support.raw_records import NOON, WINDOWING, frame, raw
 
 from models.core.limits import LimitParameters
-from models.rules.rule_log import MOST_BYTES
+from models.rules.rule_log import MOST_A_WINDOW, MOST_BYTES
 from pipelines.jobs import extract
 
 pytestmark = pytest.mark.spark
@@ -28,7 +29,7 @@ RULE = {
 
 
 def closed(spark: SparkSession, values: list[bytes]) -> Any:
-    appended = [raw(v, i, NOON + timedelta(seconds=i / 10), topic="rules") for i, v in enumerate(values)]
+    appended = [raw(v, i, NOON + timedelta(seconds=i / 1000), topic="rules") for i, v in enumerate(values)]
     nothing = frame(spark, [])
     return extract.closed_windows(nothing, nothing, WINDOWING, rules=frame(spark, appended))
 
@@ -44,6 +45,20 @@ def test_a_rule_is_a_row_for_each_shard_with_all_that_it_says(spark: SparkSessio
         assert row["sample"] == texts[int(offset) - 1].decode()
     assert {row["shard"] for row in rows} == set(range(WINDOWING.shards))
     assert len({row["window_end"] for row in rows}) == 1
+
+
+def test_of_more_rules_than_are_read_one_shard_gets_the_others(spark: SparkSession) -> None:
+    """They are refused there, and 64 shards would have 64 rows of each."""
+    windowing, limits = (
+        dataclasses.replace(WINDOWING, shards=3),
+        LimitParameters(metrics_per_host=1, new_series_per_host=1, templates_per_host=1),
+    )
+    found = closed(spark, [json.dumps(RULE).encode()] * (MOST_A_WINDOW + 5)).persist()
+    windows = extract.windows_of(found)
+    kept = extract.rows_of(found, windows, windowing, extract.limits_of(found, windows, windowing, limits)).collect()
+    assert found.count() == MOST_A_WINDOW + 5
+    assert Counter(row["shard"] for row in kept) == {0: MOST_A_WINDOW + 5, 1: MOST_A_WINDOW, 2: MOST_A_WINDOW}
+    assert max(row["series"] for row in kept if row["shard"] == 2) == f"rule/2/{MOST_A_WINDOW - 1:020d}"
 
 
 def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:

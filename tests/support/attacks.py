@@ -27,7 +27,8 @@ def named(topic: str, what: str, rows: Rows) -> Iterator[Poison]:
     """Attacks of a kind, each with a host of its own."""
     for number, (name, text, reason) in enumerate(rows):
         host = f"poison-{topic}-{what}-{number}"
-        yield Poison(f"{what}: {name}", topic, text.replace(HOST, host).encode("utf-8", "surrogatepass"), reason, host)
+        value = text.replace(HOST, host).encode("utf-8", "surrogatepass")
+        yield Poison(f"{what}: {name}", topic, value, reason, host if HOST in text else "")
 
 
 def canonical(topic: str) -> Iterator[Poison]:
@@ -344,6 +345,77 @@ def of_labels() -> Rows:
     )
 
 
+def of_changes() -> Rows:
+    """Attacks on changes and calls, in each form."""
+    change = f'{{"change":"deployment","service":"{HOST}"%s}}'
+    call = f'{{"client":"{HOST}","server":"s"%s}}'
+    for name, text, _ in TIMES:
+        yield f"time {name}", change.replace("%s", f',"at":{text}'), ANY
+        yield f"time of an event {name}", of_controller(f'"eventTime":{text}'), ANY
+    for name, text, _ in NAMES:
+        yield f"service {name}", change.replace("%s", "").replace(HOST, json.dumps(f"{HOST}{text}")[1:-1]), ANY
+        yield (
+            f"version {name}",
+            change.replace("%s", f',"version":{json.dumps(text)},"comment":{json.dumps(text)}'),
+            ANY,
+        )
+        yield f"server {name}", call.replace('"s"', json.dumps(f"s{text}")).replace("%s", ""), ANY
+    for removed in ("true", '"true"', "1", "null", "[]", "{}"):
+        yield f"a call that is removed by {removed}", call.replace("%s", f',"removed":{removed}'), ANY
+    yield "a call to itself", call.replace('"s"', f'"{HOST}"').replace("%s", ""), "a service that calls itself"
+    yield "a call to a list", call.replace('"s"', '["s"]').replace("%s", ""), ANY
+    yield "a call without a server", call.replace('"s"', "null").replace("%s", ""), "no server"
+    yield "a change and a call at once", change.replace("%s", ',"client":"c","server":"s"'), None
+    yield "a change of two names", change.replace("%s", ',"host":"h","service.name":"x"'), None
+    yield "a change of a list of services", change.replace("%s", "").replace(f'"{HOST}"', f'["{HOST}"]'), ANY
+    yield "a change of a kind in capitals", change.replace("%s", "").replace("deployment", "DEPLOYMENT"), "change is"
+    yield "a change of an empty kind", change.replace("%s", "").replace("deployment", ""), ANY
+    yield "a change of nobody", '{"change":"other","service":"","host":null}', "a change of no service"
+    yield "texts of other kinds", change.replace("%s", ',"version":{"a":[1]},"comment":7,"author":[]'), None
+    yield "a webhook of nulls", '{"deployment":null,"deployment_status":null,"repository":null}', "not a change"
+    for state, service in (('"success"', HOST), *((other, "s") for other in ("null", "7", '{"a":1}', '"SUCCESS"'))):
+        status = f'"deployment":{{"ref":7,"sha":null}},"deployment_status":{{"state":{state}}}'
+        yield f"a webhook of the state {state}", f'{{{status},"repository":{{"name":"{service}"}}}}', None
+    yield "an application that is a list", f'{{"kind":"Application","metadata":["{HOST}"],"status":[]}}', "not a change"
+    yield "an application of another kind", f'{{"kind":"Pod","metadata":{{"name":"{HOST}"}}}}', "not a change"
+    yield "an application in an application", f'{{"app":{{"app":{{"metadata":{{"name":"{HOST}"}}}}}}}}', "not a change"
+    yield (
+        "an event of two objects",
+        of_controller('"eventTime":null').replace("{", '{"regarding":{"name":"x"},', 1),
+        None,
+    )
+    yield "a rule", f'{{"record":"rule","name":"{HOST}","mute":true}}', "not a change"
+
+
+def of_controller(time: str) -> str:
+    """An event of Kubernetes."""
+    about = f'"involvedObject":{{"kind":"Deployment","name":"{HOST}"}}'
+    return f'{{{about},"reason":"SuccessfulRescale",{time}}}'
+
+
+def of_rules() -> Iterator[Poison]:
+    """Attacks on rules that are seen before what they say is looked at."""
+    good = '{"record":"rule","name":"poison","mute":true}'
+    kind = 'not a rule: no JSON with "record"'
+    for name, text, reason in (
+        ("a record of a list", good.replace('"rule"', '["rule"]'), kind),
+        ("a record in capitals", good.replace('"rule"', '"RULE"'), kind),
+        ("a record with a space", good.replace('"rule"', '"rule "'), kind),
+        ("a record in a record", f'{{"record":{good}}}', kind),
+        ("a list of rules", f"[{good}]", "not a rule"),
+        ("two rules", good + good, "not a rule: something after"),
+        ("a name that is null", good.replace('"poison"', "null"), "a rule without a name"),
+        ("a name of two lines", good.replace("poison", "poison\\nmute"), "a rule whose name has control"),
+        ("a name that ends in NUL", good.replace("poison", "poison\\u0000"), "a rule whose name has control"),
+        ("a name twice", good.replace("{", '{"name":"other",'), "not a rule: a key twice"),
+        ("a name twice, once escaped", good.replace("{", '{"n\\u0061me":"other",'), "not a rule: a key twice"),
+        ("4,097 bytes", good.replace("true", "true" + " " * (4_097 - len(good))), "a rule of more than"),
+        ("1,366 letters of three bytes", good.replace("true", 'true,"comment":"' + "\u20ac" * 1_366 + '"'), "a rule of more than"),
+        ("a heartbeat with a name", '{"record":"heartbeats","name":"poison"}', kind),
+    ):  # fmt: skip
+        yield Poison(f"rule: {name}", "rules", text.encode(), reason)
+
+
 ATTACKS: tuple[Poison, ...] = (
     *canonical("telemetry"),
     *canonical("logs"),
@@ -357,5 +429,7 @@ ATTACKS: tuple[Poison, ...] = (
     *named("logs", "syslog", of_syslog()),
     *named("logs", "OpenTelemetry", of_otlp_logs()),
     *named("labels", "label", of_labels()),
+    *named("changes", "change", of_changes()),
+    *of_rules(),
     *OTLP_ATTACKS,
 )
