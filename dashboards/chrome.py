@@ -37,7 +37,18 @@ DEFAULT_REFRESH = "5s"
 VERSIONS_SECONDS = 20
 VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")  # as in the settings; what else an address names is no version
 # Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
-LESS_ROOM = "<style>.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}</style>"
+# On a phone what is chosen takes two lines instead of the whole screen: captions are for screen readers, and how often is not chosen.
+LESS_ROOM = """<style>
+.stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
+@media (max-width: 640px) {
+  .st-key-head > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-flow: row wrap; gap: 0.5rem}
+  .st-key-head [data-testid="stColumn"] {flex: 1 1 40%; min-width: 40%; width: auto}
+  .st-key-head [data-testid="stColumn"]:nth-child(1), .st-key-head [data-testid="stColumn"]:nth-child(3) {flex-basis: 100%}
+  .st-key-head [data-testid="stColumn"]:nth-child(3) {order: 1}
+  .st-key-head [data-testid="stColumn"]:nth-child(4) {display: none}
+  .st-key-head [data-testid="stWidgetLabel"] {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
+}
+</style>"""
 
 T = TypeVar("T")
 
@@ -84,7 +95,9 @@ def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
     """The head of a page: its title, what is chosen, and who has signed in."""
     named = os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
     st.html(LESS_ROOM)
-    head, version, length, refresh, own = st.columns([3, 2, 4, 2, 1.5], vertical_alignment="bottom")
+    head, version, length, refresh, own = st.container(key="head").columns(
+        [3, 2, 4, 2, 1.5], vertical_alignment="bottom"
+    )
     head.markdown(f"## {title}")
     found = known_versions(named)
     with version:

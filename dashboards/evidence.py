@@ -127,7 +127,7 @@ def show_templates(rows: pd.DataFrame, view: View) -> None:
         return
     shown = messages.assign(did=messages["kind"].map(APPEARED))
     config = {
-        "did": text_column("it", 150),
+        "did": text_column("it", 190),
         "since": time_column("since", view.zone),
         "host": text_column("host", 100),
         "service": text_column("service", 100),

@@ -42,7 +42,7 @@ def swim_lanes(
         title=title or f"{lane}, the most surprising first",
         sort=list(names),
         scale={"padding": 0},
-        axis={"labelLimit": 260, "titlePadding": 16, "grid": True, "tickBand": "extent"},
+        axis={"labelLimit": 260, "titlePadding": 24, "grid": True, "tickBand": "extent"},
     )
     x = time_axis("from", span, zone)
     bars = {"mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.75}, "encoding": {"x": x, "x2": {"field": "to"}}}

@@ -7,7 +7,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from elasticsearch import Elasticsearch
@@ -148,15 +148,18 @@ def test_page_shows_the_fleet(visit: Visit, pictures: Path, name: str) -> None:
     visit.picture(pictures, name)
 
 
-def test_pages_are_of_use_at_night(at_night: Visit, pictures: Path) -> None:
-    page = at_night.open()
-    at_night.heading(LAST["overview"])
-    expect(page.locator(".vega-embed").first).to_be_visible()
-    at_night.picture(pictures, "overview-dark")
-    first_incident(page)
-    at_night.heading(LAST["incident"])
-    at_night.settle()
-    at_night.picture(pictures, "incident-dark")
+@pytest.mark.parametrize("name", LAST)
+def test_page_is_of_use_at_night_and_on_a_phone(at_night: Visit, on_a_phone: Visit, pictures: Path, name: str) -> None:
+    """The series is the one of the burst whose incident is open."""
+    asked = urlencode({"series": "gauge/vm-001/web/service.error.rate"} if name == "series" else {})
+    for visit, way in ((at_night, "dark"), (on_a_phone, "phone")):
+        page = visit.open(f"{'' if name in ('overview', 'incident') else name}?{asked}")
+        if name == "incident":
+            first_incident(page)
+        visit.heading(LAST[name])
+        visit.settle()
+        expect(page.locator(".vega-embed, [data-testid='stDataFrame']").first).to_be_visible()
+        visit.picture(pictures, f"{name}-{way}")
 
 
 @pytest.mark.parametrize("name", PAGES)
