@@ -78,6 +78,7 @@ def chosen(settings: Settings, series: int) -> Settings:
             "jar_folder": settings.jars,
             "topics": settings.topics.model_copy(update={"prefix": f"{name}-", "timestamps": "append"}),
             "windowing": dataclasses.replace(settings.windowing, lateness_seconds=15, skew_seconds=60),
+            "limits": dataclasses.replace(settings.limits, all_series=2 * series),
         }
     )
     heap = f"{planned(own, series).heap // MIB}m"

@@ -121,6 +121,11 @@ def warnings(load: Load, settings: Settings) -> list[str]:
     limits, found = settings.limits, []
     if load.hosts > limits.hosts:
         found.append(f"{load.hosts:,} hosts are more than limits.hosts, {limits.hosts:,}: the others are left out")
+    rows = load.series + load.templates
+    if rows > limits.all_series:
+        found.append(
+            f"{rows:,} series and templates are more than limits.all_series, {limits.all_series:,}: others may be left out"
+        )
     for name, number, most in (
         ("metric series", load.series, limits.metrics_per_host),
         ("log templates", load.templates, limits.templates_per_host),

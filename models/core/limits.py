@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, replace
 
 from models.core.parameters import check_positive
 
+UNEVEN = 1.5  # times its share of the series a shard may have: they come with their hosts, which have more or fewer
+
 
 @dataclass(frozen=True)
 class LimitParameters:
@@ -29,27 +31,34 @@ class LimitParameters:
     hosts
         Hosts in the fleet. Each shard has its share, and a margin because hosts are spread by a hash: a fleet of this size
         loses no host, and one that is 15 % larger does.
+    all_series
+        Metric series, log templates and log levels of all hosts together: what memory is in proportion to, whatever hosts are made up.
+        Each shard has half as much again as its share, and no less than one host may have. Raising it takes more memory:
+        `kappa plan` says how much.
     """
 
     metrics_per_host: int = 10_000
     templates_per_host: int = 2_000
     services_per_host: int = 200
     new_series_per_host: int = 5_000
-    hosts: int = 100_000
+    hosts: int = 50_000
+    all_series: int = 500_000
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""
         check_positive(self, (one.name for one in fields(self)))
 
     def of_shard(self, shards: int) -> LimitParameters:
-        """The same for one of so many shards: `hosts` is its share.
+        """The same for one of so many shards: `hosts` and `all_series` are its share.
 
         The number of hosts in a shard is close to a Poisson number. Its mean and five standard deviations are exceeded by one shard
         in a million; the 5 on top are for means so small that this is no longer so.
         """
         mean = self.hosts / shards
         share = self.hosts if shards == 1 else math.ceil(mean + 5 * math.sqrt(mean)) + 5
-        return replace(self, hosts=share)
+        of_hosts = self.metrics_per_host + self.templates_per_host
+        series = self.all_series if shards == 1 else max(math.ceil(UNEVEN * self.all_series / shards), of_hosts)
+        return replace(self, hosts=share, all_series=series)
 
     @property
     def metric_rows(self) -> int:

@@ -23,12 +23,12 @@ from models.core.series import FLEET, Series, build, unquote
 from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.episodes import GROWTH, LIMITED, MOST_UPDATES, Episode
-from models.detection.shard_state import ShardState, context_of, host_of
+from models.detection.shard_state import ALL_SERIES, ShardState, context_of, host_of
 from models.records.records import LIMIT, EpisodeEvent, Overflow
 
 METRICS, TEMPLATES, SERVICES, NEW, HOSTS = "metrics", "templates", "services", "new", "hosts"
 CHANGES, LABELS, RULES = "changes", "labels", "rules"  # of what people and tools write: of no host
-KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS, CHANGES, LABELS, RULES)
+KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS, ALL_SERIES, CHANGES, LABELS, RULES)
 FIRST = "overflow/"  # names of overflow begin so
 SHOWN_NAMES, SHOWN_CHARACTERS = 10, 200
 NATS = 30.0  # score of what is no matter of chance
@@ -40,6 +40,7 @@ WORDS = {
     SERVICES: "services",
     NEW: "new series in a window",
     HOSTS: "hosts",
+    ALL_SERIES: "series of all hosts",
     CHANGES: "announced changes or calls in a window",
     LABELS: "series with labels",
     RULES: "records about rules",
@@ -120,7 +121,18 @@ class Limits:
                 row = self._state.hosts.index.get(host, -1)
                 known = (int(gauges[row]), int(templates[row])) if row >= 0 else (0, 0)
                 by_host[host] = self._of_host(host, row, known, places, series, limits)
-        return sorted(at for host, places in by_host.items() if host not in left_out for at in places)
+        admitted = [at for host, places in by_host.items() if host not in left_out for at in places]
+        return sorted(self._of_all(admitted, series, limits))
+
+    def _of_all(self, places: list[int], series: Texts, limits: LimitParameters) -> list[int]:
+        """The places of the series that the shard has room for."""
+        known = len(self._state.gauges) + len(self._state.counts)
+        if len(places) <= limits.all_series - known:
+            return places
+        names = {at: str(series[at]) for at in places}
+        kept, left = chosen(places, names, limits.all_series - known)
+        self._note("", ALL_SERIES, max(known, limits.all_series) + len(left), left, names)
+        return kept
 
     def _known(self, wanted: Iterable[str]) -> tuple[Ints, Ints]:
         """How many metric series and templates each host has, `(n_hosts,)`; of none where no host is known."""
@@ -193,7 +205,7 @@ class Limits:
         ]  # fmt: skip
         by_owner: dict[str, list[Overflow]] = {}
         for (host, _), found in zip(sorted(self._over), self.overflow, strict=True):
-            by_owner.setdefault(host, []).append(found)
+            by_owner.setdefault(f"/{ALL_SERIES}" if found.limit == ALL_SERIES else host, []).append(found)
         for found in self._noted:
             by_owner.setdefault(f"/{found.limit}", []).append(found)  # no quoted host has a slash
         self.overflow += self._noted
@@ -208,6 +220,7 @@ class Limits:
             SERVICES: of.services_per_host,
             NEW: of.new_series_per_host,
             HOSTS: of.hosts,
+            ALL_SERIES: of.all_series,
         }[limit]
 
     def _report(self, owner: str, found: list[Overflow], now: int) -> list[EpisodeEvent]:

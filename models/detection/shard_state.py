@@ -38,6 +38,7 @@ COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
 DAY_MS = 86_400_000
+ALL_SERIES = "all_series"  # the limit of all series of a shard together
 UNPUBLISHED, PUBLISHED, DEMAND = "unpublished", "published", "demand"
 # Columns of `ControlState.rows`, and their Arrow types.
 CONTROL_COLUMNS = {
@@ -215,8 +216,8 @@ class ShardState:
     def forget(self, now: int, p: DetectorParameters) -> list[EpisodeEvent]:
         """Remove series that were not seen for `forget_days`, and hosts and services that have none left.
 
-        Where there is no room for what is new, a day counts as so long: of a host with a full table its series, and of a shard with
-        a full table of hosts these hosts.
+        Where there is no room for what is new, a day counts as so long: of a host with a full table its series, of a shard with
+        a full table of hosts these hosts, and of a shard that is full all series.
 
         Answers the closing of episodes that were open on them.
         """
@@ -266,6 +267,8 @@ class ShardState:
     def _crowded(self, now: int) -> Bools:
         """Hosts that must make room, `(n_hosts,)`."""
         crowded = np.isin(np.array(self.hosts.names, dtype=object), list(self.pressed))
+        if f"/{ALL_SERIES}" in self.pressed:
+            crowded[:] = True
         if "" in self.pressed:
             crowded |= self.host_column("seen") < now - DAY_MS
         return crowded

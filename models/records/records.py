@@ -608,11 +608,11 @@ class Overflow:
         str,
         Doc(
             "What is limited.",
-            values=("metrics", "templates", "services", "new", "hosts", "changes", "labels", "rules"),
+            values=("metrics", "templates", "services", "new", "hosts", "all_series", "changes", "labels", "rules"),
         ),
     ]
     window_end: WindowEnd
-    wanted: Annotated[int, Doc("How many there would be without the limit; of hosts, in the shard.")]
+    wanted: Annotated[int, Doc("How many there would be without the limit; of hosts and all series, in the shard.")]
     most: Annotated[int, Doc("How many there may be.")]
     left_out: Annotated[int, Doc("How many were left out in the window.")]
     names: Annotated[list[str], Doc("The first ten of them, each cut at 200 characters.")]

@@ -22,6 +22,7 @@ from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.labels import MOST_DEMANDED
 from models.detection.limits import CHANGES, HOSTS, LABELS, METRICS, NEW, RULES, SERVICES, TEMPLATES
+from models.detection.shard_state import ALL_SERIES
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, IncidentEvent, Overflow
@@ -208,6 +209,38 @@ def test_hosts_beyond_the_limit_are_left_out_and_one_incident_of_the_fleet() -> 
     assert len([incident for incident in correlated(events) if incident.status == "open"]) == 1
 
 
+def test_series_beyond_what_all_hosts_may_have_are_left_out_and_one_incident_of_the_fleet() -> None:
+    """Many hosts with as many series as each may have: what is known stays, and there is a bound."""
+    small = LimitParameters(metrics_per_host=20, new_series_per_host=20, hosts=100, all_series=50)
+    alone, beside = (LimitedRun(dataclasses.replace(QUICK, limits=small)) for _ in range(2))
+    story = quiet(60)
+    alone.tell(story)
+    made_up = {name: row for i in range(30) for name, row in flood(f"made-up-{i}", 20).items()}
+    events = beside.tell([rows | (made_up if k > 20 else {}) for k, rows in enumerate(story)])
+    state = beside.detector._state
+    known = len(alone.detector._state.gauges) + len(alone.detector._state.counts)
+    assert len(state.gauges) + len(state.counts) == 50
+    assert beside.left_out(ALL_SERIES)[0] == known + 600 - 50
+    about = [event for event in events if event.part == "limit"]
+    assert [(e.series, e.status) for e in about] == [("fleet///all_series in shard 0", "open")]
+    assert about[0].reason.startswith(f"shard 0 has {known + 600} series of all hosts, ")
+    for one, other in zip(alone.scores, beside.scores, strict=True):
+        for host in ("vm-0", "vm-1"):
+            assert of_host(one, host) == of_host(other, host)
+
+
+def test_a_full_fleet_forgets_what_has_not_been_sent_for_a_day() -> None:
+    run = LimitedRun(dataclasses.replace(QUICK, limits=LimitParameters(all_series=30)))
+    run.tell([flood("a", 15) | flood("b", 15)] * 3)
+    run.now += 3 * 86_400_000
+    run.tell([flood("a", 15) | flood("c", 15)] * 3)
+    assert known_of(run, "c") == []
+    run.now += 3_600_000
+    run.tell([flood("a", 15) | flood("c", 15)] * 2)
+    assert sorted(run.detector._state.hosts.names) == ["a", "c"]
+    assert sorted(known_of(run, "c")) == sorted(flood("c", 15))
+
+
 WRITTEN = {
     CHANGES: [(f"change/s/{i:020d}", json.dumps({"client": "a", "server": "b"})) for i in range(MOST_READ + 300)],
     LABELS: [
@@ -336,6 +369,15 @@ def test_a_share_of_the_fleet_has_room_for_uneven_shards() -> None:
     share = limits.of_shard(64).hosts
     assert most <= share <= 1.35 * 20_000 / 64
     assert limits.of_shard(1).hosts == 20_000
+
+
+def test_a_share_of_all_series_has_room_for_uneven_hosts_and_for_one_that_is_as_large_as_a_host_may_be() -> None:
+    hosts = np.random.default_rng(0).integers(0, 64, (200, 5_000))
+    limits = LimitParameters(all_series=100 * 5_000)
+    assert 100 * max(np.bincount(row, minlength=64).max() for row in hosts) <= limits.of_shard(64).all_series
+    assert limits.of_shard(64).all_series == limits.metrics_per_host + limits.templates_per_host
+    assert limits.of_shard(16).all_series == 46_875
+    assert limits.of_shard(1).all_series == 500_000
 
 
 @pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(LimitParameters)])

@@ -125,6 +125,7 @@ def test_what_is_over_a_limit_is_said() -> None:
     found = plan(Load(300_000, 10, 30_000), settings).warnings
     assert [one.split(" a host")[0] for one in found] == ["30,000 metric series", "3,000 log templates"]
     assert plan(Load(300_000, 200_000), settings).warnings[0].startswith("200,000 hosts are more than limits.hosts")
+    assert plan(Load(500_000, 500, 1), settings).warnings[0].startswith("500,001 series and templates are more than")
 
 
 @pytest.mark.parametrize("wrong", [{"series": 0}, {"hosts": 0}, {"templates": -1}, {"lines_per_second": -1.0}])
