@@ -266,7 +266,7 @@ def main() -> None:
             flood = 0 if name == "alone" else arguments.flood
             file = home / f"{name}.toml"
             text = SETTINGS.format(
-                home=home / name, jars=base.jars, name=name, kafka=servers.kafka, elasticsearch=servers.elasticsearch,
+                home=home / name, jars=base.jars, name=name.replace("+", "-"), kafka=servers.kafka, elasticsearch=servers.elasticsearch,
                 memory=arguments.memory or f"{planned.heap // MIB}m", batch=arguments.batch, window=arguments.window,
                 shards=arguments.shards,
             )  # fmt: skip

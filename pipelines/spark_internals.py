@@ -278,9 +278,9 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of tuple of int
-        For each stage: its id, the tasks that have ended, and the records that tasks have read, exchanged and written, which
-        executors report every ten seconds. A query without a running stage has no entry. Without it, a batch that takes long
-        looks like one that hangs.
+        For each stage: its id, the tasks that have ended, and the records that these have read, exchanged and written. What a task
+        that runs has done so far was 0 whenever it was looked at, for a minute and more. A query without a running stage has no
+        entry. Without it, a batch that takes long looks like one that hangs.
     """
     context: Any = spark.sparkContext._jsc.sc()
     stages = context.statusStore().activeStages()
