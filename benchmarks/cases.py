@@ -59,6 +59,13 @@ class Case:
             full = full[before]
         return full[first:]
 
+    def alerts(self, answers: TableAnswers) -> Ints:
+        """1 in the rows that are judged in which something novel begins, 0 in the others, `(rows,)`."""
+        first, last = self.judged
+        full = np.zeros(last, np.int64)
+        full[self.kept[self.kept < last]] = answers.alerts[self.kept < last]
+        return full[first:]
+
     def changes(self, answers: TableAnswers) -> list[int]:
         """Rows of the original that begin a new state."""
         times = self.table.times

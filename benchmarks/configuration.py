@@ -47,7 +47,7 @@ OF_DETECTOR = ("warm_up_minutes", "interval_probability")  # the detector hands 
 PLAIN: dict[str, tuple[str, str, Any]] = {
     "scores": ("models.stats.per_series_calibration", "surprisal", lambda base, quantiles, tail: base.copy()),
     "weeks": ("models.univariate.weekly", "share", lambda fit: np.zeros(fit.shape[-1])),
-    "effective rows": ("models.detection.gauge_changes", "weight_of_a_row", lambda hot, rows: np.ones(len(rows))),
+    "effective rows": ("models.detection.gauge_changes", "weight_of_a_row", lambda hot, rows, p: np.ones(len(rows))),
 }
 
 

@@ -28,7 +28,7 @@ from benchmarks.configuration import Configuration, applied
 from benchmarks.judgement import MERGED_ROWS, ResampledFigure, judge, judge_scores, scorer
 from benchmarks.naive import NAIVE
 from benchmarks.together import TableAnswers, answers_of
-from models.core.arrays import Floats
+from models.core.arrays import Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.detection.host_score import HostParameters
 
@@ -103,7 +103,8 @@ def figures_of(
     if collection == SIMULATED:
         return about
     scores = dict(zip([case.name for case in cases], scores_in_thresholds(cases, answers, detector), strict=True))
-    return judged_scores(collection, scores, shared) | about
+    alerts = {case.name: case.alerts(one) for case, one in pairs} if collection == "wsd" else None
+    return judged_scores(collection, scores, shared, alerts) | about
 
 
 def scores_in_thresholds(
@@ -114,12 +115,14 @@ def scores_in_thresholds(
     return [case.scores(one) / threshold for case, one, threshold in zip(cases, answers, thresholds, strict=True)]
 
 
-def judged_scores(collection: str, scores: Mapping[str, Floats], shared: Path) -> dict[str, float]:
-    """Figures of scores in thresholds, by the collection's program."""
+def judged_scores(
+    collection: str, scores: Mapping[str, Floats], shared: Path, alerts: Mapping[str, Ints] | None = None
+) -> dict[str, float]:
+    """Figures of scores in thresholds, and of the alerts of curves, by the collection's program."""
     if collection == "nab":
         return judges.judge_nab(shared, scores, 1.0)
     if collection == "wsd":
-        return judges.judge_curves(shared, scores, 1.0)
+        return judges.judge_curves(shared, scores, 1.0, alerts)
     return judges.judge_hosts(shared, collection, scores, 1.0)
 
 

@@ -1,7 +1,7 @@
 """One figure for each collection, from 0 to 1 as a rule, and how much it depends on chance: a block bootstrap.
 
     nab     mean of the three profiles, of 100                  resampled by files
-    wsd     F1 of events                                        by curves, as are simulated `kinds`
+    wsd     F1 of events, at alerts                              by curves, as are simulated `kinds`
     tcpd    mean of F1 and covering                             by series
     hosts   mean of AUC-PR and best F1 over the hosts           by blocks of a day of each host
 
@@ -61,17 +61,25 @@ def judge(
         return resampled(changes_figure(cases, found, shared))
     thresholds = [replace(detector, window_seconds=case.table.period).alert_nats for case in cases]
     scores = [case.scores(one) / threshold for case, one, threshold in zip(cases, answers, thresholds, strict=True)]
-    return judge_scores(collection, cases, scores, shared)
+    alerts = [case.alerts(one) for case, one in zip(cases, answers, strict=True)]
+    return judge_scores(collection, cases, scores, shared, alerts)
 
 
 def judge_scores(
-    collection: str, cases: Sequence[Case], scores: Sequence[Floats], shared: Path = DATA
+    collection: str,
+    cases: Sequence[Case],
+    scores: Sequence[Floats],
+    shared: Path = DATA,
+    alerts: Sequence[Ints] | None = None,
 ) -> ResampledFigure:
-    """The same of scores in thresholds of the rows that are judged; of hosts only their order matters."""
+    """The same of scores in thresholds of the rows that are judged; of hosts only their order matters.
+
+    `alerts` say in which rows of curves an alert begins; without them it does where a run of scores reaches the threshold.
+    """
     if collection == "nab":
         return resampled(nab_figure(cases, scores, shared))
     if collection in ("wsd", SIMULATED):
-        return resampled(events_figure(judged_events(collection, cases, scores, shared)))
+        return resampled(events_figure(judged_events(collection, cases, scores, shared, alerts)))
     return resampled(hosts_figure(collection, cases, scores, shared))
 
 
@@ -123,13 +131,20 @@ def nab_figure(cases: Sequence[Case], scores: Sequence[Floats], shared: Path) ->
     return figure
 
 
-def judged_events(collection: str, cases: Sequence[Case], scores: Sequence[Floats], shared: Path) -> Ints:
+def judged_events(
+    collection: str,
+    cases: Sequence[Case],
+    scores: Sequence[Floats],
+    shared: Path,
+    alerts: Sequence[Ints] | None = None,
+) -> Ints:
     """Events, those found, and false alerts of each curve, `(curves, 3)`."""
     events = scorer(shared, "event_score")
+    if alerts is None:
+        alerts = [events.begins(np.where(np.isnan(x), -np.inf, x), 1.0, MERGED_ROWS) for x in scores]
     counts = []
-    for case, values in zip(cases, scores, strict=True):
+    for case, begun in zip(cases, alerts, strict=True):
         label = _label(collection, case.name, shared)
-        begun = events.begins(np.where(np.isnan(values), -np.inf, values), 1.0, MERGED_ROWS)
         counts.append(events.judge(label[slice(*case.judged)], begun)[:3])
     return np.array(counts, dtype=np.int64)
 

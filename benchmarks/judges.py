@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.collections import NEZHA_DAY
-from models.core.arrays import Floats
+from models.core.arrays import Floats, Ints
 from models.templates.extraction import template_id, template_of
 from models.templates.merging import merged
 
@@ -74,12 +74,20 @@ def judge_hosts(shared: Path, collection: str, scores: Mapping[str, Floats], thr
     return {measure: found[measure] for measure in HOST_MEASURES}
 
 
-def judge_curves(shared: Path, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
-    """Events at the threshold that is fixed beforehand, all curves together; `best_pa7_f1` chose its own on the labels."""
+def judge_curves(
+    shared: Path, scores: Mapping[str, Floats], threshold: float, alerts: Mapping[str, Ints] | None = None
+) -> dict[str, float]:
+    """Events at the alerts as given, all curves together; `best_pa7_f1` chose its own threshold on the labels.
+
+    Without `alerts`, which are 1 in the rows in which one begins, one begins where a run of scores reaches the threshold.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for name, values in scores.items():
-            rows = ((row, _text(value)) for row, value in enumerate(values))
-            _write(Path(folder) / f"{name}.csv", ("row", "score"), rows)
+            columns, rows = ["row", "score"], [[row, _text(value)] for row, value in enumerate(values)]
+            if alerts is not None:
+                columns.append("novelty")
+                rows = [[*row, int(begins)] for row, begins in zip(rows, alerts[name], strict=True)]
+            _write(Path(folder) / f"{name}.csv", columns, rows)
         about = [folder, "--data", str(shared / "data" / "wsd"), "--threshold", repr(threshold)]
         found = _run(shared / "score" / "event_score.py", [*about, "--curves", ",".join(scores)])["all"]
     return {measure: found[measure] for measure in CURVE_MEASURES}

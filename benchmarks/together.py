@@ -54,10 +54,13 @@ class TableAnswers:
         Anomaly score of each row, nats, `(rows,)`; NaN where not known.
     changes
         When each announced change of state began, epoch ms.
+    alerts
+        1 in the rows in which something novel begins, as `kappa score` writes in its column `novelty`, 0 in the others, `(rows,)`.
     """
 
     score: Floats
     changes: list[int]
+    alerts: Ints
 
 
 def answers_of(
@@ -82,6 +85,7 @@ def _stepped(
     scorers = [_scorer(table, name, p, detector, joined) for table, name in zip(tables, names, strict=True)]
     shifts = [shift(table.times, table.period, tables[0].times[0]) for table in tables]
     scores = [np.full(len(table.times), np.nan) for table in tables]
+    alerts = [np.zeros(len(table.times), np.int64) for table in tables]
     changes: list[list[int]] = [[] for _ in tables]
     for now, rows in common_windows([table.times - by for table, by in zip(tables, shifts, strict=True)]):
         there = [(i, row, *scorers[i].row(tables[i].values[row])) for i, row in rows]
@@ -96,10 +100,10 @@ def _stepped(
             begin, end = end, end + len(some)
             part = found if len(there) == 1 else Scores(*(getattr(found, name)[begin:end] for name in FIELDS))
             answer = scorers[i].answer(now, part, at, own.get(names[i], ()))
-            scores[i][row] = answer.anomaly_score
+            scores[i][row], alerts[i][row] = answer.anomaly_score, answer.novelty
             if answer.novelty and answer.kind == "change":
                 changes[i].append(int(answer.since + shifts[i]))
-    return [TableAnswers(*one) for one in zip(scores, changes, strict=True)]
+    return [TableAnswers(*one) for one in zip(scores, changes, alerts, strict=True)]
 
 
 def _scorer(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 16
+FORMAT = 17
 
 
 class SeriesTable:

@@ -10,10 +10,13 @@ from models.stats import regression
 
 PART = "change_candidates"
 TREND = tuple(f"trend_{name}" for name in regression.COLUMNS)
-# Values are in units of `unit` from `anchor`, level and spread of the series when it became a candidate. Times are epoch ms.
+# Values are in units of `unit` from `anchor`, level and spread of the series when it became a candidate; `worth` is what a row was worth then, and
+# `common` the share of the variance that rows of some hours have in common: see `models.univariate.effective_sample`. Times are epoch ms.
 CANDIDATE_COLUMNS: dict[str, str] = {
     "anchor": "f8",
     "unit": "f8",
+    "worth": "f4",
+    "common": "f4",
     "level_start": "f8",  # the last row before the new level
     "level_rows": "f4",
     "level_mean": "f4",

@@ -13,8 +13,13 @@ Each predicts every row before it learns it, and evidence is gathered as in Page
 
 An explanation begins with `HEAD` nats at a row that strays, so that a first row or two may miss, and ends where its evidence
 is used up, or where others have explained the latest rows better by `against_nats`: a ramp is not a level, however far away,
-and values that return to the old level end the new one at once. Where neighbouring rows depend on each other, a row is worth
-w <= 1 independent observations (`models.univariate.effective_sample`), so the evidence is w (L - HEAD).
+and values that return to the old level end the new one at once. Where rows depend on those around them, each of n rows is worth
+w(n) <= 1 independent observations, so the evidence is w(n) (L - HEAD):
+
+    w(n) = min(w, 1 / (1 + (n - 1) s))        w: worth of a row, s: share of the variance that rows of some hours have in common
+
+(`models.univariate.effective_sample`). Like level and spread, w and s are those of the series when it became a candidate: they must
+not learn from the change that is in question.
 
     level, spread   win once they have lasted and still hold, where an episode has been open for long, or the evidence reaches
                     what opens an episode
@@ -98,8 +103,9 @@ class CandidateRows:
         Whether an episode about its values is open, and has been for `lasting`.
     before, now
         Ends of the last window with a row and of this one, epoch ms.
-    worth
-        Independent observations that a row is worth, at most 1.
+    worth, common
+        Independent observations that a row is worth now, at most 1, and the share of the variance that rows of some hours have in common; of a
+        candidate those count that it begins with.
     lasting
         How long a change must have lasted, ms.
     needed_nats
@@ -114,6 +120,7 @@ class CandidateRows:
     before: Floats
     now: float
     worth: Floats
+    common: Floats
     lasting: float
     needed_nats: Floats
 
@@ -147,13 +154,10 @@ class Verdict:
 
 def step(candidates: ChangeCandidates, places: Ints, rows: CandidateRows, p: ChangeParameters) -> Verdict:
     """Weigh a row of each candidate at `places` of the table, `(n,)`, then learn it, in place."""
-    given, found = np.empty((6, len(places))), np.empty((7, len(places)))
+    given, found = np.empty((7, len(places))), np.empty((7, len(places)))
     given[compiled.X], given[compiled.PLACE], given[compiled.SCALE] = rows.x, rows.place, rows.scale
-    given[compiled.BEFORE], given[compiled.WORTH], given[compiled.NEEDED_NATS] = (
-        rows.before,
-        rows.worth,
-        rows.needed_nats,
-    )
+    given[compiled.BEFORE], given[compiled.NEEDED_NATS] = rows.before, rows.needed_nats
+    given[compiled.WORTH_NOW], given[compiled.COMMON_NOW] = rows.worth, rows.common
     table, times = Candidates(**candidates.columns), (float(rows.now), float(rows.lasting))
     compiled.weigh(table, places, given, rows.has_episode, rows.settled, times, p.vector, found)
     candidates.changed = True

@@ -24,12 +24,12 @@ SINGLE = 3e38
 LEAST = 1e-300
 LN2, HALF_LOG_PI = math.log(2), math.log(math.pi) / 2
 # Places of the columns in a candidate, in the order of `Candidates`; those of a new level and of a new spread stand alike but for the mean.
-ANCHOR, UNIT, LEVEL_START, ROWS_OF_LEVEL, MEAN, LEVEL_SUM, LEVEL_NATS, LEVEL_AGAINST = range(8)
-SPREAD_START, ROWS_OF_SPREAD, SPREAD_SUM, SPREAD_NATS, SPREAD_AGAINST = range(8, 13)
-P0, P1, P2, Q0, Q1, TREND_SHAPE, TREND_SUM = range(13, 20)
+ANCHOR, UNIT, WORTH, COMMON, LEVEL_START, ROWS_OF_LEVEL, MEAN, LEVEL_SUM, LEVEL_NATS, LEVEL_AGAINST = range(10)
+SPREAD_START, ROWS_OF_SPREAD, SPREAD_SUM, SPREAD_NATS, SPREAD_AGAINST = range(10, 15)
+P0, P1, P2, Q0, Q1, TREND_SHAPE, TREND_SUM = range(15, 22)
 # Rows of the parameters, of what is given of each candidate, and of the verdict: see `ChangeParameters`, `CandidateRows` and `Verdict`.
 OPEN_SCALES, CLIP_NATS, AGAINST_NATS, OUTLIER_SHARE, LEVEL_ROWS, TREND_ROWS, KEPT, LEAST_ROWS = range(8)
-X, PLACE, SCALE, BEFORE, WORTH, NEEDED_NATS = range(6)
+X, PLACE, SCALE, BEFORE, WORTH_NOW, COMMON_NOW, NEEDED_NATS = range(7)
 WHAT, ANNOUNCED, START, AFTER, SPREAD_NOW, LEAD, OVER = range(7)
 STIRLING = (1 / 8, 1 / 192, 1 / 640, 17 / 14336, 31 / 18432, 691 / 180224)
 SHIFTED = 10  # steps from x to where the series of `gamma_ratio` is exact
@@ -40,6 +40,8 @@ class Candidates(NamedTuple):
 
     anchor: Array
     unit: Array
+    worth: Array
+    common: Array
     level_start: Array
     level_rows: Array
     level_mean: Array
@@ -60,15 +62,14 @@ class Candidates(NamedTuple):
     trend_sum: Array
 
 
-Candidate = Floats  # its numbers by `ANCHOR` to `TREND_SUM`, `(20,)`
+Candidate = Floats  # its numbers by `ANCHOR` to `TREND_SUM`, `(22,)`
 
 
 @called
 def read(table: Candidates, at: int, c: Candidate) -> None:
     """Read a candidate."""
-    c[ANCHOR], c[UNIT], c[LEVEL_START], c[SPREAD_START] = (
-        table.anchor[at], table.unit[at], table.level_start[at], table.spread_start[at],
-    )  # fmt: skip
+    c[ANCHOR], c[UNIT], c[WORTH], c[COMMON] = table.anchor[at], table.unit[at], table.worth[at], table.common[at]
+    c[LEVEL_START], c[SPREAD_START] = table.level_start[at], table.spread_start[at]
     c[ROWS_OF_LEVEL], c[MEAN], c[LEVEL_SUM] = table.level_rows[at], table.level_mean[at], table.level_sum[at]
     c[LEVEL_NATS], c[LEVEL_AGAINST] = table.level_nats[at], table.level_against[at]
     c[ROWS_OF_SPREAD], c[SPREAD_SUM] = table.spread_rows[at], table.spread_sum[at]
@@ -81,9 +82,8 @@ def read(table: Candidates, at: int, c: Candidate) -> None:
 @called
 def write(table: Candidates, at: int, c: Candidate) -> None:
     """Write a candidate back: the inverse of `read`."""
-    table.anchor[at], table.unit[at], table.level_start[at], table.spread_start[at] = (
-        c[ANCHOR], c[UNIT], c[LEVEL_START], c[SPREAD_START],
-    )  # fmt: skip
+    table.anchor[at], table.unit[at], table.worth[at], table.common[at] = c[ANCHOR], c[UNIT], c[WORTH], c[COMMON]
+    table.level_start[at], table.spread_start[at] = c[LEVEL_START], c[SPREAD_START]
     table.level_rows[at], table.level_mean[at], table.level_sum[at] = c[ROWS_OF_LEVEL], c[MEAN], c[LEVEL_SUM]
     table.level_nats[at], table.level_against[at] = c[LEVEL_NATS], c[LEVEL_AGAINST]
     table.spread_rows[at], table.spread_sum[at] = c[ROWS_OF_SPREAD], c[SPREAD_SUM]
@@ -151,13 +151,17 @@ def on_the_line(c: Candidate) -> tuple[float, float]:
 
 
 @called
-def anchored(c: Candidate, x: float, place: float, scale: float, fresh: bool, p: Floats) -> float:
+def anchored(
+    c: Candidate, x: float, place: float, scale: float, of_rows: tuple[float, float], fresh: bool, p: Floats
+) -> float:
     """The value as a distance from the level in units of the spread, both as they were when the series became a candidate.
 
-    They are fixed meanwhile, because the model of a young series would learn the change. `fresh` is one that begins.
+    They, and what rows are worth (`of_rows`), are fixed meanwhile, because the model of a young series would learn the change. `fresh`
+    is one that begins.
     """
     if fresh:
         c[ANCHOR], c[UNIT] = place, scale
+        c[WORTH], c[COMMON] = of_rows
         c[ROWS_OF_SPREAD] = c[SPREAD_SUM] = c[SPREAD_NATS] = c[SPREAD_AGAINST] = 0.0
         c[P1] = c[Q0] = c[Q1] = 0.0
         c[P0], c[P2], c[TREND_SHAPE], c[TREND_SUM] = p[LEVEL_ROWS], p[TREND_ROWS], SHAPE, 2 * SHAPE
@@ -234,11 +238,19 @@ def holds(c: Candidate, start: int, rows: int, nats: int, times: tuple[float, fl
 
 
 @called
+def worth(c: Candidate, rows: int) -> float:
+    """Independent observations that each row of an explanation is worth, whose number of rows has the place `rows`."""
+    out: float = min(c[WORTH], 1.0 / (1.0 + max(c[rows] - 1.0, 0.0) * c[COMMON]))
+    return out
+
+
+@called
 def decide(
-    c: Candidate, worth: float, needed: float, settled: bool, times: tuple[float, float], least_rows: float
+    c: Candidate, needed: float, settled: bool, times: tuple[float, float], least_rows: float
 ) -> tuple[int, bool, float]:
     """Which explanation leads, whether it has won, and its evidence."""
-    level, spread = worth * (c[LEVEL_NATS] - HEAD), worth * (c[SPREAD_NATS] - HEAD)
+    level = worth(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
+    spread = worth(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
     level_wins = holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, least_rows) and (settled or level >= needed)
     spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, least_rows)
     spread_wins = spread_wins and settled and spread > 0 and level <= 0  # the level's lead is over the spread, too
@@ -267,7 +279,7 @@ def weigh(
     table, places
         The candidates, changed in place, and the places of those that have a row, `(n,)`.
     given
-        What is given of each, by `X` to `NEEDED_NATS`, `(6, n)`.
+        What is given of each, by `X` to `NEEDED_NATS`, `(7, n)`.
     has_episode, settled
         See `CandidateRows`, `(n,)`.
     times
@@ -282,13 +294,13 @@ def weigh(
         read(table, places[j], c)
         x, place, scale, before = given[X, j], given[PLACE, j], given[SCALE, j], given[BEFORE, j]
         fresh = c[ROWS_OF_LEVEL] == 0 and (c[ROWS_OF_SPREAD] == 0 or not has_episode[j])
-        y = anchored(c, x, place, scale, fresh, p)
+        y = anchored(c, x, place, scale, (given[WORTH_NOW, j], given[COMMON_NOW, j]), fresh, p)
         compare(c, y, p)
         strays = abs(x - place) >= p[OPEN_SCALES] * scale or has_episode[j]
         begin(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, strays, before)
         begin(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, strays, before)
         learn(c, y, p[KEPT])
-        what, wins, lead = decide(c, given[WORTH, j], given[NEEDED_NATS, j], settled[j], times, p[LEAST_ROWS])
+        what, wins, lead = decide(c, given[NEEDED_NATS, j], settled[j], times, p[LEAST_ROWS])
         after = c[MEAN] if what == LEVEL else (0.0 if what == SPREAD else on_the_line(c)[0])
         verdict[WHAT, j], verdict[ANNOUNCED, j], verdict[LEAD, j] = what, wins, lead
         verdict[START, j] = c[SPREAD_START] if what == SPREAD else c[LEVEL_START]

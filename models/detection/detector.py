@@ -82,7 +82,7 @@ class ShardDetector:
         self._appearance = Appearance(state, p)
         self._silence = Silence(state, p, self._control, self._limits)
         self._gauges = GaugeDetector(state, p, self._control, model, settings)
-        self._changes = GaugeChanges(state, p, model)
+        self._changes = GaugeChanges(state, p, model, settings)
         self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes, settings)
         self._peers = PeerDetector(state, p, self._control)
         self._counts = CountDetector(state, p, self._control, self._limits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.core.arrays import Bools, Ints
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import Series
 from models.detection import change_point, reasons
@@ -15,8 +15,9 @@ from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangePar
 from models.detection.gauge_detector import GaugeScores
 from models.detection.shard_state import ShardState, ShardWindow
 from models.stats import normal_gamma
-from models.univariate.effective_sample import weight_of_a_row
+from models.univariate.effective_sample import share_of_hours, weight_of_a_row
 from models.univariate.model import Univariate
+from models.univariate.parameters import UnivariateParameters
 from models.univariate.predictive import DEGREES
 
 OLD, SPREAD, LEVEL, TREND = EXPLANATIONS
@@ -67,8 +68,10 @@ class Change:
 class GaugeChanges:
     """The change candidates among the metrics of a shard: opened, weighed, and learnt once a change is adopted."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, model: Univariate) -> None:
-        self._state, self._p, self._model = state, p, model
+    def __init__(
+        self, state: ShardState, p: DetectorParameters, model: Univariate, settings: UnivariateParameters
+    ) -> None:
+        self._state, self._p, self._model, self._settings = state, p, model, settings
         self._change = ChangeParameters()
         self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
@@ -104,15 +107,24 @@ class GaugeChanges:
         rows, lasting = index[at], 1000 * self._p.lasting(self._p.persistence_minutes)
         settled = np.array([row in began and now - began[row] >= lasting for row in rows.tolist()])
         before = np.where(scores.last_seen[at] > 0, scores.last_seen[at], now - 1000 * self._p.window_seconds)
-        candidate_rows = CandidateRows(
-            x[at], typical[at], scale[at], has_episode[at], settled, before, float(now),
-            weight_of_a_row(self._model.state.hot, rows), lasting, self._p.alert_nats + scores.extra_nats[at],
-        )  # fmt: skip
-        return self._weigh(rows, candidate_rows)
-
-    def _weigh(self, rows: Ints, found: CandidateRows) -> dict[int, Change]:
-        candidates = self._state.change_candidates
         places = np.searchsorted(candidates.rows, rows)
+        worth, common = self._worth(rows, candidates.columns["level_rows"][places] == 0)
+        candidate_rows = CandidateRows(
+            x[at], typical[at], scale[at], has_episode[at], settled, before, float(now), worth, common, lasting,
+            self._p.alert_nats + scores.extra_nats[at],
+        )  # fmt: skip
+        return self._weigh(rows, places, candidate_rows)
+
+    def _worth(self, rows: Ints, asked: Bools) -> tuple[Floats, Floats]:
+        """What rows of series are worth, and what they have in common, `(n,)`; 1 and 0 where not `asked`, as candidates keep what they began with."""
+        worth, common, model = np.ones(len(rows)), np.zeros(len(rows)), self._model.state
+        if asked.any():
+            worth[asked] = weight_of_a_row(model.hot, rows[asked], self._settings)
+            common[asked] = share_of_hours(model.hot, model.cold, rows[asked])
+        return worth, common
+
+    def _weigh(self, rows: Ints, places: Ints, found: CandidateRows) -> dict[int, Change]:
+        candidates = self._state.change_candidates
         verdict = change_point.step(candidates, places, found, self._change)
         anchor, unit = (candidates.columns[name][places] for name in ("anchor", "unit"))
         if verdict.over.any():

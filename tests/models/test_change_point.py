@@ -49,6 +49,7 @@ class CandidateSeries:
             (now - STEP) * ones,
             now,
             ones,
+            0 * ones,
             600_000.0,
             ASKED * ones,
         )
@@ -88,7 +89,8 @@ def test_candidates_are_weighed_as_in_numpy(seed: int) -> None:
         places = np.flatnonzero(rng.random(n) < 0.95)
         watch = CandidateSeries(len(places), episode=k % 100 > 40)
         watch.row = k
-        rows = replace(watch.rows_of(x[places]), worth=rng.uniform(0.1, 1, len(places)))
+        worth, common = rng.uniform(0.1, 1, len(places)), rng.uniform(0, 0.02, len(places))
+        rows = replace(watch.rows_of(x[places]), worth=worth, common=common)
         table = candidates.take(places)
         wanted = numpy_changes.step(table, rows, P)
         found = change_point.step(candidates, places, rows, P)
@@ -226,6 +228,21 @@ def test_dependent_neighbours_are_less_evidence() -> None:
             verdicts.append(change_point.step(watch.table, np.zeros(1, np.int64), rows, P))
         leads.append(max(float(v.lead[0]) for v in verdicts))
     assert leads[1] == pytest.approx(0.1 * leads[0])
+
+
+def test_rows_that_have_much_in_common_are_no_change_however_many() -> None:
+    """What a day's wave does anyway: levels of hours that differ by more than neighbouring rows do."""
+    leads = []
+    for share in (0.0, 0.5):
+        watch = CandidateSeries()
+        for x in noise(12, (12, 1, 400)):
+            watch.row += 1
+            rows = replace(watch.rows_of(np.array([x])), common=np.full(1, share))
+            verdict = change_point.step(watch.table, np.zeros(1, np.int64), rows, P)
+        leads.append(float(verdict.lead[0]))
+    assert leads[0] > 20 * ASKED
+    assert 0 < leads[1] < ASKED / 2
+    assert leads[1] == pytest.approx(leads[0] / (1 + 398 * 0.5), rel=0.02)
 
 
 @examples(4)

@@ -68,9 +68,11 @@ def step(s: Table, rows: CandidateRows, p: ChangeParameters) -> Verdict:
 def _anchor(s: Table, rows: CandidateRows, fresh: Bools, p: ChangeParameters) -> Floats:
     """The values as distances from the level in units of the spread, both as they were when the series became a candidate.
 
-    They are fixed meanwhile, because the model of a young series would learn the change. `fresh` are candidates that begin.
+    They, and what rows are worth, are fixed meanwhile, because the model of a young series would learn the change. `fresh` are candidates that begin.
     """
-    s["anchor"], s["unit"] = np.where(fresh, rows.place, s["anchor"]), np.where(fresh, rows.scale, s["unit"])
+    begun_with = {"anchor": rows.place, "unit": rows.scale, "worth": rows.worth, "common": rows.common}
+    for name, now in begun_with.items():
+        s[name] = np.where(fresh, now, s[name])
     begun = reg.begin(np.ones(len(fresh)), p.level_rows, SHAPE, p.trend_rows)
     for name, column in zip(TREND_COLUMNS, begun, strict=True):
         s[name] = np.where(fresh, column, s[name])
@@ -155,7 +157,9 @@ def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
 
 def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) -> Verdict:
     """Which explanation leads, and whether it has won."""
-    lead = {name: rows.worth * (s[f"{name}_nats"] - HEAD) for name in ("level", "spread")}
+    kinds = ("level", "spread")
+    together = {name: 1 / (1 + np.maximum(s[f"{name}_rows"] - 1, 0) * s["common"]) for name in kinds}
+    lead = {name: np.minimum(s["worth"], together[name]) * (s[f"{name}_nats"] - HEAD) for name in kinds}
     holds = {
         name: (s[f"{name}_rows"] >= p.least_rows)
         & (rows.now - s[f"{name}_start"] >= rows.lasting)

@@ -32,7 +32,7 @@ def case(rows: int, metrics: int = 1, taught: int = 0) -> Case:
 def test_answers_of_a_copy_are_put_back_onto_the_rows_of_the_original(copy: str, metrics: int) -> None:
     original = case(100, metrics, taught=20)
     changed = COPIES[copy](original)
-    found = changed.scores(TableAnswers(changed.kept.astype(np.float64), []))
+    found = changed.scores(TableAnswers(changed.kept.astype(np.float64), [], np.zeros(len(changed.kept), np.int64)))
     assert len(found) == 80
     rows = np.arange(20.0, 100.0)
     known = np.isfinite(found)
@@ -48,7 +48,7 @@ def test_answers_of_a_copy_are_put_back_onto_the_rows_of_the_original(copy: str,
 def test_a_change_in_a_copy_counts_from_its_row_in_the_original() -> None:
     every_second = COPIES["every second row"](case(100))
     since = [int(every_second.table.times[9])]
-    assert every_second.changes(TableAnswers(np.zeros(50), since)) == [20]
+    assert every_second.changes(TableAnswers(np.zeros(50), since, np.zeros(50, np.int64))) == [20]
 
 
 def test_each_copy_is_another_series() -> None:

@@ -25,7 +25,8 @@ def alone(table: TimedTable) -> TableAnswers:
     scorer = TableScorer([f"m{k:04d}" for k in range(table.values.shape[1])], p, host=table.host)
     rows = [scorer.step(int(at), x) for at, x in zip(table.times, table.values, strict=True)]
     changes = [row.since for row in rows if row.novelty and row.kind == "change"]
-    return TableAnswers(np.array([row.anomaly_score for row in rows]), changes)
+    scores = np.array([row.anomaly_score for row in rows])
+    return TableAnswers(scores, changes, np.array([int(row.novelty) for row in rows]))
 
 
 def every(minutes: float, rows: int) -> Floats:
@@ -115,4 +116,4 @@ def test_a_parameter_that_does_not_exist_is_refused() -> None:
 
 def test_a_change_counts_from_its_first_row() -> None:
     case = whole(table_of(BenchmarkSeries("a", np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4))))
-    assert case.changes(TableAnswers(np.zeros(4), [2, 2, 0, 4])) == [2]
+    assert case.changes(TableAnswers(np.zeros(4), [2, 2, 0, 4], np.zeros(4, np.int64))) == [2]
