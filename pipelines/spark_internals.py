@@ -278,9 +278,10 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of tuple of int
-        For each stage: its id, the tasks that have ended, and the records that these have read, exchanged and written. What a task
-        that runs has done so far was 0 whenever it was looked at, for a minute and more. A query without a running stage has no
-        entry. Without it, a batch that takes long looks like one that hangs.
+        For each stage: its id, the tasks that have ended, the records that these have read, exchanged and written, and how often the stage has
+        got records of Kafka. The last alone says what a task has done that still runs: Spark's own numbers of it were 0 whenever they were looked
+        at, for a minute and more. Executors of a cluster poll in their own JVMs, so there it is 0. A query without a running stage has no entry.
+        Without it, a batch that takes long looks like one that hangs.
     """
     context: Any = spark.sparkContext._jsc.sc()
     stages = context.statusStore().activeStages()
@@ -293,6 +294,7 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
             done = (
                 *(stage.stageId(), stage.numCompleteTasks(), stage.inputRecords()),
                 *(stage.shuffleReadRecords(), stage.shuffleWriteRecords(), stage.outputRecords()),
+                jvm_of(spark).kappa.Polls.ofStage(stage.stageId()),
             )
             found[name] = found.get(name, ()) + done
     return found

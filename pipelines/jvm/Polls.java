@@ -1,7 +1,13 @@
 package kappa;
 
-/** Which poll of a consumer of Kafka a thread is in: ConsumerInterceptors ends it, ByteArrayDeserializer asks for it. */
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.TaskContext;
+
+/** Which poll of a consumer of Kafka a thread is in, and how many polls each stage has had: ConsumerInterceptors ends them, ByteArrayDeserializer asks. */
 public final class Polls {
+  static final int MOST_STAGES = 1000; // the latest, by their numbers
+  private static final ConcurrentSkipListMap OF_STAGE = new ConcurrentSkipListMap();
   private static final ThreadLocal CURRENT = new ThreadLocal() {
     @Override
     protected Object initialValue() {
@@ -19,5 +25,23 @@ public final class Polls {
   /** The thread's poll has its records. */
   public static void end() {
     CURRENT.set(new Object());
+    TaskContext task = TaskContext.get();
+    if (task != null) {
+      Integer stage = Integer.valueOf(task.stageId());
+      OF_STAGE.putIfAbsent(stage, new AtomicLong());
+      AtomicLong polls = (AtomicLong) OF_STAGE.get(stage);
+      if (polls != null) {
+        polls.incrementAndGet();
+      }
+      if (OF_STAGE.size() > MOST_STAGES) {
+        OF_STAGE.pollFirstEntry();
+      }
+    }
+  }
+
+  /** How many polls tasks of a stage have had in this JVM; those that still run are counted too. */
+  public static long ofStage(int stage) {
+    AtomicLong polls = (AtomicLong) OF_STAGE.get(Integer.valueOf(stage));
+    return polls == null ? 0 : polls.get();
   }
 }

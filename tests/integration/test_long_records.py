@@ -150,3 +150,22 @@ def test_a_poll_ends_when_it_holds_enough_and_no_record_is_lost(
         consumer.close()
     assert sum(polls) == count
     assert all(polls) and max(polls) <= 32 * MEBIBYTE // size, polls
+
+
+def test_the_polls_of_a_stage_are_counted_so_that_a_long_task_is_seen_to_make_progress(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    settings = load(settings_file(folder, stack, unique, "live", 100_000))
+    prepare(settings, ("extract",))
+    feed(settings, {})
+    context = kafka_spark.sparkContext
+    context.setJobGroup(unique, "reads the lines")
+    try:
+        source = kafka_spark.read.format("kafka").options(**kafka_connection(settings).prefixed())
+        assert source.option("subscribe", settings.topic("logs")).load().count() > GOOD
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    tracker, polls = context.statusTracker(), jvm_of(kafka_spark).kappa.Polls
+    stages = [stage for job in tracker.getJobIdsForGroup(unique) for stage in tracker.getJobInfo(job).stageIds]
+    assert sum(polls.ofStage(stage) for stage in stages) >= settings.input_partitions["logs"]
+    assert polls.ofStage(max(stages) + 10_000) == 0
