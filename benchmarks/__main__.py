@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import early_lane, latency, lines, pages, replays, throughput
+from benchmarks import early_lane, idle, latency, lines, pages, replays, throughput
 from benchmarks.deployment import deployment, machine
 
 RESULTS = Path(__file__).parent / "results"
 
-PARTS = ("throughput", "lines", "replay", "latency", "early", "pages")
+PARTS = ("throughput", "lines", "replay", "latency", "idle", "early", "pages")
 EARLY_RATES, EARLY_BOUNDS = (20_000, 100_000), (10_000, 500_000)  # events/s, series
 # figure -> (what it says, what was promised)
 WANTED = {
@@ -50,6 +50,8 @@ WANTED = {
     "latency_p99_seconds": ("window closed -> novelty searchable, p99 s", "< 10"),
     "scores_latency_median_seconds": ("the same with all scores indexed, median s", ""),
     "scores_latency_p99_seconds": ("the same with all scores indexed, p99 s", ""),
+    "idle_cores": ("all jobs with nothing but heartbeats, cores", "<= 0.15"),
+    "fleet_cores": (f"the same with a fleet of {idle.FLEET_HOSTS} hosts, {idle.FLEET_SERIES} series, cores", "<= 0.35"),
     **{
         f"early_{rate // 1000}k_{series // 1000}k_{key}": (
             f"record -> early alarm, {rate:,} events/s, {series:,} bounds, {what}",
@@ -118,6 +120,8 @@ def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
             figures |= replays.measure(spark, settings, chosen.log, chosen.series)
         if chosen.only in (None, "latency"):
             figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
+        if chosen.only in (None, "idle"):
+            figures |= idle.measure(spark, settings)
         if chosen.only in (None, "early"):
             figures |= early_lane.measure(spark, settings, EARLY_RATES, EARLY_BOUNDS, chosen.seconds)
     return figures

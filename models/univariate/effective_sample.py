@@ -58,8 +58,8 @@ def weight_of_a_row(hot: Mapping[str, Array], rows: Ints, p: UnivariateParameter
 def share_of_hours(hot: Mapping[str, Array], cold: Mapping[str, Array], rows: Ints) -> Floats:
     """Share of each series' variance that is between the hours of the day that have ended, from 0 to 1, shape `(n,)`.
 
-    What as many independent rows would differ by is taken off. 0 where fewer than two hours have been seen. Parameters are those of
-    `weight_of_a_row`, and the cold columns.
+    What as many independent rows would differ by is taken off, and two standard deviations of that: what may be chance is no share. 0 where fewer
+    than two hours have been seen. Parameters are those of `weight_of_a_row`, and the cold columns.
     """
     weight = cold["rhythm_weight"][:, rows].astype(np.float64)
     seen, level = weight > 0, cold["rhythm"][:, rows].astype(np.float64)
@@ -67,7 +67,8 @@ def share_of_hours(hot: Mapping[str, Array], cold: Mapping[str, Array], rows: In
     mean = np.where(seen, level, 0.0).sum(axis=0) / hours
     between = np.where(seen, (level - mean) ** 2, 0.0).sum(axis=0) / np.maximum(hours - 1, 1)
     by_chance = np.where(seen, 1 / np.where(seen, weight, 1.0), 0.0).sum(axis=0) / hours
-    share = between / np.maximum(variance_of(hot, VALUE, rows), LEAST) - by_chance
+    most_by_chance = by_chance * (1 + 2 * np.sqrt(2 / np.maximum(hours - 1, 1)))
+    share = between / np.maximum(variance_of(hot, VALUE, rows), LEAST) - most_by_chance
     out: Floats = np.where(hours >= 2, np.clip(share, 0.0, 1.0), 0.0)
     return out
 

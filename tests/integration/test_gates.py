@@ -174,11 +174,14 @@ def test_where_nobody_else_writes_one_partition_alone_gets_all_heartbeats(stack:
         Heartbeats({"bootstrap_servers": stack.kafka}, [topic], each_second, quiet_seconds=0.0) as beats,
     ):
         wait_for(lambda: beats.beats >= 4)
-        all_of_them, few = consumer.end_offsets(parts).values()
+        ends = consumer.end_offsets(parts)
+        all_of_them, few = ends[parts[0]], ends[parts[1]]
         assert all_of_them >= 4, "else windows in which nobody writes would not exist"
-        assert few == 1
+        assert 1 <= few < all_of_them / 2, (
+            "a heartbeat that a busy broker acknowledges late looks like somebody else's record"
+        )
         append(stack, topic, 1)
-        wait_for(lambda: consumer.end_offsets(parts)[parts[1]] == 3)
+        wait_for(lambda: consumer.end_offsets(parts)[parts[1]] >= few + 2)
     assert not beats.problem
 
 

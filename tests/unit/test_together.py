@@ -41,7 +41,7 @@ def wave(rng: np.random.Generator, rows: int, level: float) -> Floats:
 
 
 def curves() -> list[TimedTable]:
-    """Curves of other dates, phases and distances, with gaps, repeated times and missing values."""
+    """Curves of other dates, phases and distances, with gaps, repeated times and missing values; one of them has a new level."""
     rng, rows = np.random.default_rng(3), 320
     steady = every(5, rows)
     late = steady - 40 * WEEK_MS + 77 * MINUTE
@@ -55,7 +55,9 @@ def curves() -> list[TimedTable]:
         for i, at in enumerate(times)
     ]
     tables[0].values[100:104] = np.nan
-    return tables
+    changed = rng.normal(10.0, 1.0, rows)
+    changed[rows // 2 :] += 2.0
+    return [*tables, TimedTable("changed", 300.0, steady, changed[:, None], host=False)]
 
 
 def hosts() -> list[TimedTable]:
@@ -76,6 +78,7 @@ def test_tables_together_have_the_answers_of_each_alone(tables: list[TimedTable]
         wanted = alone(table)
         np.testing.assert_array_equal(found.score, wanted.score)
         assert found.changes == wanted.changes
+        np.testing.assert_array_equal(found.alerts, wanted.alerts)
     assert any(np.nanmax(one.score) > 20 for one in together)
     assert tables[0].host or any(one.changes for one in together)
 
