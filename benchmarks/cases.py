@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks import collections, kinds
 from benchmarks.collections import BEGIN, BenchmarkSeries
 from benchmarks.together import HOUR_MS, TableAnswers, TimedTable
-from models.core.arrays import Floats, Ints
+from models.core.arrays import Array, Floats, Ints
 from models.detection.table_score import rising
 
 DATA = Path(__file__).parents[2] / "shared"
@@ -52,8 +52,7 @@ class Case:
     def scores(self, answers: TableAnswers) -> Floats:
         """Scores of the rows that are judged, `(rows,)`."""
         first, last = self.judged
-        full = np.full(last, np.nan)
-        full[self.kept[self.kept < last]] = answers.score[self.kept < last]
+        full = self._placed(answers.score, np.nan)
         if self.table.host:
             before = np.maximum.accumulate(np.where(np.isin(np.arange(last), self.kept), np.arange(last), self.kept[0]))
             full = full[before]
@@ -61,10 +60,14 @@ class Case:
 
     def alerts(self, answers: TableAnswers) -> Ints:
         """1 in the rows that are judged in which something novel begins, 0 in the others, `(rows,)`."""
-        first, last = self.judged
-        full = np.zeros(last, np.int64)
-        full[self.kept[self.kept < last]] = answers.alerts[self.kept < last]
-        return full[first:]
+        return self._placed(answers.alerts, 0)[self.judged[0] :]
+
+    def _placed(self, numbers: Array, missing: float) -> Array:
+        """Numbers of the table's rows at those of the original, up to the last that is judged; `missing` where the table has none."""
+        last = self.judged[1]
+        full = np.full(last, missing, dtype=numbers.dtype)
+        full[self.kept[self.kept < last]] = numbers[self.kept < last]
+        return full
 
     def changes(self, answers: TableAnswers) -> list[int]:
         """Rows of the original that begin a new state."""

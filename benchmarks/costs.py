@@ -42,6 +42,7 @@ from benchmarks.deployment import (
 from benchmarks.flood import size
 from benchmarks.peers.extraction import run
 from benchmarks.peers.programs import Program, of_kappa
+from benchmarks.process_usage import seconds_of_tree, spark_seconds
 from benchmarks.spark_cluster import RunningCluster, running_cluster
 from benchmarks.throughput import apart, batches, closed
 from models.incidents.correlator import Correlator
@@ -49,7 +50,6 @@ from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched
 from pipelines.jobs import extract
 from pipelines.runner import Job
-from pipelines.spark_internals import jvm_of
 
 SERIES = 1_000
 FEW = 100_000  # events of a short log
@@ -89,18 +89,6 @@ class Used:
 
     seconds: float
     size: dict[str, int]
-
-
-def spark_seconds(spark: SparkSession) -> float:
-    """Processor seconds of the JVM of a session and of its workers, ended ones included."""
-    jvm = psutil.Process(jvm_of(spark).java.lang.ProcessHandle.current().pid())
-    return sum(map(seconds_of, (jvm, *jvm.children(recursive=True))))
-
-
-def seconds_of(process: psutil.Process) -> float:
-    """Processor seconds of a process and of its children that have ended."""
-    times = process.cpu_times()
-    return float(times.user + times.system + times.children_user + times.children_system)
 
 
 def extracted(spark: SparkSession, settings: Settings, name: str, log: WrittenLog) -> Used:
@@ -173,11 +161,7 @@ def held(spark: SparkSession, settings: Settings, events: int) -> dict[str, floa
 
 def cluster_seconds(cluster: RunningCluster) -> float:
     """Processor seconds of master, workers and all executors that have ended or run."""
-    found = 0.0
-    for pid in cluster.processes:
-        first = psutil.Process(pid)
-        found += sum(map(seconds_of, (first, *first.children(recursive=True))))
-    return found
+    return sum(seconds_of_tree(psutil.Process(pid)) for pid in cluster.processes)
 
 
 def correlated() -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
 
-import psutil
 from pyspark.sql import SparkSession
 
 from app.core.settings import Settings
@@ -15,6 +14,9 @@ from app.kafka.heartbeats import Heartbeats
 from app.runtime.run import running
 from benchmarks.deployment import say
 from benchmarks.latency import generate
+from benchmarks.process_usage import spark_seconds
+from benchmarks.throughput import apart
+from pipelines.windowing import WindowingConfig
 
 WARM_UP_SECONDS, SECONDS = 240.0, 180.0
 FLEET_HOSTS, FLEET_SERIES, FLEET_RATE = 20, 720, 72  # a gauge each ten seconds
@@ -27,16 +29,7 @@ def measure(spark: SparkSession, settings: Settings) -> dict[str, float]:
 
 def cores(spark: SparkSession, settings: Settings, rate: int) -> float:
     """Cores that all jobs take while so many events a second come."""
-    name = f"idle-{rate}"
-    own = settings.model_copy(
-        update={
-            "home": settings.home / name,
-            "jar_folder": settings.jars,
-            "windowing": type(settings.windowing)(),
-            "topics": settings.topics.model_copy(update={"prefix": f"{name}-"}),
-        }
-    )
-    topics.create(own)
+    own = apart(settings.model_copy(update={"windowing": WindowingConfig()}), f"idle-{rate}")
     with (
         running(own, ("all",)),
         Heartbeats(client_options(own), [own.topic(kind) for kind in topics.INPUTS], own.windowing),
@@ -45,34 +38,9 @@ def cores(spark: SparkSession, settings: Settings, rate: int) -> float:
         say(f"{rate} events/s, for {WARM_UP_SECONDS + SECONDS:.0f} s")
         try:
             threading.Event().wait(WARM_UP_SECONDS)
-            before = processor_seconds()
+            before = spark_seconds(spark) + time.process_time()
             threading.Event().wait(SECONDS)
-            after = processor_seconds()
+            return (spark_seconds(spark) + time.process_time() - before) / SECONDS
         finally:
             if load is not None:
                 load.end()
-    return sum(spent - before.get(pid, 0.0) for pid, spent in after.items()) / SECONDS
-
-
-def processor_seconds() -> Mapping[int, float]:
-    """Processor time of this process and of all that it has started but the servers, by process."""
-    own = psutil.Process()
-    children = own.children(recursive=True)
-    servers = {one.pid for child in children if _supervises(child) for one in (child, *child.children(recursive=True))}
-    found: dict[int, float] = {}
-    for one in (own, *children):
-        try:
-            times = one.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        if one.pid not in servers:
-            found[one.pid] = times.user + times.system
-    return found
-
-
-def _supervises(process: psutil.Process) -> bool:
-    """Whether it runs the servers."""
-    try:
-        return "app.embedded.supervisor" in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False

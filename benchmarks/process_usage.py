@@ -8,8 +8,25 @@ from contextlib import suppress
 from typing import Any, Self
 
 import psutil
+from pyspark.sql import SparkSession
+
+from pipelines.spark_internals import jvm_of
 
 POLL_SECONDS = 0.5
+
+
+def seconds_of_tree(process: psutil.Process) -> float:
+    """Processor seconds of a process and of all that it has started, ended ones included. Raises psutil.NoSuchProcess if it has ended."""
+    found = 0.0
+    for one in (process, *process.children(recursive=True)):
+        times = one.cpu_times()
+        found += times.user + times.system + times.children_user + times.children_system
+    return found
+
+
+def spark_seconds(spark: SparkSession) -> float:
+    """Processor seconds of the JVM of a session and of its workers, ended ones included."""
+    return seconds_of_tree(psutil.Process(jvm_of(spark).java.lang.ProcessHandle.current().pid()))
 
 
 class ProcessUsage:
