@@ -1,8 +1,11 @@
-"""Rows of hosts that send far more than may be known are left out of `statistics`, and counted.
+"""Rows of hosts that send far more than may be known are left out of `statistics`, and counted; and of shards with many such hosts.
 
 Decided from the rows of a window alone, so the number of partitions and of batches changes nothing. Of a host the rows with the least
 hashes of their series are kept, so a host that sends the same series in each window keeps the same ones; most of the others are gone
 before they are summed (`pipelines.surplus`). Windows without such a host, which is nearly all, cost no query more than before.
+
+A shard with more rows than twice the series that it may have gives each of its hosts as many as the others (max-min fairness): a host that
+sends no more than that keeps all of its rows, however many hosts somebody makes up.
 
 How many were sent is estimated where `SHOWN_NAMES` more than may be kept were there: hashes are spread evenly, so among n of them the k-th
 least is about k / n of the way (k minimum values; its standard error is 1 / sqrt(k), 0.8 % of 15,000). It depends on these least hashes
@@ -21,15 +24,17 @@ from pyspark.sql import functions as F
 from models.core.limits import LimitParameters
 from models.detection.limits import HOSTS, METRICS, RULES, SHOWN_CHARACTERS, SHOWN_NAMES, TEMPLATES
 from models.detection.logged_rules import FIRST as RULE
+from models.detection.shard_state import ALL_SERIES
 from models.rules.rule_log import MOST_A_WINDOW
 
 MOST_DIGITS = 12  # an estimate is 10 to this power at most
 MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
+MOST_SERIES = 2  # times the series of the limit are written of a shard in a window
 
 
 @dataclass(frozen=True)
 class Excess:
-    """A host whose rows of one kind are too many in a window; `host` is quoted. Of the hosts themselves, and of rules, it is empty.
+    """A host whose rows of one kind are too many in a window; `host` is quoted. Of hosts, of all series, and of rules, it is empty.
 
     `last` is the series of the last rule that is read.
     """
@@ -40,28 +45,36 @@ class Excess:
     last: str = ""
 
 
-def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters) -> list[Excess]:
-    """What is too much in windows, whose `rows` by window end say whether that can be at all."""
+def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters, shards: int) -> list[Excess]:
+    """What is too much in windows, whose `rows` by window end say whether that can be at all. Of shards it is what may be too much."""
     many = [end for end, n in rows.items() if n > min(limits.metric_rows, limits.template_rows)]
     if not many:
         return []
     series = F.col("series")
     chosen = closed.where(F.col("refused").isNull() & F.col("window_end").isin(many) & limit_of().isNotNull())
     keys = "window_end", host_of(series).alias("host"), limit_of().alias("limit")
-    by_host = chosen.where(~of_other_templates()).groupBy(*keys).agg(F.count(F.lit(1)).alias("rows"))
-    found = by_host.where(F.col("rows") > most_rows(limits)).drop("rows").collect()
-    full = [row["window_end"] for row in found if row["limit"] == RULES]
-    last = last_rules(chosen, full) if full else {}
-    crowded = [end for end in many if rows[end] > MOST_HOSTS * limits.hosts]
-    if crowded:
-        hosts = chosen.where(F.col("window_end").isin(crowded) & ~of_rule()).groupBy("window_end")
-        counted = hosts.agg(F.count_distinct(host_of(series)).alias("hosts"))
-        more = F.lit("").alias("host"), F.lit(HOSTS).alias("limit")
-        found += counted.where(F.col("hosts") > MOST_HOSTS * limits.hosts).select("window_end", *more).collect()
-    named = (
-        Excess(**row.asDict(), last=last.get(row["window_end"], "") if row["limit"] == RULES else "") for row in found
+    by_host = chosen.groupBy(*keys).agg(
+        F.count_if(~of_other_templates()).alias("rows"), F.count(F.lit(1)).alias("with_others")
     )
-    return sorted(named, key=lambda one: (one.window_end, one.host, one.limit))
+    # a level has a template at least: of `with_others` there are as many levels or fewer
+    written = F.least("with_others", most_rows(limits)) * F.when(F.col("limit") == TEMPLATES, 2).otherwise(1)
+    too_many = F.when(F.col("rows") > most_rows(limits), F.struct("host", "limit"))
+    by_shard = by_host.groupBy("window_end", shard_of(F.col("host"), shards).alias("shard")).agg(
+        F.sum(F.when(F.col("limit") != RULES, written)).alias("rows"),
+        F.count(F.lit(1)).alias("hosts"),
+        F.collect_list(too_many).alias("found"),
+    )
+    whole = {
+        ALL_SERIES: F.col("rows") > series_of_shard(limits, shards),
+        HOSTS: F.col("hosts") > hosts_of_shard(limits, shards),
+    }
+    checked = by_shard.withColumns(whole)
+    counted = checked.where(F.col(ALL_SERIES) | F.col(HOSTS) | (F.size("found") > 0)).collect()
+    found = {(row["window_end"], one["host"], one["limit"]) for row in counted for one in row["found"]}
+    found |= {(row["window_end"], "", limit) for row in counted for limit in whole if row[limit]}
+    full = [end for end, _, limit in found if limit == RULES]
+    last = last_rules(chosen, full) if full else {}
+    return [Excess(end, host, limit, last.get(end, "") if limit == RULES else "") for end, host, limit in sorted(found)]
 
 
 def last_rules(chosen: DataFrame, windows: list[int]) -> dict[int, str]:
@@ -93,14 +106,18 @@ def within(
     of_hosts = [one for one in over if one.limit == HOSTS]
     more: list[DataFrame] = []
     if of_hosts:
-        rows, left_out = without_hosts(rows, of_hosts, limits, limits.of_shard(shards).hosts * MOST_HOSTS)
+        rows, left_out = without_hosts(rows, of_hosts, limits, hosts_of_shard(limits, shards))
         more.append(left_out)
     of_rules = [one for one in over if one.limit == RULES]
     if of_rules:
         rows = without_rules(rows, of_rules)
-    of_series = [one for one in over if one.limit not in (HOSTS, RULES)]
+    of_series = [one for one in over if one.host and one.limit != RULES]
     if of_series:
         rows, left_out = without_series(rows, of_series, limits)
+        more.append(left_out)
+    of_shards = [one for one in over if one.limit == ALL_SERIES]
+    if of_shards:
+        rows, left_out = with_fair_shares(rows, of_shards, series_of_shard(limits, shards))
         more.append(left_out)
     kept = rows.drop("host", "limit")
     for each in more:
@@ -166,6 +183,56 @@ def without_hosts(
     return kept, counted.select("*", F.lit("").alias("host"), F.lit(HOSTS).alias("limit"))
 
 
+def with_fair_shares(rows: DataFrame, over: Sequence[Excess], most: int) -> tuple[DataFrame, DataFrame]:
+    """The same, where rows of a shard may be more than `most`: of each host the same number at most, those with the least hashes.
+
+    `last` is that number: what a host has of which rows are missing.
+    """
+    full = F.col("window_end").isin([one.window_end for one in over]) & F.col("limit").isNotNull()
+    shard, host = ["window_end", "shard"], ["window_end", "host"]
+    shares = fair_shares(rows.where(full).groupBy(*shard, "host").agg(F.count(F.lit(1)).alias("n")), most)
+    joined = rows.join(F.broadcast(shares), shard, "left")
+    order = Window.partitionBy(*host).orderBy(F.xxhash64("series"), "series")
+    chosen = full & F.col("share").isNotNull()
+    ranked = joined.where(chosen).withColumn("rank", F.row_number().over(order))
+    kept = joined.where(~chosen).unionByName(ranked.where(F.col("rank") <= F.col("share")).drop("rank"))
+    first = F.when(F.col("rank") == F.col("share") + 1, F.substring("series", 1, SHOWN_CHARACTERS))  # one a host: few
+    counted = (
+        ranked.where(F.col("rank") > F.col("share"))
+        .groupBy(*shard)
+        .agg(
+            F.count(F.lit(1)).alias("n"),
+            F.max("share").cast("double").alias("last"),
+            F.to_json(F.slice(F.array_sort(F.collect_list(first)), 1, SHOWN_NAMES)).alias("sample"),
+        )
+    )
+    return kept.drop("share"), counted.select("*", F.lit("").alias("host"), F.lit(ALL_SERIES).alias("limit"))
+
+
+def fair_shares(hosts: DataFrame, most: int) -> DataFrame:
+    """Of the shards with more than `most` rows the rows that each host may have, `share`, at least one.
+
+    `hosts` has the rows of each, `n`. In the order of that number a host may have an equal part of what those before it leave; the
+    first that has more than its part, and all that come after it, have that part.
+    """
+    order = Window.partitionBy("window_end", "shard").orderBy("n", "host")
+    before = F.coalesce(F.sum("n").over(order.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
+    hosts_left = F.count(F.lit(1)).over(order.rowsBetween(Window.currentRow, Window.unboundedFollowing))
+    parts = hosts.withColumn("part", F.floor((F.lit(most) - before) / hosts_left)).where(F.col("n") > F.col("part"))
+    share = F.greatest(F.max("part"), F.lit(1)).alias("share")
+    return parts.groupBy("window_end", "shard").agg(share)
+
+
+def series_of_shard(limits: LimitParameters, shards: int) -> int:
+    """How many rows of series are written of a shard in a window at most."""
+    return limits.of_shard(shards).all_series * MOST_SERIES
+
+
+def hosts_of_shard(limits: LimitParameters, shards: int) -> int:
+    """Of how many hosts of a shard rows are written in a window at most."""
+    return limits.of_shard(shards).hosts * MOST_HOSTS
+
+
 def literal(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
     """What is too much as a table. Through JSON, because a DataFrame made of Python values would start a Python worker."""
     ddl = "array<struct<window_end:bigint,host:string,limit:string>>"
@@ -182,6 +249,11 @@ def most_rows(limits: LimitParameters) -> Column:
 def host_of(series: Column) -> Column:
     """The quoted host of a series."""
     return F.element_at(F.split(series, "/", 3), 2)
+
+
+def shard_of(host: Column, shards: int) -> Column:
+    """The shard of a quoted host, from 0."""
+    return F.pmod(F.xxhash64(host), F.lit(shards)).cast("int")
 
 
 def of_metric() -> Column:

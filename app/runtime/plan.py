@@ -38,7 +38,7 @@ WINDOW_ROW = 450  # of the sums of an open window
 EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, compressed with lz4
 
 # Processor time of a core, seconds.
-EVENT_SECONDS, ROW_SECONDS, SHARD_SECONDS, IDLE_CORES = 4e-6, 25e-6, 2e-3, 0.45
+EVENT_SECONDS, LINE_SECONDS, ROW_SECONDS, SHARD_SECONDS, IDLE_CORES = 4e-6, 20e-6, 25e-6, 2e-3, 0.45
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def plan(load: Load, settings: Settings) -> Plan:
     events, inputs = load.series / window, 3600 * topics.input_retention_hours
     outputs = 3600 * topics.retention_hours / window * rows * (ROW + SCORE)
     broker = inputs * (events * EVENT + load.lines_per_second * LINE) + outputs
-    cores = IDLE_CORES + (events + load.lines_per_second) * EVENT_SECONDS
+    cores = IDLE_CORES + events * EVENT_SECONDS + load.lines_per_second * LINE_SECONDS
     cores += (rows * ROW_SECONDS + windowing.shards * SHARD_SECONDS) / window
     return Plan(
         state=state,

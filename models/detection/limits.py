@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -78,11 +79,18 @@ class Limits:
         """Take in what `extract` has left out in a window. Answers the other rows."""
         self._over, self._unsure, self._noted, self.overflow = {}, {}, (), []
         overflow = rows.span(FIRST)
+        others = rows.without_span(overflow)
         for at in range(overflow.start, overflow.stop):
             _, host, limit, _ = rows.series[at].split("/")
-            self._leave_out(host, limit, int(rows.last[at]), int(rows.n[at]), json.loads(rows.sample[at]))
-            self._unsure.setdefault(limit, set()).add(host)
-        return rows.without_span(overflow)
+            left, last, names = int(rows.n[at]), int(rows.last[at]), json.loads(rows.sample[at])
+            if limit == ALL_SERIES:
+                self._leave_out(host, limit, len(others) + left, left, names)
+                for kind in (METRICS, TEMPLATES):
+                    self._unsure.setdefault(kind, set()).update(hosts_with(others, last))
+            else:
+                self._leave_out(host, limit, last, left, names)
+                self._unsure.setdefault(limit, set()).add(host)
+        return others
 
     def note(self, found: Sequence[Overflow]) -> None:
         """Take in what others have left out of the window: what is of no host."""
@@ -274,6 +282,12 @@ def chosen(places: list[int], names: dict[int, str], free: int) -> tuple[list[in
         return places, []
     order = sorted(places, key=lambda at: hashed(names[at]))
     return order[: max(free, 0)], order[max(free, 0) :]
+
+
+def hosts_with(rows: Windows, least: int) -> list[str]:
+    """The quoted hosts of which a window has so many rows, or more."""
+    found = Counter(map(host_of, rows.series.tolist()))
+    return [host for host, n in found.items() if n >= least]
 
 
 def hashed(name: str) -> bytes:

@@ -33,7 +33,7 @@ from models.records.records import (
 from models.records.schema import parsed, plain, shown
 from pipelines import letters
 from pipelines.errors import DeterminismViolation
-from pipelines.jobs.extract import shard_of
+from pipelines.overflow import shard_of
 
 FORMAT = 4
 BEGINNING = -1

@@ -339,7 +339,7 @@ def records(
 
     Rows of statistics and log totals, then the watermark messages of their window, shard by shard; and what was refused, which is not
     looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
-    the number of those of `statistics`. `limited` takes away rows of hosts that have too many.
+    the number of those of `statistics`. `limited` takes away rows of hosts and shards that have too many.
     """
     rows = rows_of(closed, windows, windowing, limited).select(
         "shard",
@@ -374,7 +374,7 @@ def limits_of(
     instance: int = 0,
 ) -> Callable[[DataFrame], DataFrame]:
     """What takes away the rows of hosts that have too many in these windows, by the answer of `windows_of`."""
-    over = [] if limits is None else overflow.excesses(closed, windows, limits)
+    over = [] if limits is None else overflow.excesses(closed, windows, limits, windowing.shards)
     return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards, instance)
 
 
@@ -409,12 +409,7 @@ def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
 def shards_of(series: Column, shards: int) -> Column:
     """The shards that read a row: that of its host; of a rule all of them."""
     every = F.sequence(F.lit(0), F.lit(shards - 1))
-    return F.when(overflow.of_rule(), every).otherwise(F.array(shard_of(overflow.host_of(series), shards)))
-
-
-def shard_of(host: Column, shards: int) -> Column:
-    """The shard of a host, from 0."""
-    return F.pmod(F.xxhash64(host), F.lit(shards)).cast("int")
+    return F.when(overflow.of_rule(), every).otherwise(F.array(overflow.shard_of(overflow.host_of(series), shards)))
 
 
 def watermarks_of(

@@ -38,7 +38,7 @@ from models.incidents.correlator import Correlator
 from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer
-from pipelines.jobs.extract import shard_of
+from pipelines.overflow import shard_of
 from pipelines.quarantine import Quarantine
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import statistics
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,20 +46,26 @@ def closed(spark: SparkSession, series: list[str], partitions: int = 3) -> DataF
     )  # fmt: skip
 
 
-def written(spark: SparkSession, series: list[str], partitions: int = 3) -> dict[str, dict[str, Any]]:
-    """Rows of statistics by their series, as the sink of `extract` writes them."""
+def rows_written(
+    spark: SparkSession, series: list[str], partitions: int = 3, limits: LimitParameters = LIMITS
+) -> list[dict[str, Any]]:
+    """Rows of statistics, as the sink of `extract` writes them, by shard and series."""
     frame = closed(spark, series, partitions)
     windows = extract.windows_of(frame)
     assert list(windows) == [END]
-    limited = extract.limits_of(frame, windows, WINDOWING, LIMITS)
+    limited = extract.limits_of(frame, windows, WINDOWING, limits)
     rows = extract.records(
         frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, refused=False, limited=limited
     ).collect()
     values = [json.loads(row["value"]) for row in rows]
-    found = {value["series"]: value for value in values if value["record"] == "statistics"}
-    written = {(value["series"], value["shard"]) for value in values if value["record"] == "statistics"}
-    assert len(written) + WINDOWING.shards == len(values)
-    return found
+    found = [value for value in values if value["record"] == "statistics"]
+    assert len(found) + WINDOWING.shards == len(values)
+    return sorted(found, key=lambda row: (row["shard"], row["series"]))
+
+
+def written(spark: SparkSession, series: list[str], partitions: int = 3) -> dict[str, dict[str, Any]]:
+    """The same by series."""
+    return {row["series"]: row for row in rows_written(spark, series, partitions)}
 
 
 def kinds(found: dict[str, dict[str, Any]]) -> Counter[tuple[str, str]]:
@@ -125,6 +133,60 @@ def test_hosts_beyond_twice_the_limit_lose_all_their_rows_those_with_the_fewest_
     hosts = len({name.split("/")[1] for name in found if name.startswith("gauge/")})
     most = 2 * LIMITS.of_shard(WINDOWING.shards).hosts * WINDOWING.shards
     assert hosts <= most
+
+
+# A shard may have as many series as one host: 40. Twice as many of its rows are written.
+FEW = replace(LIMITS, all_series=1)
+MADE_UP = [f"gauge/made-up-{h}/s{i % 3}/m{i}" for h in range(30) for i in range(25)]
+MADE_UP += [
+    f"template/made-up-{h}/s/{level}/{i:016x}" for h in range(30) for i, level in enumerate(("info", "l1", "l2"))
+]
+SMALL_HOSTS = [f"gauge/small-{h}//m{i}" for h in range(4) for i in range(1 + h)] + [
+    f"template/small-3/web/info/{1:016x}"
+]
+
+
+def test_a_shard_writes_no_more_than_twice_its_series_and_hosts_with_few_lose_none(spark: SparkSession) -> None:
+    found, sent = (rows_written(spark, MADE_UP + SMALL_HOSTS, limits=limits) for limits in (FEW, LIMITS))
+    most = overflow.series_of_shard(FEW, WINDOWING.shards)
+    over = {row["shard"]: row for row in found if row["series"].startswith("overflow/")}
+    rows = [row for row in found if row not in over.values()]
+    assert {row["series"] for row in over.values()} == {"overflow//all_series/0"}
+    by_shard = Counter(row["shard"] for row in sent)
+    assert over.keys() == {shard for shard, n in by_shard.items() if n > most}
+    assert 1 < len(over) < len(by_shard)
+    for shard, row in over.items():
+        hosts = Counter(one["series"].split("/")[1] for one in rows if one["shard"] == shard)
+        assert most - len(hosts) < hosts.total() <= most
+        assert max(hosts.values()) == row["last"]
+        gone = {one["series"] for one in sent if one["shard"] == shard} - {one["series"] for one in rows}
+        assert row["n"] == len(gone)
+        assert set(json.loads(row["sample"])) < gone
+    alone = rows_written(spark, SMALL_HOSTS)
+    assert [row for row in rows if "/small-" in row["series"]] == alone
+    assert {row["shard"] for row in alone} & over.keys()
+    assert rows_written(spark, (SMALL_HOSTS + MADE_UP)[::-1], 7, FEW) == found
+
+
+def test_shares_of_hosts_are_those_of_max_min_fairness(spark: SparkSession) -> None:
+    """Each shard against the plain definition: the largest equal share with which all hosts together have no more than there is."""
+    source = random.Random(6)
+    sizes = {shard: [int(source.paretovariate(0.7)) for _ in range(source.randint(1, 40))] for shard in range(200)}
+    rows = [(END, shard, f"h{i}", min(n, 10_000)) for shard, hosts in sizes.items() for i, n in enumerate(hosts)]
+    table = spark.createDataFrame(rows, "window_end long, shard int, host string, n long")
+    most = 60
+    found = {row["shard"]: row["share"] for row in overflow.fair_shares(table, most).collect()}
+
+    def taken(shard: int, share: int) -> int:
+        return sum(min(n, share) for n in sizes[shard])
+
+    wanted = {
+        shard: max(share for share in range(1, most + 1) if taken(shard, share) <= most)
+        for shard, hosts in sizes.items()
+        if sum(hosts) > most
+    }
+    assert found == wanted
+    assert 100 < len(wanted) < 190
 
 
 def test_within_the_limits_the_rows_are_the_same_and_no_query_is_made(spark: SparkSession) -> None:

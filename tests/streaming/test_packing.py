@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pipelines.jobs import extract
 from pipelines.jobs.detect import add_records
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
+from pipelines.overflow import shard_of
 from pipelines.peers import QUANTILES
 from pipelines.state.window_buffer import WindowBuffer
 
@@ -87,7 +88,7 @@ def written(spark: SparkSession, found: list[dict[str, Any]]) -> list[tuple[int,
     frame = spark.createDataFrame([[row.get(name) for name in names] for row in found], ddl)
     host = F.element_at(F.split("series", "/"), 2)
     of_rule = F.col("series").startswith("rule/")
-    shard = F.when(of_rule, host.try_cast("int")).otherwise(extract.shard_of(host, TOPIC.shards))
+    shard = F.when(of_rule, host.try_cast("int")).otherwise(shard_of(host, TOPIC.shards))
     fields = F.struct(F.lit("statistics").alias("record"), *extract.STATISTICS)
     made = frame.withColumn("shard", shard).select("shard", F.to_json(fields).cast("binary").alias("value"))
     return [(row.shard, bytes(row.value)) for row in made.collect()]

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from app.kafka import score_log
-from pipelines.jobs.extract import shard_of
+from pipelines.overflow import shard_of
 
 pytestmark = pytest.mark.spark
 
