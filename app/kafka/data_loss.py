@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from app.kafka.offset_ranges import (
     OffsetGap,
     OffsetRange,
     describe_added_label_partitions,
+    describe_added_own_partitions,
     describe_added_partitions,
     describe_gaps,
     describe_recreated,
@@ -152,8 +153,8 @@ def check_before_start(
     Raises
     ------
     DeterminismViolation
-        An input topic has more partitions than the version began with, a topic was deleted and created again, or records were
-        deleted before a job read them.
+        A topic has more partitions than the version began with, or was deleted and created again, or records were deleted before a
+        job read them.
     ServiceUnavailable
         Kafka does not answer.
     """
@@ -162,9 +163,8 @@ def check_before_start(
     begun = {job: found for job, found in progress.items() if found is not None}
     if not begun:
         return set()
+    check_partitions(settings, log_marks.mark_now(settings), inputs=any(job.startswith("extract") for job in begun))
     with open_consumer(settings) as consumer:
-        if any(job.startswith("extract") for job in begun):
-            check_partitions(settings, lambda topic: len(consumer.partitions_for_topic(topic)))
         held = offset_ranges(consumer, {part for read in begun.values() for part in read.offsets})
         refuse_recreated(settings, begun, held)
         lost = {job: find_gaps(read, held) for job, read in begun.items()}
@@ -208,11 +208,16 @@ def refuse_recreated(
             raise DeterminismViolation(describe_recreated(job, settings.version, other))
 
 
-def check_partitions(settings: Settings, count: Callable[[str], int]) -> None:
-    """Raise DeterminismViolation where an input topic has more partitions than the version reads. `count`: partitions of a topic."""
-    for kind, wanted in settings.input_partitions.items():
+def check_partitions(settings: Settings, now: log_marks.LogMarks, *, inputs: bool = True) -> None:
+    """Raise DeterminismViolation where a topic has more partitions than the version began with; of `inputs` only if asked for."""
+    ends = {topic: len(mark.ends) for topic, mark in now.items()}
+    for kind in topics.OUTPUTS:
+        topic, wanted = settings.topic(kind), settings.topics.partitions
+        if ends.get(topic, 0) > wanted:
+            raise DeterminismViolation(describe_added_own_partitions(topic, ends[topic], wanted))
+    for kind, wanted in settings.input_partitions.items() if inputs else ():
         topic = settings.topic(kind)
-        found = count(topic)
+        found = ends.get(topic, 0)
         if found > wanted and kind in FEW:
             raise DeterminismViolation(describe_added_label_partitions(topic, found))
         if found > wanted:
@@ -237,7 +242,8 @@ def describing_data_loss(settings: Settings, jobs: Mapping[str, Path]) -> Iterat
 class LogWatch:
     """A thread that looks every few seconds whether the log is still the one that a version began to read, and marks it.
 
-    Partitions that were added to an input topic, a topic that was deleted, and one that has lost its end are found.
+    Partitions that were added to a topic, a topic that was deleted, one that has lost its end, and one whose records now get other times
+    are found.
     """
 
     def __init__(self, settings: Settings, job: str, every_seconds: float = WATCH_SECONDS) -> None:
@@ -279,7 +285,11 @@ class LogWatch:
         changes = log_marks.changes_since(self._settings, [before] if before else [])
         if changes:
             raise DeterminismViolation(describe_changes(self._settings.version, changes))
-        check_partitions(self._settings, lambda topic: len(now[topic].ends) if topic in now else 0)
+        check_partitions(self._settings, now)
+        try:
+            topics.check_timestamps(self._settings, now)
+        except InputError as error:  # of settings, at a start; now it is the log that has changed
+            raise DeterminismViolation(str(error)) from error
         log_marks.write_marks(self._settings, self._job, now)
         return now
 

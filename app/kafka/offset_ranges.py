@@ -191,5 +191,13 @@ def describe_added_label_partitions(topic: str, found: int) -> str:
     """One sentence about partitions that were added to the topic of labels or of changes, which has one."""
     return (
         f"topic {topic} has {found} partitions, wanted 1: records in the others would never be read; use another "
-        "topics.prefix, or delete the topic and `kappa topics create`"
+        "topics.prefix, or stop the jobs, delete the topic, and `kappa recover` makes it again"
+    )
+
+
+def describe_added_own_partitions(topic: str, found: int, wanted: int) -> str:
+    """One sentence about partitions that were added to a topic of the jobs."""
+    return (
+        f"topic {topic} has {found} partitions, the version began with {wanted}: results of a series would be in two of them, in no "
+        "order; stop the jobs, delete the topic, and `kappa recover` makes it again with what was in it"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
@@ -139,23 +140,33 @@ def create(settings: Settings) -> dict[str, str]:
                 msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* to match"
                 raise InputError(msg)
             else:
-                check_timestamps(client, topic)
                 result[topic.name] = "there already"
+        _compare_timestamps(client, [topic for topic in topics if topic.name in existing])
         return result
 
 
-def check_timestamps(client: KafkaAdminClient, topic: Topic) -> None:
-    """Raise InputError where a topic has other timestamps than wanted: they decide which records are late."""
+def check_timestamps(settings: Settings, existing: Container[str]) -> None:
+    """Raise InputError where records of an `existing` topic get other times than wanted: they decide which records are late.
+
+    Raises ServiceUnavailable if Kafka does not answer.
+    """
+    with open_admin(settings) as client:
+        _compare_timestamps(client, [topic for topic in wanted(settings) if topic.name in existing])
+
+
+def _compare_timestamps(client: KafkaAdminClient, topics: Sequence[Topic]) -> None:
+    """The same of some topics, those that are missing left out."""
     name = "message.timestamp.type"
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, configs={name: None})
-    found = client.describe_configs([resource], config_filter="all")
-    have = next((c[name]["value"] for kind in found.values() for c in kind.values() if name in c), None)
-    if have not in (None, topic.config[name]):
-        msg = (
-            f"topic {topic.name} has {name}={have}, wanted {topic.config[name]}: these times decide which records "
-            "are late; set topics.timestamps to match, or use another topics.prefix"
-        )
-        raise InputError(msg)
+    asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name, configs={name: None}) for topic in topics]
+    found = client.describe_configs(asked, config_filter="all") if asked else {}
+    have = {topic: of[name]["value"] for kind in found.values() for topic, of in kind.items() if name in of}
+    for topic in topics:
+        if have.get(topic.name) not in (None, topic.config[name]):
+            msg = (
+                f"topic {topic.name} has {name}={have[topic.name]}, wanted {topic.config[name]}: these times decide which records "
+                "are late; set it back, set topics.timestamps to match, or use another topics.prefix"
+            )
+            raise InputError(msg)
 
 
 def _create(client: KafkaAdminClient, topic: Topic, replication: int) -> None:

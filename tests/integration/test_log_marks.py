@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -12,16 +13,17 @@ from pathlib import Path
 import psutil
 import pytest
 from kafka import KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions
 from kafka.errors import KafkaError
 
 from app.core.settings import PROJECT, Settings
 from app.embedded import stack_state
 from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
-from app.kafka import topics
+from app.kafka import data_loss, topics
 from app.kafka.connection import admin_client, client_options
 from app.kafka.log_marks import LogChange, changes_since, mark_now
-from pipelines.errors import ServiceUnavailable
+from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
 
 pytestmark = pytest.mark.stack
 
@@ -65,6 +67,57 @@ def test_a_topic_that_was_made_again_is_found_although_it_has_grown(
     append(settings, "telemetry", 9)
     found = changes_since(settings, [marks])
     assert found == [LogChange(settings.topic("labels")), LogChange(settings.topic("telemetry"))]
+
+
+def test_other_times_and_more_partitions_of_any_topic_stop_running_jobs_and_the_next_start(
+    folder: Path, stack: Addresses, unique: str
+) -> None:
+    settings = settings_of(folder, stack.kafka, f"{unique}-")
+    topics.create(settings)
+    telemetry, incidents = settings.topic("telemetry"), settings.topic("incidents")
+    with data_loss.LogWatch(settings, "extract", every_seconds=0.2) as watch:
+        watch.check()
+        set_times(settings, telemetry, "CreateTime")
+        found = [raised_by(watch)]
+    wanted = f"topic {telemetry} has message.timestamp.type=CreateTime, wanted LogAppendTime: .* set it back"
+    assert re.match(wanted, found[0])
+    for _ in range(2):
+        with pytest.raises(InputError, match=wanted):
+            topics.create(settings)
+    set_times(settings, telemetry, "LogAppendTime")
+    assert topics.create(settings)[telemetry] == "there already"
+    with data_loss.LogWatch(settings, "detect", every_seconds=0.2) as watch:
+        watch.check()
+        client = admin_client(settings)
+        client.create_partitions({incidents: NewPartitions(3)})
+        client.close()
+        found.append(raised_by(watch))
+    assert re.match(f"topic {incidents} has 3 partitions, the version began with 1: .*`kappa recover`", found[1])
+    with pytest.raises(DeterminismViolation, match="has 3 partitions"):
+        data_loss.check_partitions(settings, mark_now(settings), inputs=False)
+
+
+def raised_by(watch: data_loss.LogWatch) -> str:
+    """What a watch says has changed."""
+    found: list[str] = []
+
+    def ready() -> bool:
+        try:
+            watch.check()
+        except DeterminismViolation as error:
+            found.append(str(error))
+        return bool(found)
+
+    wait_until(ready)
+    return found[0]
+
+
+def set_times(settings: Settings, topic: str, kind: str) -> None:
+    """Change whose times the records of a topic get."""
+    client = admin_client(settings)
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs={"message.timestamp.type": kind})
+    client.alter_configs([resource])
+    client.close()
 
 
 @pytest.mark.long

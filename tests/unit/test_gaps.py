@@ -13,6 +13,7 @@ from app.core.settings import Settings
 from app.kafka import data_loss
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.data_loss import SavepointSummary, describe_missing, headers_of
+from app.kafka.log_marks import LogMarks, TopicMark
 from app.kafka.offset_ranges import (
     OffsetGap,
     OffsetRange,
@@ -165,9 +166,12 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
 
 def test_added_partitions_are_described_with_how_to_go_on() -> None:
     settings = Settings(home=Path("nowhere"))
-    counts = {"telemetry": 2, "logs": 3, "labels": 1, "changes": 1, "rules": 1}
+
+    def marks(**counts: int) -> LogMarks:
+        return {settings.topic(kind): TopicMark("id", {p: (9, 0) for p in range(n)}) for kind, n in counts.items()}
+
     with pytest.raises(DeterminismViolation) as error:
-        data_loss.check_partitions(settings, counts.__getitem__)
+        data_loss.check_partitions(settings, marks(telemetry=2, logs=3, labels=1))
     text = str(error.value)
     for word in (
         "logs",
@@ -178,11 +182,14 @@ def test_added_partitions_are_described_with_how_to_go_on() -> None:
         "--savepoint",
     ):
         assert word in text
-    data_loss.check_partitions(settings, {"telemetry": 2, "logs": 2, "labels": 1, "changes": 1, "rules": 1}.__getitem__)
+    data_loss.check_partitions(settings, marks(telemetry=2, logs=2, labels=1, changes=1, statistics=4))
+    data_loss.check_partitions(settings, marks(logs=3, labels=2), inputs=False)
     with pytest.raises(DeterminismViolation, match="labels has 2 partitions, wanted 1"):
-        data_loss.check_partitions(
-            settings, {"telemetry": 2, "logs": 2, "labels": 2, "changes": 1, "rules": 1}.__getitem__
-        )
+        data_loss.check_partitions(settings, marks(telemetry=2, logs=2, labels=2))
+    with pytest.raises(
+        DeterminismViolation, match=r"incidents has 5 partitions, .* began with 4: .*`kappa recover` makes it"
+    ):
+        data_loss.check_partitions(settings, marks(incidents=5), inputs=False)
 
 
 def test_missing_records_are_described_with_where_a_replay_can_begin_and_which_savepoint_would_do() -> None:
