@@ -13,7 +13,7 @@ indices_app = typer.Typer(help="Indices in Elasticsearch.", no_args_is_help=True
 
 @indices_app.command("rename")
 def rename_indices(config: Config = None, as_json: Json = False) -> None:
-    """Once: copy indices of kappa 0.1, whose names had no prefix, to the names of today, and delete the old ones."""
+    """Copy indices of early builds, whose names do not begin with kappa-, to today's names, and delete the old ones. Needed once."""
     from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client
     from app.search.old_names import rename
 

@@ -61,8 +61,14 @@ def calendar(
 
     given = {"host": host, "service": service, "metric": metric, "level": level, "template": template, "kind": kind}
     head = {key: text for key, text in given.items() if text is not None} | {effect: True}
-    if (file is None) == (holidays is None) or effect not in FLAGS or len(head) == 1:
-        msg = f"rules calendar: wanted FILE or --holidays, one or more of --{', --'.join(SELECTED)}, and of --effect {', '.join(FLAGS)}"
+    if (file is None) == (holidays is None):
+        msg = "rules calendar: wanted one calendar, FILE or --holidays COUNTRY, and the series that it is about, such as --host 'db-*'"
+        raise InputError(msg)
+    if effect not in FLAGS:
+        msg = f"rules calendar: --effect is {effect!r}; wanted one of {', '.join(FLAGS)}"
+        raise InputError(msg)
+    if len(head) == 1:
+        msg = f"rules calendar: wanted the series that it is about, by one or more of --{', --'.join(SELECTED)}; --host '*' is all hosts"
         raise InputError(msg)
     now = wall_clock()
     last = now + DAYS * DAY_MS if until is None else milliseconds("rules calendar: --until", until)

@@ -35,7 +35,10 @@ EARLY = "early"  # which has a session of its own
 
 
 def run(
-    names: Annotated[list[str], typer.Argument(help="extract, detect, correlate, index, all, or alone: notify, early")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="extract, detect, correlate, index or all; or one of notify and early by itself."),
+    ],
     config: Config = None,
     instance: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
     instances: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,

@@ -15,7 +15,7 @@ from app.core.settings import load
 def simulate(
     hosts: Annotated[int, typer.Option(help="Machines, physical and virtual.")] = 20,
     hours: Annotated[float, typer.Option(help="Length of the simulation.")] = 4.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
     to_kafka: Annotated[bool, typer.Option("--to-kafka", help="Send it to the input topics.")] = False,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write it into this folder.")] = None,
     start: Annotated[str | None, typer.Option(help="First moment, ISO 8601. Default: 2026-01-05T00:00:00Z.")] = None,

@@ -26,13 +26,13 @@ Row = tuple[int, str, str]  # the line's number from 1, the template's id, the t
 
 
 def templates(
-    file: Annotated[Path, typer.Argument(help="A log file, with or without headers before the messages.")],
+    file: Annotated[Path, typer.Argument(help="One log file, with or without headers before the messages.")],
     out_file: Annotated[Path | None, typer.Option("--out", help="Write line, template_id, template as CSV.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The templates of a log file: those that the chain gives to the lines of a service, once it has seen these.
+    """Find the template of each line of one log file: the message with its variable parts masked.
 
-    CSV on stdout without --out or --json.
+    Templates are those that the jobs would give a service that has written all lines of the file. Without --out or --json: CSV on stdout.
     """
     if out_file is None and not as_json:
         mine(file, rows_on_stdout())

@@ -26,31 +26,29 @@ def create(config: Config = None, as_json: Json = False) -> None:
     print_table("topics", ["topic", ""], [[name, outcome] for name, outcome in outcomes.items()])
 
 
-Principals = Annotated[
-    list[str] | None, typer.Option(help="A principal such as User:NAME or User:CN=NAME; several times.")
-]
-
-
 @topics_app.command("acls")
 def acls(
-    agents: Principals = None,
-    people: Principals = None,
-    responders: Principals = None,
-    jobs: Principals = None,
-    readers: Principals = None,
-    operators: Principals = None,
-    notifiers: Principals = None,
-    lanes: Principals = None,
+    agents: Annotated[list[str] | None, typer.Option(help="Who writes telemetry and logs.")] = None,
+    people: Annotated[list[str] | None, typer.Option(help="Who labels incidents and announces changes.")] = None,
+    responders: Annotated[list[str] | None, typer.Option(help="Who does that and writes rules.")] = None,
+    jobs: Annotated[list[str] | None, typer.Option(help="Who runs `kappa run`.")] = None,
+    readers: Annotated[list[str] | None, typer.Option(help="Who reads results, such as `kappa dashboard`.")] = None,
+    operators: Annotated[list[str] | None, typer.Option(help="Who creates topics and runs replays.")] = None,
+    notifiers: Annotated[list[str] | None, typer.Option(help="Who runs `kappa run notify` by itself.")] = None,
+    lanes: Annotated[list[str] | None, typer.Option(help="Who runs `kappa run early` by itself.")] = None,
     config: Config = None,
 ) -> None:
-    """Commands of kafka-acls.sh that give users the least rights: agents write inputs, and only jobs what jobs write."""
+    """Print commands of kafka-acls.sh that give each user the least rights.
+
+    A user is a principal of Kafka, User:NAME or User:CN=NAME; NAME alone is User:NAME. Each option can be given several times.
+    """
     from app.kafka.acls import commands  # loads Kafka's client
 
     inside = {"jobs": jobs, "readers": readers, "operators": operators, "notifiers": notifiers, "lanes": lanes}
     named = {"agents": agents, "people": people, "responders": responders} | inside
     users = {kind: names for kind, names in named.items() if names}
     if not users:
-        msg = "topics acls: name a user, such as --agents User:agents; docs/security.md says who needs what"
+        msg = "topics acls: name a user, such as --agents agents; docs/security.md says who needs what"
         raise InputError(msg)
     for line in commands(load(config), users):
         print_line(line)

@@ -70,13 +70,13 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
 
 
 def commands(settings: Settings, users: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line of shell for each right of each user; `users` are principals by kind."""
+    """A line of shell for each right of each user; `users` are principals by kind, or names: `agents` is `User:agents`."""
     servers = settings.kafka.bootstrap_servers or "HOST:9092"
     wanted = rights(settings)
     return [
-        command(servers, principal, right)
+        command(servers, name if ":" in name else f"User:{name}", right)
         for kind, names in users.items()
-        for principal in names
+        for name in names
         for right in wanted[kind]
     ]
 

@@ -54,7 +54,7 @@ def selected(names: Sequence[str], instance: int = 0, instances: int = 1) -> Job
     wanted = NAMES if "all" in names else tuple(dict.fromkeys(names))
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
-        msg = f"no job {unknown[0]!r}; there are {', '.join(NAMES)} and all"
+        msg = f"no job {unknown[0]!r}; wanted {', '.join(NAMES)} or all, or one of notify and early by itself"
         raise InputError(msg)
     return JobSelection(wanted, instance, instances)
 

@@ -1,4 +1,4 @@
-"""Indices of kappa 0.1, whose names had no prefix: found before `index` starts, and copied to their new names by one command.
+"""Indices of early builds of kappa, whose names had no prefix: found before `index` starts, and copied to their new names by one command.
 
 A document keeps its id and its version, so that copying again changes nothing, and what `index` has written under the new name
 meanwhile is not replaced by something older. An old index is deleted when all that it holds is under the new name.
@@ -32,7 +32,7 @@ SHOWN_NAMES = 3
 
 
 def old_indices(client: Elasticsearch) -> list[str]:
-    """Indices that kappa 0.1 made: by name, alias and mapping, so that another program's index is never taken for one."""
+    """Indices that an early build made: by name, alias and mapping, so that another program's index is never taken for one."""
     found = client.options(ignore_status=404).indices.get_alias(name=list(OLD_ALIASES))
     if found.meta.status == 404:
         return []
@@ -51,23 +51,23 @@ def is_own(mapping: dict[str, Any]) -> bool:
 
 
 def refuse_old_names(client: Elasticsearch) -> None:
-    """Raises InputError where the cluster holds indices of kappa 0.1, which nothing reads any more."""
+    """Raises InputError where the cluster holds indices of an early build, which nothing reads any more."""
     try:
         old = old_indices(client)
     except (ApiError, TransportError) as error:
-        what = "look for indices of kappa 0.1"
+        what = "look for indices of early builds"
         raise not_done(what, "*", error) from error
     if old:
         names = ", ".join(old[:SHOWN_NAMES]) + (", ..." if len(old) > SHOWN_NAMES else "")
         msg = (
-            f"Elasticsearch holds {len(old)} indices under names of kappa 0.1 ({names}), and names begin with {PREFIX!r} now: "
+            f"Elasticsearch holds {len(old)} indices of an early build of kappa ({names}), and names begin with {PREFIX!r} now: "
             "run `kappa indices rename` once, or delete them"
         )
         raise InputError(msg)
 
 
 def rename(client: Elasticsearch, settings: Settings, report: Report) -> dict[str, int]:
-    """Copy each index of kappa 0.1 to its new name, and delete the old one; the number of documents by new name.
+    """Copy each index of an early build to its new name, and delete the old one; the number of documents by new name.
 
     Raises ServiceUnavailable where Elasticsearch refuses a document or does not answer: what is copied stays, so run it again.
     """

@@ -81,7 +81,7 @@ class SimulatorSettings:
         """Refuse what cannot be simulated."""
         _within("hosts", self.hosts, 2, 100_000)
         _within("hours", self.hours, 0.01, 24 * 366)
-        _within("seed", self.seed, 0, 2**63)
+        _within("seed", self.seed, 0, 2**63 - 1)
         _within("start", self.start, 0, 2**43)
         _within("interval_seconds", self.interval_seconds, 1, 300)
         _within("logs_per_second", self.logs_per_second, 0, 1000)

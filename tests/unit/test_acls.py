@@ -51,6 +51,10 @@ def test_a_command_is_one_right_of_one_user() -> None:
     assert all("prefixed" in line for line in words[2:])
 
 
+def test_a_name_without_a_type_is_a_user() -> None:
+    assert commands(load(), {"agents": ["agents"]}) == commands(load(), {"agents": ["User:agents"]})
+
+
 def test_command_prints_them_and_wants_a_user() -> None:
     answer = CliRunner().invoke(main.app, ["topics", "acls", "--jobs", "User:jobs"])
     assert answer.exit_code == 0 and "--operation Write" in answer.stdout and "--topic statistics" in answer.stdout

@@ -269,7 +269,7 @@ def test_users_are_made_by_the_superuser_and_may_write_every_kind_of_documents()
     assert bodies["/_security/user/kibana_system/_password"] == {"password": "kibana-22"}
     assert bodies["/_security/user/kappa"] == {"password": "kappa-333", "roles": ["kappa"]}
     indices, old = bodies["/_security/role/kappa"]["indices"]
-    assert old["privileges"] == ["view_index_metadata"], "what kappa 0.1 has written is found"
+    assert old["privileges"] == ["view_index_metadata"], "what an early build has written is found"
     assert all(fnmatch(alias_of(kind), name) for kind in (*INDEX_KINDS, LABELS) for name in indices["names"])
 
 

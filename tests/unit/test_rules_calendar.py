@@ -222,10 +222,10 @@ def test_a_name_that_a_calendar_cannot_have_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (["--host", "x"], "wanted FILE or --holidays"),
-        (["a.ics", "--holidays", "DE", "--host", "x"], "wanted FILE or --holidays"),
+        (["--host", "x"], "wanted one calendar, FILE or --holidays"),
+        (["a.ics", "--holidays", "DE", "--host", "x"], "wanted one calendar, FILE or --holidays"),
         (["a.ics"], "one or more of --host"),
-        (["a.ics", "--host", "x", "--effect", "reset"], "planned, dont_learn|mute, planned, dont_learn"),
+        (["a.ics", "--host", "x", "--effect", "reset"], "--effect is 'reset'; wanted one of mute, planned, dont_learn"),
         (["a.ics", "--host", "x", "--until", "2020-01-01T00:00:00Z"], "wanted a time from now to"),
     ],
 )
