@@ -14,7 +14,7 @@ import numpy as np
 
 from models.core.arrays import Texts
 from models.core.windows import Windows
-from models.detection.limits import CHANGES
+from models.detection.limits import CHANGES, MOST_READ
 from models.records.records import (
     CHANGE_BYTES,
     TOPOLOGY_BYTES,
@@ -26,7 +26,6 @@ from models.records.records import (
 from models.records.schema import parsed
 
 FIRST = "change/"  # names of announcements begin so
-MOST_READ = 3_000  # announcements of a window that a shard reads, the first that were appended
 
 
 class Announcements:
@@ -53,12 +52,13 @@ class Announcements:
 
     def _read(self, now: int, names: Texts, texts: Texts) -> Texts:
         """The texts that are read, and a letter about the others."""
-        if len(texts) <= MOST_READ:
+        most = MOST_READ[CHANGES]
+        if len(texts) <= most:
             return texts
         offsets = np.array([name.rsplit("/", 1)[1] for name in names.tolist()])
         order = np.argsort(offsets, kind="stable")
-        self._count(now, names[order].tolist(), names[order[:MOST_READ]].tolist())
-        read: Texts = texts[order[:MOST_READ]]
+        self._count(now, names[order].tolist(), names[order[:most]].tolist())
+        read: Texts = texts[order[:most]]
         return read
 
     def _count(self, now: int, wanted: Sequence[Any], kept: Sequence[Any]) -> None:

@@ -26,11 +26,17 @@ from models.detection import reasons
 from models.detection.episodes import GROWTH, LIMITED, MOST_UPDATES, Episode
 from models.detection.shard_state import ALL_SERIES, ShardState, context_of, host_of
 from models.records.records import LIMIT, EpisodeEvent, Overflow
+from models.rules.rule_log import MOST_A_WINDOW
 
 METRICS, TEMPLATES, SERVICES, NEW, HOSTS = "metrics", "templates", "services", "new", "hosts"
 CHANGES, LABELS, RULES = "changes", "labels", "rules"  # of what people and tools write: of no host
 KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS, ALL_SERIES, CHANGES, LABELS, RULES)
 FIRST = "overflow/"  # names of overflow begin so
+MOST_READ = {
+    CHANGES: 3_000,
+    LABELS: 3_000,
+    RULES: MOST_A_WINDOW,
+}  # of a shard in a window, the first that were appended
 SHOWN_NAMES, SHOWN_CHARACTERS = 10, 200
 NATS = 30.0  # score of what is no matter of chance
 QUIET_MS = 600_000  # an episode closes so long after the last series that was left out
@@ -212,10 +218,10 @@ class Limits:
             for (host, limit), one in sorted(self._over.items())
         ]  # fmt: skip
         by_owner: dict[str, list[Overflow]] = {}
-        for (host, _), found in zip(sorted(self._over), self.overflow, strict=True):
-            by_owner.setdefault(f"/{ALL_SERIES}" if found.limit == ALL_SERIES else host, []).append(found)
+        for (host, limit), found in zip(sorted(self._over), self.overflow, strict=True):
+            by_owner.setdefault(host or owner_of(limit), []).append(found)
         for found in self._noted:
-            by_owner.setdefault(f"/{found.limit}", []).append(found)  # no quoted host has a slash
+            by_owner.setdefault(owner_of(found.limit), []).append(found)
         self.overflow += self._noted
         events = [event for owner in sorted(by_owner) for event in self._report(owner, by_owner[owner], now)]
         return events + self._end(now)
@@ -229,6 +235,7 @@ class Limits:
             NEW: of.new_series_per_host,
             HOSTS: of.hosts,
             ALL_SERIES: of.all_series,
+            **MOST_READ,
         }[limit]
 
     def _report(self, owner: str, found: list[Overflow], now: int) -> list[EpisodeEvent]:
@@ -282,6 +289,11 @@ def chosen(places: list[int], names: dict[int, str], free: int) -> tuple[list[in
         return places, []
     order = sorted(places, key=lambda at: hashed(names[at]))
     return order[: max(free, 0)], order[max(free, 0) :]
+
+
+def owner_of(limit: str) -> str:
+    """Of whom the episode about a limit of no host is: no quoted host has a slash."""
+    return "" if limit == HOSTS else f"/{limit}"
 
 
 def hosts_with(rows: Windows, least: int) -> list[str]:

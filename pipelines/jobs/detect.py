@@ -43,6 +43,7 @@ OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
 OBSERVED = "limits"
 RULES = "rules"
+ANSWERS_AT_ONCE = 20_000  # rows: a table for each window would cost more than the models do, one of all takes memory
 WATERMARK = f'{{"record": "{WatermarkMessage.KIND}"'
 LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
 BOUND = f'{{"record": "{Bound.KIND}"'
@@ -158,17 +159,20 @@ class DetectProcessor(StatefulProcessor):
         before = buffer.done
         for frame in rows:
             add_records(buffer, frame["value"].tolist())
-        answers: list[Columns] = []
         if buffer.limit > before:
             detector, kept = self._detector(shard, before)
+            answers: list[Columns] = []
             for window_end, windows in buffer.take():
                 answers += step(detector, shard, window_end, windows, self._version, self._shards, self._rules)
+                if rows_in(answers) >= ANSWERS_AT_ONCE:
+                    yield pd.DataFrame(together(answers))
+                    answers.clear()
+            if answers:
+                yield pd.DataFrame(together(answers))
             for part, data in joined(detector.dump(only_changed=kept)).items():
                 self._parts.updateValue((part,), (data,))
             self._warm[self._run, shard] = (buffer.done, detector)
         self._parts.updateValue((BUFFER,), (buffer.dump(),))
-        if answers:
-            yield pd.DataFrame(together(answers))
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -252,6 +256,11 @@ def rule_letter(refused: RefusedRule, topic: str) -> str:
     """A letter about a rule that was refused; its time is the beginning of the window in which it was appended."""
     source = {"topic": topic, "partition": 0, "offset": refused.offset, "timestamp": refused.since}
     return letters.letter(refused.text.encode(), **source, reason=refused.reason, stage="detect")
+
+
+def rows_in(answers: list[Columns]) -> int:
+    """How many rows several answers have."""
+    return sum(len(columns["shard"]) for columns in answers)
 
 
 def together(answers: list[Columns]) -> Columns:

@@ -20,14 +20,13 @@ from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.jobs import detect
-from pipelines.jobs.detect import OUTPUT_DDL, Begin
+from pipelines.jobs.detect import ANSWERS_AT_ONCE, OUTPUT_DDL, Begin
 from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
 TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
 COLUMNS = list(TYPES)
 MARKER = -1  # the window of a row that says that a shard exists
-ANSWERS_AT_ONCE = 20_000  # a table for each window would cost more than the models do
 
 
 def detect_bounded(
@@ -119,7 +118,7 @@ class ShardRun:
             msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
             raise ValueError(msg)
         self._step(self._left.popleft(), columns)
-        if sum(len(columns["shard"]) for columns in self._answers) >= ANSWERS_AT_ONCE:
+        if detect.rows_in(self._answers) >= ANSWERS_AT_ONCE:
             yield self._answered()
 
     def finish(self) -> Iterator[pd.DataFrame]:

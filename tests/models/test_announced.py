@@ -12,8 +12,8 @@ from support.incident_stories import at, episode_event, play
 
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.announcements import MOST_READ
 from models.detection.detector import ShardDetector
+from models.detection.limits import CHANGES, MOST_READ
 from models.incidents.announced import DAY_MS, LEADS, MOST_CALLS, MOST_CHANGES, Announced, duration
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -187,9 +187,14 @@ def test_what_a_watermark_message_has_no_room_for_is_counted_in_a_letter() -> No
 
 def test_of_a_window_no_more_announcements_are_read_than_the_most_those_that_were_appended_first() -> None:
     detector, call = ShardDetector(DetectorParameters()), AnnouncedCall("web", "cart")
-    detector.step(at(0), rows(*[json.dumps(plain(call))] * MOST_READ, *["not even JSON"] * 7))
+    detector.step(at(0), rows(*[json.dumps(plain(call))] * MOST_READ[CHANGES], *["not even JSON"] * 7))
     (letter,) = detector.overflow
-    assert (letter.limit, letter.wanted, letter.most, letter.left_out) == ("changes", MOST_READ + 7, MOST_READ, 7)
+    assert (letter.limit, letter.wanted, letter.most, letter.left_out) == (
+        "changes",
+        MOST_READ[CHANGES] + 7,
+        MOST_READ[CHANGES],
+        7,
+    )
     assert detector.watched.topology == [call]
 
 

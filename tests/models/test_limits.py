@@ -17,11 +17,10 @@ from support.rule_stories import rule
 
 from models.core.limits import LimitParameters
 from models.core.windows import Scores, Windows
-from models.detection.announcements import MOST_READ
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.labels import MOST_DEMANDED
-from models.detection.limits import CHANGES, HOSTS, LABELS, METRICS, NEW, RULES, SERVICES, TEMPLATES
+from models.detection.limits import CHANGES, HOSTS, LABELS, METRICS, MOST_READ, NEW, RULES, SERVICES, TEMPLATES
 from models.detection.shard_state import ALL_SERIES
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -242,7 +241,9 @@ def test_a_full_fleet_forgets_what_has_not_been_sent_for_a_day() -> None:
 
 
 WRITTEN = {
-    CHANGES: [(f"change/s/{i:020d}", json.dumps({"client": "a", "server": "b"})) for i in range(MOST_READ + 300)],
+    CHANGES: [
+        (f"change/s/{i:020d}", json.dumps({"client": "a", "server": "b"})) for i in range(MOST_READ[CHANGES] + 300)
+    ],
     LABELS: [
         (f"label/a/{i:020d}", json.dumps({"label": "true", "series": []} if i else FALSE_ALARMS)) for i in range(2)
     ],
@@ -250,7 +251,7 @@ WRITTEN = {
 }
 SAID = {
     CHANGES: "shard 0 has 3,300 announced changes or calls in a window, 1.1 times the 3,000 that there may be in a shard; 300 are left out",
-    LABELS: "shard 0 has 10,005 series with labels, 1 times the 10,000 that there may be in a shard; 5 are left out",
+    LABELS: "shard 0 has 2,005 series with labels, 1 times the 2,000 that there may be in a shard; 5 are left out",
     RULES: "shard 0 has 1,500 records about rules, 1.5 times the 1,000 that there may be in a shard; 500 are left out",
 }
 
@@ -318,6 +319,12 @@ OF_EXTRACT = [
     (OF_HOST, True, "host vm-1 has 900,000 metric series, 90 times the 10,000"),
     ({"/all_series": (1, 999_999)}, True, "shard 0 has 1,000,000 series of all hosts, 2 times the 500,000"),
     ({"/all_series": (2, 999_999)}, False, "shard 0 has 1,000,000 series of all hosts, 2 times the 500,000"),
+    (
+        {"/changes": (5_000, 2_000)},
+        False,
+        "shard 0 has 5,000 announced changes or calls in a window, 1.67 times the 3,000",
+    ),
+    ({"/rules": (9_000, 8_000)}, False, "shard 0 has 9,000 records about rules, 9 times the 1,000"),
     ({}, False, ""),
 ]
 
