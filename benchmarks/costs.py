@@ -25,11 +25,9 @@ from rich.table import Table
 
 from app.core.ports import LOOPBACK
 from app.core.settings import Settings
-from app.kafka.topics import topic_names
 from app.runtime import jobs
 from benchmarks.__main__ import RESULTS
 from benchmarks.deployment import (
-    PARTITIONS,
     close_windows,
     deployment,
     far_ahead,
@@ -44,11 +42,10 @@ from benchmarks.peers.extraction import run
 from benchmarks.peers.programs import Program, of_kappa
 from benchmarks.process_usage import seconds_of_tree, spark_seconds
 from benchmarks.spark_cluster import RunningCluster, running_cluster
-from benchmarks.throughput import apart, batches, closed
+from benchmarks.throughput import apart, batches, statistics_of
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched
-from pipelines.jobs import extract
 from pipelines.runner import Job
 
 SERIES = 1_000
@@ -105,11 +102,7 @@ def detected(spark: SparkSession, settings: Settings, name: str, series: int, wi
     """`detect` over windows of so many gauges, a batch each."""
     own = apart(settings, name)
     for window in range(windows):
-        end = 1_800_000_000_000 + 10_000 * window
-        rows = extract.records(
-            closed(spark, series, end), [end], own.windowing, topic_names(own), PARTITIONS, refused=False
-        )
-        write(own, rows)
+        write(own, statistics_of(spark, own, series, 1_800_000_000_000 + 10_000 * window))
     job = dataclasses.replace(jobs.detect_job(own), max_records_per_batch=series + own.windowing.shards)
     return used(spark, own, name, job)
 
@@ -198,11 +191,11 @@ def measure(spark: SparkSession, settings: Settings, scale: float, only: list[st
     def more(name: str, little: WrittenLog, much: WrittenLog) -> tuple[Used, Used]:
         return extracted(spark, settings, f"{name}-little", little), extracted(spark, settings, f"{name}-much", much)
 
-    extracted(spark, settings, "warm", WrittenLog(number(500_000), 5_000, number(20_000)))
+    extracted(spark, settings, "warm", WrittenLog(number(3_000_000), 5_000, number(200_000)))
     if "event" in only:
-        little, much = more("event", WrittenLog(), WrittenLog(number(2_000_000)))
-        found["event"] = 1e6 * (much.seconds - little.seconds) / (number(2_000_000) - FEW)
-        found["event_bytes"] = much.size["telemetry"] / number(2_000_000)
+        little, much = more("event", WrittenLog(), WrittenLog(number(6_000_000)))
+        found["event"] = 1e6 * (much.seconds - little.seconds) / (number(6_000_000) - FEW)
+        found["event_bytes"] = much.size["telemetry"] / number(6_000_000)
     if "row_extract" in only:
         series = number(100_000)
         little, much = more("row", WrittenLog(6 * series), WrittenLog(6 * series, series))

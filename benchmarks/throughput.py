@@ -134,19 +134,24 @@ def closed(spark: SparkSession, series: int, window_end: int) -> DataFrame:
         nothing.alias("template"),
         nothing.alias("sample"),
         nothing.cast("binary").alias("payload"),
+        nothing.alias("refused"),
     )
+
+
+def statistics_of(spark: SparkSession, settings: Settings, series: int, window_end: int) -> DataFrame:
+    """The records that `extract` writes of such a window: rows of the gauges, and the watermark messages."""
+    rows = closed(spark, series, window_end)
+    return extract.records(rows, [window_end], settings.windowing, topic_names(settings), PARTITIONS, refused=False)
 
 
 def detection(spark: SparkSession, settings: Settings, series: int, windows: int) -> dict[str, float]:
     """`detect` with many series: rows a second once all of them are known."""
     own = apart(settings, "many")
-    topics = topic_names(own)
     first = 1_800_000_000_000
 
     def produce(start: int, count: int) -> None:
         for w in range(start, start + count):
-            end = first + w * 10_000
-            write(own, extract.records(closed(spark, series, end), [end], own.windowing, topics, PARTITIONS))
+            write(own, statistics_of(spark, own, series, first + w * 10_000))
 
     say(f"detect: {LEARNING} windows to learn {series:,} series, {windows} more")
     produce(0, LEARNING + windows)
@@ -178,11 +183,9 @@ def state_bytes(series: int = 2_000, days: int = 9) -> float:
 def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:
     """`index` over the scores that `detect` has written."""
     own = apart(settings, "small").model_copy(update={"index": settings.index.model_copy(update={"scores": True})})
-    topics, windows, series = topic_names(own), 6, 20_000
-    first = 1_800_000_000_000
+    windows, series = 6, 20_000
     for w in range(windows):
-        end = first + w * 10_000
-        write(own, extract.records(closed(spark, series, end), [end], own.windowing, topics, PARTITIONS))
+        write(own, statistics_of(spark, own, series, 1_800_000_000_000 + w * 10_000))
     timed(spark, own, jobs.detect_job(own))
     job = jobs.index_job(own, threading.Event().wait)
     seconds = timed(spark, own, job)

@@ -12,15 +12,13 @@ from pyspark.sql import SparkSession
 from river import anomaly
 
 from app.core.settings import Settings
-from app.kafka.topics import topic_names
-from benchmarks.deployment import PARTITIONS, say, write
+from benchmarks.deployment import say, write
 from benchmarks.peers.extraction import FailedError, Taken, run
 from benchmarks.peers.programs import Program, of_kappa
-from benchmarks.throughput import apart, closed
+from benchmarks.throughput import apart, statistics_of
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from pipelines.jobs import extract
 
 LEARNT, WINDOWS = 300, 20  # windows of a series before the measurement, and in it
 FEW, MANY = 1, 4  # windows of the two runs whose difference counts
@@ -116,11 +114,7 @@ def of_spark(spark: SparkSession, settings: Settings, what: str, job: str, serie
     for windows in (FEW, MANY):
         own = apart(settings, f"{job}-{windows}")
         for w in range(windows):
-            end = FIRST + w * 10_000
-            rows = extract.records(
-                closed(spark, series, end), [end], own.windowing, topic_names(own), PARTITIONS, refused=False
-            )
-            write(own, rows)
+            write(own, statistics_of(spark, own, series, FIRST + w * 10_000))
         # A window is a batch, as live; `detect` reads a quarter of what the setting says.
         records = (series + own.windowing.shards) * (4 if job == "detect" else 1)
         batch = own.spark.model_copy(update={"max_records_per_batch": records})
