@@ -29,6 +29,7 @@ def plan(
     window: Annotated[int | None, typer.Option(help="Seconds of a window; the setting's without it.", min=1)] = None,
     templates: Annotated[int, typer.Option(help="Log templates of all hosts.", min=0)] = 0,
     log_lines: Annotated[float, typer.Option(help="Log lines a second of all hosts.", min=0)] = 0.0,
+    line_bytes: Annotated[int, typer.Option(help="Bytes of a log line's message.", min=1)] = 120,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +40,7 @@ def plan(
     settings = load(config)
     if window is not None:
         settings = settings.model_copy(update={"windowing": replace(settings.windowing, window_seconds=window)})
-    found = planned(Load(series, hosts, templates, log_lines), settings)
+    found = planned(Load(series, hosts, templates, log_lines, line_bytes), settings)
     if as_json:
         print_json(found.shown())
         return

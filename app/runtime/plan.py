@@ -36,14 +36,22 @@ HOME_BYTES, SHARD_BYTES = 45_000_000, 400_000
 METRIC_STATE, TEMPLATE_STATE, COPIES = 1_400, 300, 1.0
 WINDOW_ROW = 450  # of the sums of an open window
 EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, compressed with lz4
+LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE
 
-# Processor time of a core, seconds.
-EVENT_SECONDS, LINE_SECONDS, ROW_SECONDS, SHARD_SECONDS, IDLE_CORES = 4e-6, 20e-6, 25e-6, 2e-3, 0.45
+# Processor time of a core, seconds (`python -m benchmarks.costs`).
+EVENT_SECONDS = 4e-6
+LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.06e-6, 120  # of a line with so many bytes, and of each byte more
+ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 15e-6, 10e-6  # of a row of a window
+EPISODE_SECONDS = 210e-6  # of an episode event, in the one task of `correlate`
+SHARD_SECONDS, IDLE_CORES = 2e-3, 0.45
+
+# What does not grow with the machines.
+INPUT_PARTITIONS = 16  # of a topic, each read by one task
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent: metric series and log templates in all, hosts, log lines a second.
+    """What is sent: metric series and log templates in all, hosts, log lines a second and the bytes of their messages.
 
     Raises
     ------
@@ -55,10 +63,11 @@ class Load:
     hosts: int
     templates: int = 0
     lines_per_second: float = 0.0
+    line_bytes: int = SHORT_LINE
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        check_positive(self, ("series", "hosts"))
+        check_positive(self, ("series", "hosts", "line_bytes"))
         if self.templates < 0 or self.lines_per_second < 0:
             msg = f"templates is {self.templates}, lines_per_second {self.lines_per_second}; wanted none below 0"
             raise ValueError(msg)
@@ -88,7 +97,7 @@ def plan(load: Load, settings: Settings) -> Plan:
     """What one process with all jobs takes at a load, with one point of each metric series in each window."""
     windowing, topics = settings.windowing, settings.topics
     window = windowing.window_seconds
-    counts = load.templates + (load.hosts if load.templates else 0)  # templates, and a level for each host
+    counts = counts_of(load)
     rows = load.series + counts
     state = load.series * METRIC_STATE + counts * TEMPLATE_STATE
     workers = settings.spark.shuffle_partitions + OTHER_WORKERS
@@ -99,9 +108,7 @@ def plan(load: Load, settings: Settings) -> Plan:
     disk = HOME_BYTES + windowing.shards * SHARD_BYTES + COPIES * state + open_windows * rows * WINDOW_ROW
     events, inputs = load.series / window, 3600 * topics.input_retention_hours
     outputs = 3600 * topics.retention_hours / window * rows * (ROW + SCORE)
-    broker = inputs * (events * EVENT + load.lines_per_second * LINE) + outputs
-    cores = IDLE_CORES + events * EVENT_SECONDS + load.lines_per_second * LINE_SECONDS
-    cores += (rows * ROW_SECONDS + windowing.shards * SHARD_SECONDS) / window
+    broker = inputs * (events * EVENT + load.lines_per_second * bytes_of_line(load)) + outputs
     return Plan(
         state=state,
         heap=heap,
@@ -111,8 +118,58 @@ def plan(load: Load, settings: Settings) -> Plan:
         memory=jvm + python + DRIVER_BYTES,
         checkpoints=int(disk),
         broker=int(topics.replication * broker),
-        cores=cores,
+        cores=sum(cores_of(load, settings).values()),
         warnings=tuple(warnings(load, settings)),
+    )
+
+
+def counts_of(load: Load) -> int:
+    """Series of log lines: templates, and a level for each host."""
+    return load.templates + (load.hosts if load.templates else 0)
+
+
+def bytes_of_line(load: Load) -> float:
+    """Of a line on the broker."""
+    return LINE + LINE_BYTE * (load.line_bytes - SHORT_LINE)
+
+
+def cores_of(load: Load, settings: Settings) -> dict[str, float]:
+    """Cores by what they do: events, lines, rows of windows in `extract` and in `detect`, shards, and what is there without a load."""
+    window = settings.windowing.window_seconds
+    rows = (load.series + counts_of(load)) / window
+    line = LINE_SECONDS + LINE_BYTE_SECONDS * (load.line_bytes - SHORT_LINE)
+    return {
+        "events": load.series / window * EVENT_SECONDS,
+        "lines": load.lines_per_second * line,
+        "rows of extract": rows * ROW_EXTRACT_SECONDS,
+        "rows of detect": rows * ROW_DETECT_SECONDS,
+        "shards": settings.windowing.shards * SHARD_SECONDS / window,
+        "idle": IDLE_CORES,
+    }
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What a second can hold however many machines there are: records a topic's partitions, rows, and episode events a window."""
+
+    events: float
+    lines: float
+    rows: float
+    episodes: float
+
+
+def ceilings(settings: Settings, line_bytes: int = SHORT_LINE) -> Ceilings:
+    """With a core for each task that there can be: a task a partition, one for each shard, one of `correlate`.
+
+    Rows are series in each window, episodes the episode events of a window.
+    """
+    window = settings.windowing.window_seconds
+    line = LINE_SECONDS + LINE_BYTE_SECONDS * (line_bytes - SHORT_LINE)
+    return Ceilings(
+        events=INPUT_PARTITIONS / EVENT_SECONDS,
+        lines=INPUT_PARTITIONS / line,
+        rows=settings.windowing.shards * window / ROW_DETECT_SECONDS,
+        episodes=window / EPISODE_SECONDS,
     )
 
 
