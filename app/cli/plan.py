@@ -26,10 +26,12 @@ WORDS = {
 def plan(
     series: Annotated[int, typer.Option(help="Metric series of all hosts.", min=1)],
     hosts: Annotated[int, typer.Option(help="Hosts.", min=1)],
-    window: Annotated[int | None, typer.Option(help="Seconds of a window; the setting's without it.", min=1)] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Seconds of a window; the setting's without it.", min=1, max=86_400)
+    ] = None,
     templates: Annotated[int, typer.Option(help="Log templates of all hosts.", min=0)] = 0,
-    log_lines: Annotated[float, typer.Option(help="Log lines a second of all hosts.", min=0)] = 0.0,
-    line_bytes: Annotated[int, typer.Option(help="Bytes of a log line's message.", min=1)] = 120,
+    log_lines: Annotated[float, typer.Option(help="Log lines a second of all hosts.", min=0, max=1e9)] = 0.0,
+    line_bytes: Annotated[int, typer.Option(help="Bytes of a log line's message.", min=1, max=1_000_000)] = 120,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

@@ -14,13 +14,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from app.cli.output import RowsOut, progress_bar, rows_on_stdout
-from app.cli.table_files import OrderedTables, TableColumns, load
+from app.cli.table_files import FIRST_ROW_MS, OrderedTables, TableColumns, load
 from app.core.atomic_files import atomic_text
 from app.core.report import Report
 from app.core.timestamps import iso
@@ -116,7 +117,7 @@ def count(
             {
                 "file": file,
                 "row": row,
-                "time": iso(source.times[file][row]),
+                "time": when(source, file, row),
                 "since": since,
                 "kind": answer.kind,
                 "score": round(answer.score, 3),
@@ -124,6 +125,13 @@ def count(
                 "reason": reasons[0] if reasons else None,
             }
         )
+
+
+def when(source: OrderedTables, file: int, row: int) -> str:
+    """The time of a row; of rows without dates that since the first one, such as +0:04:11."""
+    if source.dated:
+        return iso(source.times[file][row])
+    return f"+{timedelta(seconds=round((source.times[file][row] - FIRST_ROW_MS) / 1000))}"
 
 
 @contextmanager

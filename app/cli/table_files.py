@@ -1,7 +1,8 @@
 """Tables of numbers from CSV and Parquet files: which columns are metrics, when each row was, and several files in order of time.
 
-A value is a number, or missing: blank, `NaN`, `null`, `NA`, `None`; infinite ones are missing too. A time is ISO 8601
-(without a zone it is UTC) or epoch seconds, milliseconds, microseconds or nanoseconds, distinguished by their size.
+A value is a number, or missing: blank, `NaN`, `null`, `NA`, `None`; infinite ones are missing too, and those that the jobs would refuse.
+A time is ISO 8601 (without a zone it is UTC), a date and time as digits alone, epoch seconds, milliseconds, microseconds or nanoseconds,
+distinguished by their size, or seconds since the beginning of a test.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,18 +25,29 @@ import pyarrow.parquet as pq
 
 from app.core.report import Report
 from models.core.arrays import Floats
+from models.core.printable import printable
 from models.detection.table_score import rising
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+LARGEST = 1e15  # beyond it is no value, as in the jobs (`pipelines.inputs.fields`)
 MISSING = ("", "nan", "null", "na", "n/a", "none", "-nan", "inf", "-inf", "+inf", "infinity", "-infinity")
 USUAL_TIMES = ("timestamp", "@timestamp", "time", "datetime", "date", "ts")
+OTHER_FILES = {  # by their first bytes
+    b"\x1f\x8b": "it is compressed with gzip: unpack it first",
+    b"PK": "it is a spreadsheet or a zip file: save it as CSV",
+    b"\xff\xfe": "it is UTF-16: save it as UTF-8",
+    b"\xfe\xff": "it is UTF-16: save it as UTF-8",
+}
 DELIMITERS = ",;\t"
 # epoch times: from which size on a number is of the next finer unit, and how many of it make a millisecond
 UNITS = ((1e17, 1e6), (1e14, 1e3), (1e11, 1.0), (0.0, 1e-3))
-FIRST_ROW_MS = 1_700_006_400_000  # the time of the first of rows without times: a midnight
+DIGITS = re.compile(r"\d{8}|\d{8}[T ]?\d{4}(\d{2})?")  # a date, with hours and minutes, with seconds
+DIGITS_FORMATS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+EARLIEST_MS = 1e11  # 1973: numbers below are no dates, but seconds since a test began
+FIRST_ROW_MS = 1_700_006_400_000  # where rows without dates begin: a midnight
 USUAL_PERIOD = 60.0
 MOST_BACK = 0.1  # share of rows whose clock may have gone back
 
@@ -97,7 +110,15 @@ def header_of(file: Path) -> list[str]:
 def unreadable(file: Path, error: Exception) -> str:
     """What is wrong with a file, in one line."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n", maxsplit=1)[0]
+    if not isinstance(error, OSError):
+        with file.open("rb") as opened:
+            why = other_file(opened.read(4)) or why
     return f"cannot read {file}: {why}; wanted CSV with a header, or Parquet"
+
+
+def other_file(begin: bytes) -> str:
+    """What a file is that begins so and is neither text nor Parquet, and what to do; empty for others."""
+    return next((what for magic, what in OTHER_FILES.items() if begin.startswith(magic)), "")
 
 
 def is_parquet(file: Path) -> bool:
@@ -147,10 +168,10 @@ def present(file: Path, names: Sequence[str], name: str) -> str:
     return name
 
 
-def shown(names: Sequence[str], most: int = 12) -> str:
+def shown(names: Sequence[str], most: int = 12, longest: int = 40) -> str:
     """Names of columns for people."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(printable(name)[:longest] for name in names[:most]) + more
 
 
 def columns_of(file: Path, names: list[str]) -> pd.DataFrame:
@@ -196,33 +217,62 @@ def times(file: Path, name: str, column: pd.Series[Any]) -> Floats:
 
     if pd.api.types.is_datetime64_any_dtype(column):
         return _milliseconds(file, name, column, pd.to_datetime(column, utc=True))
+    as_digits = dates_of_digits(column)
+    if as_digits is not None:
+        return _milliseconds(file, name, column, as_digits)
     epoch = np.array(pd.to_numeric(column, errors="coerce"), dtype=np.float64)
-    if np.isfinite(epoch).all():
+    known = np.isfinite(epoch)
+    if 2 * known.sum() > len(epoch):
+        if not known.all():
+            raise no_time(file, name, column, int(np.flatnonzero(~known)[0]))
         size = float(np.median(np.abs(epoch)))
         per_ms = next(per for least, per in UNITS if size >= least)
         return np.asarray(np.round(epoch / per_ms))
     return _milliseconds(file, name, column, pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601"))
 
 
+def dates_of_digits(column: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Times that are digits alone, such as 20260105 and 20260105 0930; None unless all rows are, and are dates."""
+    import pandas as pd
+
+    texts = column.astype(str).str.strip()
+    if not texts.map(lambda text: DIGITS.fullmatch(text) is not None).all():
+        return None
+    digits = texts.str.replace("[T ]", "", regex=True)
+    lengths = digits.str.len().unique()
+    if len(lengths) != 1:
+        return None
+    found = pd.to_datetime(digits, errors="coerce", utc=True, format=DIGITS_FORMATS[int(lengths[0])])
+    return None if found.isna().any() else found
+
+
 def _milliseconds(file: Path, name: str, column: pd.Series[Any], found: pd.Series[Any]) -> Floats:
     unknown = np.flatnonzero(found.isna().to_numpy())
     if len(unknown):
-        text = "" if column.isna().iloc[unknown[0]] else str(column.iloc[unknown[0]]).strip()
-        what = f"is {text[:40]!r}" if text else "is missing"
-        msg = (
-            f"{file}, row {unknown[0]}, the time in column {name!r} {what}; wanted ISO 8601 or epoch time in every row"
-        )
-        raise InputError(msg)
+        raise no_time(file, name, column, int(unknown[0]))
     return np.asarray(found.astype("datetime64[ns, UTC]").astype("int64").to_numpy() / 1e6)
+
+
+def no_time(file: Path, name: str, column: pd.Series[Any], row: int) -> InputError:
+    """The refusal of a row whose time cannot be read."""
+    text = "" if column.isna().iloc[row] else str(column.iloc[row]).strip()
+    what = f"is {text[:40]!r}" if text else "is missing"
+    return InputError(
+        f"{file}, row {row}, the time in column {name!r} {what}; wanted ISO 8601 or epoch time in every row"
+    )
 
 
 @dataclass(frozen=True)
 class OrderedTables:
-    """Files in order, each with the times of its rows in epoch ms, which rise over all of them; `period` in seconds."""
+    """Files in order, each with the times of its rows in epoch ms, which rise over all of them; `period` in seconds.
+
+    `dated` says whether that is when the rows were; others begin at `FIRST_ROW_MS`.
+    """
 
     tables: tuple[NumberTable, ...]
     times: tuple[Floats, ...]
     period: float
+    dated: bool = True
 
     @property
     def rows(self) -> int:
@@ -246,16 +296,35 @@ def load(files: Sequence[Path], columns: TableColumns, period: float | None, rep
         msg = f"score: --period is {period}; wanted seconds between two rows, from 0.001"
         raise InputError(msg)
     if period is not None and columns.timestamp is None:
+        unread = time_column(files[0], header_of(files[0]), columns) if files else None
+        if unread is not None:
+            report(f"with --period the times in column {unread!r} are not read; --timestamp {unread} reads them")
         columns = dataclasses.replace(columns, timed=False)
-    tables = tuple(read(file, columns) for file in files)
+    tables = tuple(within_bounds(read(file, columns), report) for file in files)
     _alike(tables)
     if tables[0].times is None:
         return _numbered(tables, period, report)
     own = [table.times for table in tables if table.times is not None]
+    dated = any(bool((np.abs(one) >= EARLIEST_MS).any()) for one in own)
+    if not dated:
+        report("the times are no dates: taking them for seconds since a test began")
+        own = [one - own[0][0] + FIRST_ROW_MS for one in own]
     _forward(tables, own, report)
     risen = rising(np.concatenate(own))
     cuts = np.cumsum([len(table) for table in tables])[:-1]
-    return OrderedTables(tables, tuple(np.split(risen, cuts)), period or period_of(tables, own))
+    return OrderedTables(tables, tuple(np.split(risen, cuts)), period or period_of(tables, own), dated)
+
+
+def within_bounds(table: NumberTable, report: Report) -> NumberTable:
+    """The table without values that no job takes, which are reported."""
+    large = np.abs(table.values) > LARGEST
+    if not large.any():
+        return table
+    row, metric = np.argwhere(large)[0].tolist()
+    report(
+        f"{table.file}: {large.sum()} values beyond {LARGEST:g} count as missing, the first in row {row}, column {table.metrics[metric]!r}"
+    )
+    return dataclasses.replace(table, values=np.where(large, np.nan, table.values))
 
 
 def _alike(tables: Sequence[NumberTable]) -> None:
@@ -279,7 +348,9 @@ def _numbered(tables: tuple[NumberTable, ...], period: float | None, report: Rep
         report(f"no column of times and no --period: taking rows to be {period:g} s apart")
     end = np.cumsum([0, *map(len, tables)])
     spans = [np.arange(a + 1.0, b + 1.0) for a, b in itertools.pairwise(end.tolist())]
-    return OrderedTables(tables, tuple(np.round(FIRST_ROW_MS + 1000 * period * span) for span in spans), period)
+    return OrderedTables(
+        tables, tuple(np.round(FIRST_ROW_MS + 1000 * period * span) for span in spans), period, dated=False
+    )
 
 
 def _forward(tables: Sequence[NumberTable], times: Sequence[Floats], report: Report) -> None:
@@ -293,7 +364,10 @@ def _forward(tables: Sequence[NumberTable], times: Sequence[Floats], report: Rep
     row = int(back[0] - (ends[file] - len(tables[file])))
     where = f"{tables[file].file}, row {row}"
     if len(back) > MOST_BACK * len(together):
-        msg = f"{where}: {len(back)} of {len(together)} rows are not later than one before; sort them by time"
+        msg = (
+            f"{where}: {len(back)} of {len(together)} rows are not later than one before; wanted one series or host a file, "
+            "its rows in order of time, in UTC or with a zone, at least 1 ms apart"
+        )
         raise InputError(msg)
     report(f"{len(back)} rows, first {where}, are not later than one before: they count as 1 ms after it")
 

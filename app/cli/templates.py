@@ -14,6 +14,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from app.cli.output import Json, RowsOut, print_json, print_table, progress_bar, rows_on_stdout
+from app.cli.table_files import other_file
 from app.core.atomic_files import atomic_text
 from models.templates.extraction import template_id, template_of
 from models.templates.merging import merged
@@ -108,9 +109,17 @@ def mine_to_file(file: Path, target: Path | None) -> TemplateCounts:
 
 
 def _opened(file: Path) -> TextIO:
-    """The file as text: a line ends with a line feed only; bytes that are no UTF-8 are replaced."""
+    """The file as text: a line ends with a line feed only; bytes that are no UTF-8 are replaced.
+
+    Raises InputError for a file that cannot be read, or is compressed.
+    """
     try:
-        return file.open(encoding="utf-8", errors="replace", newline="\n")
+        with file.open("rb") as opened:
+            begin = opened.read(4)
+        if odd := other_file(begin):
+            msg = f"templates: cannot read {file}: {odd}; wanted a log file in UTF-8"
+            raise InputError(msg)
+        return file.open(encoding="utf-8-sig", errors="replace", newline="\n")
     except OSError as error:
         msg = f"templates: cannot read {file}: {error.strerror}; wanted a log file"
         raise InputError(msg) from error

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -45,6 +47,10 @@ from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
+JAVA_SIZE = re.compile(r"[1-9]\d*[kmgtKMGT]?[bB]?")
+BROKER = re.compile(
+    r"([A-Za-z][A-Za-z0-9_+]*://)?[^\s:/,]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}"
+)  # host:port, which Java's client wants
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
 VERSION_PATTERN = r"[a-z0-9][a-z0-9_-]{0,40}"  # of the name of a version
 INPUTS = ("telemetry", "logs", "labels", "changes", "rules")
@@ -56,6 +62,14 @@ def default_home() -> Path:
     """`.kappa` of the checkout that this runs from, else of the user's data folder."""
     in_checkout = (PROJECT / "pyproject.toml").exists()
     return PROJECT / ".kappa" if in_checkout else Path.home() / ".local" / "share" / "kappa"
+
+
+def _java_size(size: str) -> str:
+    """A size as Java reads it. Raises ValueError for anything else."""
+    if not JAVA_SIZE.fullmatch(size):
+        msg = "wanted a size such as 2g or 1500m"
+        raise ValueError(msg)
+    return size
 
 
 class SettingsGroup(BaseModel):
@@ -119,6 +133,9 @@ class KafkaSettings(SettingsGroup):
 
     def _problem(self) -> str | None:
         """What makes no sense, and what to do."""
+        odd = [one for one in (self.bootstrap_servers or "").split(",") if one and not BROKER.fullmatch(one.strip())]
+        if odd:
+            return f"bootstrap_servers has {odd[0].strip()!r}; wanted host:port, several with commas between them"
         given = {name for name in type(self).model_fields if getattr(self, name) is not None}
         password = {"sasl_username", "sasl_password"}
         token = {"sasl_oauth_token_url", "sasl_oauth_client_id", "sasl_oauth_client_secret"}
@@ -175,6 +192,9 @@ class ElasticsearchSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            msg = "url must begin with http:// or https://"
+            raise ValueError(msg)
         if (self.client_cert is None) != (self.client_key is None):
             msg = "client_cert and client_key belong together: set both, or neither"
             raise ValueError(msg)
@@ -288,7 +308,10 @@ class SparkSettings(SettingsGroup):
             "`spark://`, see [cluster](cluster.md). With YARN and Kubernetes Spark makes one itself."
         ),
     )
-    driver_memory: str = Field(default="2g", description="Heap of the JVM. Raise it for larger batches and more state.")
+    driver_memory: Annotated[str, AfterValidator(_java_size)] = Field(
+        default="2g",
+        description="Heap of the JVM, such as `2g` or `1500m`. Raise it for larger batches and more state.",
+    )
     shuffle_partitions: int = Field(
         default=2,
         ge=1,
@@ -621,6 +644,7 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
         msg = f"settings: no file {config}; wanted a TOML file; check --config"
         raise SettingsError(msg)
     _FileInUse.path = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    _known_variables()
     try:
         return checked(Settings(**overrides))
     except ValidationError as error:
@@ -634,6 +658,16 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
     except OSError as error:
         msg = f"settings: {_FileInUse.path} cannot be read: {error.strerror}; check its rights, or name another with --config"
         raise SettingsError(msg) from error
+
+
+def _known_variables() -> None:
+    """Refuse variables of groups that there are not: pydantic looks at those of known groups alone."""
+    prefix = Settings.model_config["env_prefix"]
+    for name in sorted(os.environ):
+        parts = name.removeprefix(prefix).lower().split("__")
+        if name.startswith(prefix) and len(parts) > 1 and parts[0] not in Settings.model_fields:
+            msg = f"settings: {name} in the environment: unknown setting{nearest('.'.join(parts))}"
+            raise SettingsError(msg)
 
 
 def problems(error: ValidationError) -> list[str]:
@@ -669,9 +703,15 @@ def _first(error: ValidationError) -> str:
 
 
 def nearest(where: str) -> str:
-    """The most similar setting for an unknown one, else where all are listed."""
-    known = {key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))}
-    likely = difflib.get_close_matches(where, known, 1, cutoff=0.7)
+    """The most similar setting for an unknown one: by its own name in any group, else by spelling, in its group if it is in one."""
+    group, _, own = where.rpartition(".")
+    if group.startswith("control.rules"):
+        likely = difflib.get_close_matches(own, [key.name for key in dataclasses.fields(Rule)], 1)
+        return f", did you mean {likely[0]}?" if likely else "; docs/control.md lists the keys of rules"
+    known = [key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))]
+    named = [key for key in known if key.rpartition(".")[2] == own]
+    beside = [key for key in known if group and key.startswith(f"{group}.")]
+    likely = named or difflib.get_close_matches(where, beside or known, 1, cutoff=0.7)
     return f", did you mean {likely[0]}?" if likely else "; docs/settings.md lists all"
 
 

@@ -18,7 +18,7 @@ from app.kafka.checkpoints import consumed_offsets
 from app.kafka.connection import client_options
 from app.kafka.topics import Topic, wanted
 from app.versions.start_position import checkpoint_home
-from pipelines.errors import InputError
+from pipelines.errors import InputError, ServiceUnavailable
 
 WAIT_MS = 5_000
 OLDEST = (2, 8)  # the first with ids of topics
@@ -54,7 +54,7 @@ def kafka(settings: Settings) -> list[Finding]:
     """Everything about Kafka; one finding where it does not answer."""
     try:
         state = state_of(settings)
-    except (KafkaError, OSError, InputError) as error:
+    except (KafkaError, OSError, ServiceUnavailable) as error:
         where = settings.kafka.bootstrap_servers or "the embedded broker"
         text = f"{where} does not answer ({type(error).__name__}: {str(error)[:80]})"
         return [danger("Kafka", text, "an answer", "start it (`kappa up`), or check kafka.* and the network")]
@@ -66,9 +66,6 @@ def kafka(settings: Settings) -> list[Finding]:
 
 def state_of(settings: Settings) -> KafkaState:
     """Kafka as it is now."""
-    if not settings.kafka.bootstrap_servers:
-        msg = "kafka.bootstrap_servers is not set and no embedded stack is running"
-        raise InputError(msg)
     client = KafkaAdminClient(**client_options(settings), request_timeout_ms=WAIT_MS, bootstrap_timeout_ms=WAIT_MS)
     try:
         names = [topic.name for topic in wanted(settings)]

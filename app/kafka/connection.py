@@ -29,8 +29,14 @@ SCRAM_MODULE = "scram.ScramLoginModule"
 
 
 def client_options(settings: Settings) -> dict[str, Any]:
-    """Arguments for kafka-python's clients. Raises SettingsError for a file of a certificate or key that cannot be used."""
+    """Arguments for kafka-python's clients.
+
+    Raises SettingsError for a file of a certificate or key that cannot be used, ServiceUnavailable without an address.
+    """
     kafka = settings.kafka
+    if kafka.bootstrap_servers is None:
+        msg = "kafka.bootstrap_servers is not set and no embedded stack is running"
+        raise ServiceUnavailable(msg)
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "security_protocol": kafka.security_protocol,

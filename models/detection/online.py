@@ -185,6 +185,9 @@ class Detector:
     def _row(self, time: Time, value: Value) -> tuple[int, Floats]:
         """Epoch milliseconds, and values in the order of the metrics, `(metrics,)`, NaN where missing."""
         at_ms = _milliseconds(time)
+        if at_ms <= 0:
+            msg = f"time is {at_ms} ms since 1970; wanted one after 1970 began: add any day to times that count from 0"
+            raise ValueError(msg)
         if self._last_ms is not None and at_ms <= self._last_ms:
             msg = f"time is {at_ms} ms; wanted one after that of the last row, {self._last_ms} ms"
             raise ValueError(msg)

@@ -173,7 +173,7 @@ def test_a_fleet_of_errors_each_in_one_line(tmp_path: Path) -> None:
     assert "row 1, column 'v' is 'up'" in refused(file("v\n1\nup\n"), *v)
     assert "row 1, the time in column 'ts' is missing" in refused(file("ts,v\n2026-01-05,1\n,2\n"), *v)
     assert "row 0, the time in column 'ts' is 'noon'" in refused(file("ts,v\nnoon,1\n"), *v)
-    assert "sort them by time" in refused(file("ts,v\n" + "".join(f"{9000 - k},1\n" for k in range(30))), *v)
+    assert "its rows in order of time" in refused(file("ts,v\n" + "".join(f"{9000 - k},1\n" for k in range(30))), *v)
     assert "give --period" in refused(file("ts,v\n2026-01-05,1\n"), *v)
     assert "--period is 0" in refused(file("v\n1\n"), *v, "--period", "0")
     assert "several columns 'v'" in refused(file("v,v\n1,2\n"), *v)
@@ -208,3 +208,53 @@ def test_a_file_of_a_folder_that_is_not_there_is_refused_before_it_is_scored(tmp
     file = written(tmp_path, {"v": [1.0, 2.0]})
     with pytest.raises(InputError, match="cannot write"):
         raise run(str(file), "--value", "v", "--period", "9", "--out", str(tmp_path / "no" / "o.csv")).exception  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        ([60 * k for k in range(len(STEP))], "+2:40:00"),
+        ([-6000 + 60 * k for k in range(len(STEP))], "+2:40:00"),
+        ([20250101 + k if k < 31 else 20250170 + k for k in range(31)], None),
+    ],
+)
+def test_times_from_the_start_of_a_test_are_read_and_shown_as_such(
+    tmp_path: Path, times: list[int], first: str | None
+) -> None:
+    file = written(tmp_path, {"time": times, "v": STEP[: len(times)]})
+    made = json.loads(run(str(file), "--value", "v", "--json").stdout)
+    assert made["period_seconds"] == (60 if first else 86_400)
+    assert [one["time"] for one in made["first_novelties"]][:1] == ([first] if first else [])
+
+
+def test_values_that_no_job_takes_count_as_missing_and_are_reported(tmp_path: Path) -> None:
+    values = STEP.copy()
+    values[30] = 1e308
+    answer = run(str(written(tmp_path, {"v": values})), "--value", "v", "--period", "300", "--json")
+    assert json.loads(answer.stdout)["missing"] == 1
+    assert "1 values beyond 1e+15 count as missing, the first in row 30, column 'v'" in answer.stderr
+
+
+def test_a_time_that_cannot_be_read_is_named_with_its_own_row(tmp_path: Path) -> None:
+    times = [str(1_767_571_200 + 60 * k) for k in range(len(STEP))]
+    times[150] = "garbage"
+    assert "row 150, the time in column 'time' is 'garbage'" in refused(
+        str(written(tmp_path, {"time": times, "v": STEP})), "--value", "v"
+    )
+
+
+def test_times_that_are_not_read_are_mentioned(tmp_path: Path) -> None:
+    answer = run(
+        str(written(tmp_path, {"time": stamps(len(STEP)), "v": STEP})), "--value", "v", "--period", "60", "--json"
+    )
+    assert "with --period the times in column 'time' are not read" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("begin", "what"),
+    [(b"\x1f\x8b\x08\x00", "unpack it"), (b"PK\x03\x04", "save it as CSV"), ("t,v\n".encode("utf-16"), "UTF-16")],
+)
+def test_files_of_other_kinds_are_named(tmp_path: Path, begin: bytes, what: str) -> None:
+    file = tmp_path / "in.csv"
+    file.write_bytes(begin + b"\xff\xfe\x00" * 20)
+    assert what in refused(str(file), "--value", "v")

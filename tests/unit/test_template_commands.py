@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import random
 from pathlib import Path
@@ -86,3 +87,13 @@ def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
     itself = written(tmp_path, LINES)
     assert isinstance(run(str(itself), "--out", str(itself)).exception, InputError)
     assert itself.read_text().startswith(LINES[0])
+
+
+def test_a_mark_of_utf_8_is_no_part_of_the_first_line_and_what_is_compressed_is_refused(tmp_path: Path) -> None:
+    marked, packed = tmp_path / "marked.log", tmp_path / "packed.log.gz"
+    marked.write_bytes(b"\xef\xbb\xbfjob 1 done\njob 2 done\n")
+    packed.write_bytes(gzip.compress(b"job 1 done\n"))
+    found = CliRunner().invoke(app, ["templates", str(marked), "--json"])
+    assert [one["lines"] for one in json.loads(found.stdout)["templates"]] == [2]
+    refused = CliRunner().invoke(app, ["templates", str(packed)])
+    assert "compressed with gzip" in str(refused.exception)
