@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,8 @@ from app.embedded import stack_state
 from pipelines.errors import InputError
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as TOML. Default: kappa.toml, if there.")]
+
+ASKED_SECONDS = 2.0
 
 
 def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticsearch")) -> Settings:
@@ -45,6 +48,8 @@ def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticse
     addresses = {"kafka.bootstrap_servers": kafka.bootstrap_servers, "elasticsearch.url": elasticsearch.url}
     unset = [name for name, value in addresses.items() if not value and name.startswith(needed)]
     if not unset:
+        if "kafka" in needed:
+            _report_silence(kafka.bootstrap_servers or "")
         return settings
     embedded = stack_state.addresses(settings.home)
     if embedded is None:
@@ -56,3 +61,17 @@ def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticse
             "elasticsearch": elasticsearch.model_copy(update={"url": elasticsearch.url or embedded.elasticsearch}),
         }
     )
+
+
+def _report_silence(addresses: str) -> None:
+    """Report that no broker takes a connection, which a client finds out after half a minute alone."""
+    reason = ""
+    for address in addresses.split(","):
+        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ASKED_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            reason = f"{address.strip()}: {getattr(error, 'strerror', None) or error}"
+        else:
+            return
+    report(f"Kafka does not answer yet ({reason}); trying for half a minute")
