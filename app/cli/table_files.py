@@ -309,6 +309,10 @@ def load(files: Sequence[Path], columns: TableColumns, period: float | None, rep
     if not dated:
         report("the times are no dates: taking them for seconds since a test began")
         own = [one - own[0][0] + FIRST_ROW_MS for one in own]
+    for table, one in zip(tables, own, strict=True):
+        if (one <= 0).any():
+            msg = f"{table.file}, row {int(np.argmax(one <= 0))}, is of a time before 1970; wanted later ones"
+            raise InputError(msg)
     _forward(tables, own, report)
     risen = rising(np.concatenate(own))
     cuts = np.cumsum([len(table) for table in tables])[:-1]

@@ -243,6 +243,11 @@ def test_a_time_that_cannot_be_read_is_named_with_its_own_row(tmp_path: Path) ->
     )
 
 
+def test_times_before_1970_are_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, {"time": ["1960-01-01", "1960-01-02", "1960-01-03"], "v": [1, 2, 3]})
+    assert "row 0, is of a time before 1970" in refused(str(file), "--value", "v")
+
+
 def test_times_that_are_not_read_are_mentioned(tmp_path: Path) -> None:
     answer = run(
         str(written(tmp_path, {"time": stamps(len(STEP)), "v": STEP})), "--value", "v", "--period", "60", "--json"
