@@ -16,7 +16,6 @@ from benchmarks.deployment import deployment, machine
 RESULTS = Path(__file__).parent / "results"
 
 PARTS = ("steps", "throughput", "lines", "replay", "catching-up", "latency", "idle", "early", "pages")
-EARLY_RATES, EARLY_BOUNDS = (20_000, 100_000), (10_000, 500_000)  # events/s, series
 # figure -> (what it says, what was promised)
 WANTED = {
     "score_rows_per_second": ("`kappa score`, a curve, rows/s of a core", ">= 5,000"),
@@ -64,8 +63,8 @@ WANTED = {
             f"record -> early alarm, {rate:,} events/s, {series:,} bounds, {what}",
             "< 200" if (rate, series, key) == (20_000, 10_000, "p99_ms") else "",
         )
-        for rate in EARLY_RATES
-        for series in EARLY_BOUNDS
+        for rate in early_lane.RATES
+        for series in early_lane.BOUNDS
         for key, what in (
             ("p50_ms", "median ms"),
             ("p99_ms", "p99 ms"),
@@ -151,7 +150,7 @@ def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
         if chosen.only in (None, "idle"):
             figures |= idle.measure(spark, settings)
         if chosen.only in (None, "early"):
-            figures |= early_lane.measure(spark, settings, EARLY_RATES, EARLY_BOUNDS, chosen.seconds)
+            figures |= early_lane.measure(spark, settings, early_lane.RATES, early_lane.BOUNDS, chosen.seconds)
     return figures
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.collections import Line, Point, application
-from benchmarks.offline import WINDOW_MS, count_rows, metric_rows, replayed
+from benchmarks.offline import TEXTS, VALUES, WINDOW_MS, count_rows, metric_rows, replayed
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
 from models.templates.extraction import template_id, template_of
@@ -34,7 +34,8 @@ def rows_of(points: Iterable[Point], lines: Iterable[Line]) -> pd.DataFrame:
         counts.append((build(Series("logs", **names)), end, None, None))
         full = Series("template", **names, template_id=template_id(template))
         counts.append((build(full), end, template, line.message[:MOST_SAMPLE]))
-    return pd.concat([metric_rows(metrics), count_rows(counts)], ignore_index=True)
+    values, texts = pd.DataFrame(metrics, columns=VALUES), pd.DataFrame(counts, columns=TEXTS)
+    return pd.concat([metric_rows(values), count_rows(texts)], ignore_index=True)
 
 
 def service_of(pod: str) -> str:

@@ -43,6 +43,7 @@ from pipelines.peers import LEAST_HOSTS, QUANTILES, is_compared
 WINDOW_MS = 10_000
 LATENESS_MS, SKEW_MS = 15_000, 60_000
 SHARDS = 8
+VALUES, TEXTS = ["series", "window_end", "value", "at"], ["series", "window_end", "template", "sample"]
 MASKS = [
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
     (re.compile(r"\b\d{4}-\d{2}-\d{2}\b"), "<date>"),
@@ -142,21 +143,22 @@ def rows_of(simulation: Simulation) -> pd.DataFrame:
             name, template = line_of(event)
             lines.append((build(Series("logs", host, service, level=event["log.level"])), end, None, None))
             lines.append((name, end, template, event["message"]))
-    return pd.concat([metric_rows(metrics), count_rows(lines)], ignore_index=True)
+    values = pd.DataFrame(metrics, columns=VALUES)
+    texts = pd.DataFrame(lines, columns=TEXTS)
+    return pd.concat([metric_rows(values), count_rows(texts)], ignore_index=True)
 
 
-def metric_rows(metrics: list[tuple[str, int, float, int]]) -> pd.DataFrame:
-    """Statistics of metric events."""
-    frame = pd.DataFrame(metrics, columns=["series", "window_end", "value", "at"]).sort_values("at", kind="stable")
+def metric_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Statistics of metric events, with the columns `VALUES`."""
+    frame = frame.sort_values("at", kind="stable")
     grouped = frame.groupby(["series", "window_end"], sort=False)["value"]
     out = grouped.agg(n="count", mean="mean", min="min", max="max", last="last", var="var").reset_index()
     out["m2"] = (out["var"].fillna(0) * (out["n"] - 1)).clip(lower=0)
     return out.drop(columns="var").assign(template=None, sample=None)
 
 
-def count_rows(lines: list[tuple[str, int, str | None, str | None]]) -> pd.DataFrame:
-    """Counts of log lines."""
-    frame = pd.DataFrame(lines, columns=["series", "window_end", "template", "sample"])
+def count_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Counts of log lines, with the columns `TEXTS`."""
     out = frame.groupby(["series", "window_end"], sort=False).agg(
         n=("series", "size"), template=("template", "first"), sample=("sample", "first")
     )
@@ -205,16 +207,18 @@ def quantiles_of_others(values: Floats) -> Floats:
     return np.array(found)
 
 
-def windows_of(rows: pd.DataFrame, *, alone: bool = False) -> Iterator[tuple[int, dict[int, Windows]]]:
+def windows_of(
+    rows: pd.DataFrame, *, alone: bool = False, shards: int = SHARDS
+) -> Iterator[tuple[int, dict[int, Windows]]]:
     """Every window from the first to the last, those without a row too: its rows by shard; if `alone`, without peers."""
     rows = rows.assign(**dict.fromkeys(PEERS, np.nan)) if alone else with_peers(rows.reset_index(drop=True))
-    hosts = {name: zlib.crc32(parse(name).host.encode()) % SHARDS for name in rows["series"].unique()}
+    hosts = {name: zlib.crc32(parse(name).host.encode()) % shards for name in rows["series"].unique()}
     rows = rows.assign(shard=rows["series"].map(hosts)).sort_values(["window_end", "shard", "series"])
     empty = rows.iloc[:0]
     found = {int(str(end)): window for end, window in rows.groupby("window_end", sort=True)}
     for end in range(min(found), max(found) + WINDOW_MS, WINDOW_MS):
         parts = dict(iter(found.get(end, empty).groupby("shard", sort=False)))
-        yield end, {shard: windows_from(parts.get(shard, empty)) for shard in range(SHARDS)}
+        yield end, {shard: windows_from(parts.get(shard, empty)) for shard in range(shards)}
 
 
 def windows_from(frame: pd.DataFrame) -> Windows:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from models.core.parameters import DetectorParameters
 from models.records.records import CONFIRMED, RAISED, WITHDRAWN, EarlyAlarm
 
-SPARE_SECONDS = 60.0
+SPARE_SECONDS = 180.0
 CONFIRMING_WINDOWS = 2
 MOST_INCIDENTS = 10_000  # closed ones are forgotten first
 
@@ -19,7 +19,7 @@ def patience_ms(detection: DetectorParameters, window_seconds: float) -> int:
     """How far the jobs must have judged beyond an alarm's window before it is withdrawn.
 
     An anomaly opens an episode within `detection.confirm_seconds` and two windows; `correlate` and what other series add have
-    a minute more.
+    three minutes more: the incident of a deployment comes that late.
     """
     return int(1000 * (detection.confirm_seconds + CONFIRMING_WINDOWS * window_seconds + SPARE_SECONDS))
 

@@ -9,6 +9,7 @@ What was written last is memory of a worker: it is no part of the state, and no 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +21,18 @@ from models.detection import gauge_columns as col
 from models.detection.control import Control
 from models.detection.gauge_detector import GaugeDetector
 from models.detection.shard_state import ShardState, ShardWindow
-from models.detection.value_bounds import value_bounds
+from models.detection.value_bounds import CUSHION, value_bounds
 from models.records.records import Bound
 from models.univariate.model import Univariate
 from models.univariate.univariate_state import WITHIN
 
 # Columns of what is remembered of each series: what was written, when (epoch ms; 0: never, or there is no bound), when it was looked at, the
 # distances found, the points in a window, the largest distances of single points from the means of their windows, and after which time, ms, it is
-# looked at again.
-LOWER, UPPER, TYPICAL, WRITTEN, LOOKED, DOWN, UP, POINTS, FAR_DOWN, FAR_UP, PAUSE = range(11)
-COLUMNS = 11
+# looked at again; the least and the largest value that came to nothing, of this day and of the day before, and of the run above the alert
+# threshold that may still become an episode (NaN: none); whether it is a counter.
+LOWER, UPPER, TYPICAL, WRITTEN, LOOKED, DOWN, UP, POINTS, FAR_DOWN, FAR_UP, PAUSE, *_ = range(18)
+LEAST, LEAST_BEFORE, LEAST_OF_RUN, MOST, MOST_BEFORE, MOST_OF_RUN, COUNTER = range(11, 18)
+COLUMNS = 18
 
 LOOK_MS = 600_000  # how often a series is looked at whose bounds move
 LONGEST_PAUSE_MS = 4 * LOOK_MS  # and one whose bounds do not, after twice as long each time
@@ -37,12 +40,13 @@ AGAIN_MS = (
     3_600_000  # how often a bound is written that has not moved: the topic forgets after `topics.retention_hours`
 )
 MOVED = 0.1  # of the distance from the middle: a bound that has moved so far is written
-USED = 0.5  # of that distance: a series whose value has come so far is looked at with the next ones
+USED = 0.8  # of that distance: a series whose value has come so far is looked at with the next ones
 EVERY_MS = 60_000  # how often series are looked at, many together: a few cost nearly as much
 AT_ONCE, LEAST_AT_ONCE = 0.05, 2000  # share and number of series that are looked at in a window at most
 RECORDS_HALF_LIFE = 360.0  # windows
 LIKE = 1.25  # numbers of records within this factor have the same chance
 POINTS_GAIN = 0.05
+DAY_MS = 86_400_000
 FAR_KEPT = 0.9999  # a window: a day or so, of windows of ten seconds
 DEGREES = 8  # of single points around the mean of their window
 SPREADS = 2.0  # standard deviations by which the spread within windows is taken as larger than usual
@@ -72,10 +76,11 @@ class AlarmBounds:
         self._share = early.false_alarms_a_day / early.shards
         self._names: list[str] | None = None
         self._known: dict[str, int] = {}
-        self._s = np.zeros((COLUMNS, 0))
+        self._s = remembered([])
         self._records = 0.0  # in a window, recently
         self._chance = math.nan
         self._next = 0  # when series are looked at again, epoch ms
+        self._day = 0
 
     def step(self, window: ShardWindow) -> list[Bound]:
         """The bounds that have changed with a window, which has been learnt; without a challenger."""
@@ -84,43 +89,45 @@ class AlarmBounds:
             return []
         self._follow()
         self._note(window)
-        closed = self._closed()
+        opened = self._opened()
+        closed = self._closed(opened)
+        self._note_range(window, opened)
         gone = np.flatnonzero(closed & (self._s[WRITTEN] > 0))
         self._s[WRITTEN, gone], self._s[LOOKED, gone] = 0.0, 0.0
         due = self._due(window, closed)
         changed = self._look(due, now)
-        withdrawn = [Bound(series=self._name(row), window_end=now) for row in gone.tolist()]
-        return [*withdrawn, *(self._bound(row, now) for row in changed.tolist())]
+        return [*(self._none(row, now) for row in gone.tolist()), *self._bounds(changed, now)]
 
-    def _name(self, row: int) -> str:
-        return self._state.gauges.names[row]
+    def _none(self, row: int, now: int) -> Bound:
+        """That a series has no bound."""
+        return Bound(series=self._state.gauges.names[row], window_end=now)
 
-    def _bound(self, row: int, now: int) -> Bound:
-        """The bound of a series as it is remembered."""
-        lower, upper, typical = self._s[[LOWER, UPPER, TYPICAL], row].tolist()
-        if math.isnan(lower) and math.isnan(upper):
-            return Bound(series=self._name(row), window_end=now)
-        return Bound(
-            series=self._name(row), window_end=now, lower=lower, upper=upper, typical=typical, chance=self._chance
-        )
+    def _bounds(self, rows: Ints, now: int) -> Iterator[Bound]:
+        """The bounds of some series as they are remembered."""
+        names, chance = self._state.gauges.names, self._chance
+        for row, lower, upper, typical in zip(rows.tolist(), *self._s[LOWER : TYPICAL + 1, rows].tolist(), strict=True):
+            if math.isnan(lower) and math.isnan(upper):
+                yield self._none(row, now)
+            else:
+                yield Bound(series=names[row], window_end=now, lower=lower, upper=upper, typical=typical, chance=chance)
 
     def _follow(self) -> None:
         """Follow the table of metrics: new rows are empty; where rows have moved, what is remembered moves with their names."""
         names = self._state.gauges.names
         if self._names is not None and names is not self._names:
             before = [self._known.get(name, -1) for name in names]
-            moved = np.zeros((COLUMNS, len(names)))
+            moved = remembered(names)
             at = np.array(before, dtype=np.int64)
-            moved[:, at >= 0] = self._s[:, at[at >= 0]]
+            moved[:COUNTER, at >= 0] = self._s[:COUNTER, at[at >= 0]]
             self._s = moved
         self._names, self._known = names, self._state.gauges.index
         more = len(names) - self._s.shape[1]
         if more:
-            self._s = np.concatenate([self._s, np.zeros((COLUMNS, more))], axis=1)
+            self._s = np.concatenate([self._s, remembered(names[-more:])], axis=1)
 
     def _note(self, window: ShardWindow) -> None:
         """Count the records of a window, and note how far single points are from its means."""
-        n, metrics, s = window.rows.n[: window.metrics].astype(np.float64), window.metrics, self._s
+        n, s = window.rows.n[: window.metrics].astype(np.float64), self._s
         total = float(n.sum())
         gain = 1 - 2 ** (-1 / RECORDS_HALF_LIFE)
         self._records = self._records + gain * (total - self._records) if self._records else total
@@ -131,17 +138,49 @@ class AlarmBounds:
                 self._chance = chance
         at = window.gauges
         points = s[POINTS, at]
-        s[POINTS, at] = np.where(points > 0, points + POINTS_GAIN * (n - points), n)
-        mean = window.rows.mean[:metrics]
-        s[FAR_DOWN, at] = np.fmax(FAR_KEPT * s[FAR_DOWN, at], mean - window.rows.min[:metrics])
-        s[FAR_UP, at] = np.fmax(FAR_KEPT * s[FAR_UP, at], window.rows.max[:metrics] - mean)
+        other = np.flatnonzero(points != n)
+        if len(other):
+            before = points[other]
+            s[POINTS, at[other]] = np.where(before > 0, before + POINTS_GAIN * (n[other] - before), n[other])
+        several = np.flatnonzero(n > 1)
+        if len(several):
+            at, mean = at[several], window.rows.mean[several]
+            s[FAR_DOWN, at] = np.fmax(FAR_KEPT * s[FAR_DOWN, at], mean - window.rows.min[several])
+            s[FAR_UP, at] = np.fmax(FAR_KEPT * s[FAR_UP, at], window.rows.max[several] - mean)
 
-    def _closed(self) -> Bools:
+    def _note_range(self, window: ShardWindow, opened: Ints) -> None:
+        """Note the least and the largest values that came to nothing: not those of an episode, nor those that may still become one."""
+        s, at = self._s, window.gauges
+        if window.end // DAY_MS != self._day:
+            self._day = window.end // DAY_MS
+            s[[LEAST_BEFORE, MOST_BEFORE]], s[[LEAST, MOST]] = s[[LEAST, MOST]], np.nan
+        s[LEAST_OF_RUN, opened] = s[MOST_OF_RUN, opened] = np.nan
+        value, above = self._model.state.hot["previous"][0, at], self._state.gauges.matrix[col.ALERT_SECONDS, at] > 0
+        if len(opened) or above.any():
+            is_open = np.zeros(s.shape[1], dtype=bool)
+            is_open[opened] = True
+            run, ended = above & ~is_open[at], ~(above | is_open[at])
+            s[LEAST_OF_RUN, at[run]] = np.fmin(s[LEAST_OF_RUN, at[run]], value[run])
+            s[MOST_OF_RUN, at[run]] = np.fmax(s[MOST_OF_RUN, at[run]], value[run])
+            at, value = at[ended], value[ended]
+        less, more = ~(value >= s[LEAST, at]), ~(value <= s[MOST, at])
+        s[LEAST, at[less]], s[MOST, at[more]] = value[less], value[more]
+        over = at[~np.isnan(s[MOST_OF_RUN, at])]
+        if len(over):
+            s[LEAST, over] = np.fmin(s[LEAST, over], s[LEAST_OF_RUN, over])
+            s[MOST, over] = np.fmax(s[MOST, over], s[MOST_OF_RUN, over])
+            s[LEAST_OF_RUN, over] = s[MOST_OF_RUN, over] = np.nan
+
+    def _opened(self) -> Ints:
+        """The rows of the series that have an open episode."""
+        index = self._state.gauges.index
+        return np.array([index[name] for name in self._state.episodes.open if name in index], dtype=np.int64)
+
+    def _closed(self, opened: Ints) -> Bools:
         """Which series cannot alarm anew, `(n,)`: those that have an open episode or are about to, are muted or planned, or have had too few rows."""
-        state, index = self._state, self._state.gauges.index
-        closed: Bools = (state.gauges.matrix[col.ALERT_SECONDS] > 0) | (self._s[POINTS] == 0)
+        closed: Bools = (self._state.gauges.matrix[col.ALERT_SECONDS] > 0) | (self._s[POINTS] == 0)
         closed |= self._model.state.hot["rows"][0] == 0
-        closed[[index[name] for name in state.episodes.open if name in index]] = True
+        closed[opened] = True
         applied = self._control.of("gauges")
         if applied is not None:
             closed |= applied.muted | applied.planned
@@ -192,11 +231,14 @@ class AlarmBounds:
         them, and nothing in the others.
         """
         s, hot = self._s, self._model.state.hot
-        counter = np.array([self._name(row).startswith("counter/") for row in rows.tolist()], dtype=bool)
+        counter = s[COUNTER, rows] > 0
         points = np.maximum(np.rint(s[POINTS, rows]), 1.0)
         several = points > 1
         spread = within(hot["mean"][WITHIN, rows], hot["sums"][WITHIN, rows], hot["within_weight"][0, rows])
         reach = np.where(several & ~counter, spread * -float(special.stdtrit(DEGREES, self._chance)), 0.0)
+        with np.errstate(invalid="ignore"):
+            least, most = np.fmin(*s[[LEAST, LEAST_BEFORE]][:, rows]), np.fmax(*s[[MOST, MOST_BEFORE]][:, rows])
+            down, up = np.fmax(down, CUSHION * (centre - least)), np.fmax(up, CUSHION * (most - centre))
         below = down + np.where(several & ~counter, np.maximum(reach, 2 * s[FAR_DOWN, rows]), 0.0)
         above = up + np.where(several & ~counter, np.maximum(reach, 2 * s[FAR_UP, rows]), 0.0)
         lower, upper = centre - below, centre + above
@@ -205,6 +247,14 @@ class AlarmBounds:
         lower[np.isinf(lower) | (counter & several) | never] = np.nan
         upper[np.isinf(upper)] = np.nan
         return lower, upper
+
+
+def remembered(names: Sequence[str]) -> Floats:
+    """What is remembered of series that are new, `(COLUMNS, n)`."""
+    found = np.zeros((COLUMNS, len(names)))
+    found[LEAST:COUNTER] = np.nan
+    found[COUNTER] = [name.startswith("counter/") for name in names]
+    return found
 
 
 def within(mean: Floats, sums: Floats, weight: Floats) -> Floats:

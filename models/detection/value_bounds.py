@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.core.arrays import Bools, Floats, Ints, Singles
+from models.core.arrays import Floats, Ints, Singles
 from models.core.parameters import DetectorParameters
 from models.detection.gauge_detector import GaugeRules
 from models.stats import per_series_calibration
@@ -25,8 +25,13 @@ from models.univariate.univariate_state import VALUE
 
 TRIALS = 14
 CLOSE = 1.08  # a distance is found to this factor, outwards
-NEAR, FARTHER = 1.07, 4.0  # the least and the most that a distance grows between two trials
-FIRST, FARTHEST = 8.0, 2.0**16  # spreads, and so many times that: the first distances that are tried
+ENOUGH = 1.05  # or what is news with so much of the surprise that it needs, at the most: far out surprise hardly depends on the distance
+NEAR, FARTHER = 1.07, 4.0  # the least and the most that a distance changes between two trials
+BEYOND = 1.03  # a trial is so much beyond where news is thought to begin
+SLOPE, SLOPES = 1.0, (0.02, 4.0)  # of the logarithm of surprise over that of the distance: at first, and the limits
+HALVED = 6  # after so many trials what is left between two distances is halved
+LEAST_SHARE = 1e-3
+FIRST, FARTHEST = 8.0, 2.0**8  # spreads, and so many times that: the first distances that are tried
 CUSHION = 1.35  # on distances: of what is hardly beyond them most comes to nothing
 PRIOR_EXCESSES = 20.0
 CONSTANT = 1e-6  # spread, as a share of the mean, up to which a series does not vary
@@ -73,16 +78,15 @@ def value_bounds(
     wanted = needed(nats, hot["quantiles"][-1, rows], hot["tail"][:, rows])
     first = FIRST * np.maximum(spread.astype(np.float64), 1e-3 * np.abs(centre) + 1e-12)
 
-    def are_news(chosen: Ints, values: Floats) -> Bools:
+    def excess(chosen: Ints, values: Floats) -> Floats:
         values = np.clip(values, -LARGEST, LARGEST)
         found = preview.scores(chosen, values)
         extra = rules.extra_nats(values - found.typical, found.typical, rows[chosen])
-        news: Bools = (found.base >= wanted[chosen]) & (found.base - extra >= p.alert_nats)
-        return news  # false for NaN: while warming up nothing is news
+        return found.base / np.maximum(wanted[chosen], p.alert_nats + extra)  # NaN while warming up: nothing is news
 
     varies = np.flatnonzero(spread > CONSTANT * np.abs(centre))
     down, up = (
-        CUSHION * distances(are_news, varies, centre, way, known / CUSHION, first)
+        CUSHION * distances(excess, varies, centre, way, known / CUSHION, first)
         for way, known in zip((-1.0, 1.0), before, strict=True)
     )
     return ValueBounds(centre, down, up)
@@ -97,7 +101,7 @@ def needed(nats: float, quantile: Singles, tail: Singles) -> Floats:
 
 
 def distances(
-    are_news: Callable[[Ints, Floats], Bools],
+    excess: Callable[[Ints, Floats], Floats],
     chosen: Ints,
     centre: Floats,
     way: float,
@@ -106,25 +110,41 @@ def distances(
 ) -> Floats:
     """How far from the middle news of the `chosen` begins in one direction, `(n,)`; infinite for others, and where there is none at `FARTHEST`.
 
-    Where a distance was found `before`, above 0 and finite, it is tried first, and then what is near it; elsewhere `FARTHEST` and `first`,
-    above 0. Each trial is of the series whose distance is not found yet. Fails where something nearer than a value that is no news is
-    news: the outer border counts.
+    `excess` answers the surprise of values of some series as a share of what news needs, so 1 and more is news; NaN is none. Where a
+    distance was found `before`, above 0 and finite, it is tried first; elsewhere `FARTHEST`, then `first`, above 0. The next trial is where
+    the last ones say that news begins, a little beyond on the side that is not known yet. Each trial is of the series whose distance is
+    not found yet. Fails where something nearer than a value that is no news is news: the outer border counts.
     """
     known = (before > 0) & np.isfinite(before)
     inner, outer = np.zeros_like(first), np.full_like(first, np.inf)
-    distance, growth = np.where(known, before, first), np.where(known, NEAR, 2.0)
-    left, new = chosen[known[chosen]], chosen[~known[chosen]]
-    if len(new):
-        there = are_news(new, centre[new] + way * FARTHEST * first[new])
-        left = np.union1d(left, new[there])
-    for _ in range(TRIALS):
+    distance, last = np.where(known, before, first), np.full_like(first, np.nan)
+    share, slope = np.full_like(first, np.nan), np.full_like(first, SLOPE)
+
+    def have_some(some: Ints) -> Ints:
+        return some[excess(some, centre[some] + way * FARTHEST * first[some]) >= 1] if len(some) else some
+
+    left = np.union1d(chosen[known[chosen]], have_some(chosen[~known[chosen]]))
+    for trial in range(TRIALS):
+        if trial == 1:
+            beyond = known[left] & np.isinf(outer[left])
+            left = np.union1d(left[~beyond], have_some(left[beyond]))
         if not len(left):
             break
-        news = are_news(left, centre[left] + way * distance[left])
-        outer[left[news]], inner[left[~news]] = distance[left[news]], distance[left[~news]]
-        left = left[outer[left] > CLOSE * inner[left]]
+        at = distance[left]
+        found = np.nan_to_num(np.maximum(excess(left, centre[left] + way * at), LEAST_SHARE), nan=LEAST_SHARE)
+        news = found >= 1
+        outer[left[news]], inner[left[~news]] = at[news], at[~news]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            steep = np.log(found / share[left]) / np.log(at / last[left])
+        slope[left] = np.where(np.isfinite(steep), np.clip(steep, *SLOPES), slope[left])
+        last[left], share[left] = at, found
+        open_ = (outer[left] > CLOSE * inner[left]) & ~(news & (found <= ENOUGH))
+        left, at, found, news = left[open_], at[open_], found[open_], news[open_]
         near, far = inner[left], outer[left]
+        begins = at * found ** (-1 / slope[left])
+        wanted = np.where(news, np.minimum(begins / BEYOND, at / NEAR), np.maximum(begins * BEYOND, at * NEAR))
+        wanted = np.clip(wanted, at / FARTHER, at * FARTHER)
         between = np.sqrt(near * np.where(np.isinf(far), 1.0, far))
-        distance[left] = np.where(np.isinf(far), near * growth[left], np.where(near == 0, far / growth[left], between))
-        growth[left] = np.minimum(growth[left] ** 2, FARTHER)
+        outside = (wanted <= near) | (wanted >= far) | (trial >= HALVED)
+        distance[left] = np.where(outside & (near > 0) & np.isfinite(far), between, wanted)
     return outer

@@ -42,14 +42,20 @@ class Preview:
         self, hot: Mapping[str, Array], known: Known, settings: Floats, levels: tuple[Floats, Floats, Floats]
     ) -> None:
         self._hot, self._known, self._settings, self._levels = hot, known, settings, levels
+        self._stepped = HotColumns(**{name: np.empty(column.shape, column.dtype) for name, column in hot.items()})
         self._now = hot["time"][0] + 1000.0 * hot["interval"][0].astype(np.float64)
 
     def scores(self, chosen: Ints, values: Floats) -> Previewed:
         """What the `chosen` of the series, by their places from 0, would score with these values, finite; `(len(chosen),)` each."""
         one, none = np.ones(len(values)), np.zeros(len(values))
         rows = Rows(chosen, self._now[chosen], one, np.ascontiguousarray(values), none)
-        hot = HotColumns(**{name: column.copy() for name, column in self._hot.items()})
+        for name, column in self._hot.items():
+            copy = getattr(self._stepped, name)
+            if len(chosen) == column.shape[1]:
+                copy[:] = column
+            else:
+                copy[:, chosen] = column[:, chosen]
         level, robust, warm_up = (own if len(own) == 1 else own[chosen] for own in self._levels)
         out = np.empty((compiled_step.ANSWERS, len(chosen)))  # contiguous, as the compiled step is made for
-        compiled_step.step(rows, hot, self._known, self._settings, (level, robust, warm_up), out)
+        compiled_step.step(rows, self._stepped, self._known, self._settings, (level, robust, warm_up), out)
         return Previewed(out[compiled_step.BASE], out[compiled_step.TYPICAL])

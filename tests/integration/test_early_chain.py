@@ -161,7 +161,7 @@ def test_the_lane_finds_a_fault_early_settles_all_and_changes_no_result(
         for one in held:
             one.resume()
         log.factor["web-2"], ends = 1.0, wall_clock()
-        wait_for(lambda: judged(settings) >= ends + 180_000, 400, "all to be settled")
+        wait_for(lambda: judged(settings) >= ends + 300_000, 520, "all to be settled")
         wait_for(lambda: len(waiting(alarms(settings))) == 0, 60, "all to be settled")
     finally:
         process.send_signal(signal.SIGTERM)

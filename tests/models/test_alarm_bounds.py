@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.core.windows import Windows
-from models.detection.alarm_bounds import EarlyParameters
+from models.detection.alarm_bounds import MOST, MOST_BEFORE, AlarmBounds, EarlyParameters
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.detection.value_bounds import CLOSE, TRIALS, distances
+from models.detection.value_bounds import CLOSE, ENOUGH, TRIALS, distances
 from models.records.records import Bound
 from models.rules.rule import Rule
 
@@ -97,6 +97,28 @@ def test_a_series_with_an_episode_has_no_bound_until_it_is_over() -> None:
     assert gone.window_end == START + 301 * WINDOW  # with the first window of it
 
 
+def largest(fleet: NoisySeries) -> float:
+    """The largest value of the series that came to nothing, of this day and the day before."""
+    bounds = fleet.detector._alarm_bounds
+    assert isinstance(bounds, AlarmBounds)
+    return float(np.fmax(bounds._s[MOST, 0], bounds._s[MOST_BEFORE, 0]))
+
+
+def test_what_came_to_nothing_is_no_news_for_a_day_and_what_an_episode_was_of_is() -> None:
+    jumped, broken = NoisySeries([GAUGE]).run(250), NoisySeries([GAUGE]).run(250)
+    jumped.step(**{GAUGE: 260.0})
+    assert largest(jumped) < 150  # it may become an episode
+    assert largest(jumped.run(60)) == 260
+    assert jumped.known[GAUGE].upper > 100 + 1.3 * 160
+    for _ in range(8):
+        broken.step(**{GAUGE: 260.0})
+    assert largest(broken.run(100)) < 150
+    jumped.now += 2 * 86_400_000
+    assert largest(jumped.run(2)) == 260
+    jumped.now += 86_400_000
+    assert largest(jumped.run(2)) < 150
+
+
 def test_a_series_that_has_never_varied_has_none() -> None:
     fleet = NoisySeries([GAUGE])
     for _ in range(300):
@@ -131,33 +153,42 @@ def test_after_a_restart_all_bounds_are_written_once_more() -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.floats(1e-3, 1e6), st.one_of(st.just(0.0), st.just(math.inf), st.floats(1e-6, 1e8))),
+        st.tuples(
+            st.floats(1e-2, 1000.0),
+            st.one_of(st.just(0.0), st.just(math.inf), st.floats(1e-3, 1e4)),
+            st.sampled_from([0.05, 0.5, 1.0, 2.0]),
+        ),
         min_size=1,
         max_size=30,
     )
 )
-def test_a_distance_is_found_outwards_to_a_factor_from_wherever_it_was_before(cases: list[tuple[float, float]]) -> None:
-    begins, before = np.array([one[0] for one in cases]), np.array([one[1] for one in cases])
+def test_a_distance_is_found_outwards_to_a_factor_from_wherever_it_was_before(
+    cases: list[tuple[float, float, float]],
+) -> None:
+    begins, before, slope = np.array(cases).T.copy()
     centre, tried = np.full(len(cases), 100.0), Counter[int]()
 
-    def are_news(chosen: Any, values: Any) -> Any:
+    def excess(chosen: Any, values: Any) -> Any:
         tried.update(chosen.tolist())
-        return np.abs(values - 100.0) >= begins[chosen]
+        return (np.abs(values - 100.0) / begins[chosen]) ** slope[chosen]
 
-    found = distances(are_news, np.arange(len(cases)), centre, -1.0, before, np.full(len(cases), 8.0))
-    near = (np.maximum(before / begins, begins / before) < 100) if (before > 0).all() else np.zeros(len(cases), bool)
-    fine = np.isfinite(found)
-    assert (found[fine] >= begins[fine] * (1 - 1e-9)).all() and fine[near].all()
-    assert (found[near] <= CLOSE * begins[near] * (1 + 1e-9)).all()
+    found = distances(excess, np.arange(len(cases)), centre, -1.0, before, np.full(len(cases), 8.0))
+    assert (found >= begins * (1 - 1e-9)).all()
+    near = (before < 100 * begins) & (before > begins / 100) | (before == 0) | np.isinf(before)
+    near &= begins > 0.1
+    exact = (found <= CLOSE * begins * (1 + 1e-9)) | ((found / begins) ** slope <= ENOUGH)
+    assert exact[near].all()
     assert max(tried.values()) <= TRIALS + 1
 
 
-def test_a_distance_that_has_not_moved_takes_two_trials_and_none_takes_one() -> None:
+def test_a_distance_that_has_hardly_moved_takes_a_trial_or_two_and_none_takes_one() -> None:
     trials: list[int] = []
 
-    def are_news(chosen: Any, values: Any) -> Any:
+    def excess(chosen: Any, values: Any) -> Any:
         trials.append(len(chosen))
-        return (chosen < 5) & (np.abs(values) >= 10.3)
+        return np.where(chosen < 5, np.abs(values) / np.where(chosen < 3, 10.3, 10.6), 0.5)
 
-    found = distances(are_news, np.arange(9), np.zeros(9), 1.0, np.array([10.5] * 5 + [0.0] * 4), np.ones(9))
-    assert found.tolist() == [10.5] * 5 + [math.inf] * 4 and trials == [4, 5, 5]
+    before = np.array([10.5] * 5 + [0.0] * 4)
+    found = distances(excess, np.arange(9), np.zeros(9), 1.0, before, np.ones(9))
+    assert found[:3].tolist() == [10.5] * 3 and (np.abs(found[3:5] - 10.95) < 0.5).all()
+    assert found[5:].tolist() == [math.inf] * 4 and trials == [4, 5, 2, 2]

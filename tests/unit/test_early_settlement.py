@@ -128,8 +128,8 @@ def test_every_alarm_is_settled_exactly_once_in_whatever_order_records_are_read(
 
 
 def test_the_time_that_confirmation_takes_follows_from_the_settings() -> None:
-    assert patience_ms(DetectorParameters(confirm_seconds=40.0), 10.0) == 120_000
-    assert patience_ms(DetectorParameters(confirm_seconds=40.0), 60.0) == 220_000
+    assert patience_ms(DetectorParameters(confirm_seconds=40.0), 10.0) == 240_000
+    assert patience_ms(DetectorParameters(confirm_seconds=40.0), 60.0) == 340_000
 
 
 @pytest.mark.parametrize(
