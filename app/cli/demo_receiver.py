@@ -11,10 +11,11 @@ from typing import Any, Self
 
 from pydantic import SecretStr
 
-from app.core.notify_settings import ChannelSettings, NotifySettings, RouteSettings
+from app.core.notify_settings import ChannelSettings, NotifySettings
 from app.core.ports import LOOPBACK
 from app.core.report import Report
 from app.notify.channels.webhook import signature
+from models.rules.route import Route
 
 MOST_BODY = 1_000_000
 SECONDS = 10.0
@@ -37,7 +38,7 @@ class DemoReceiver:
         """Settings by which all that is minor or worse comes here."""
         url = f"http://{LOOPBACK}:{self._server.server_port}/"
         channel = ChannelSettings(kind="webhook", url=SecretStr(url), secret=SecretStr(self._secret), pipeline=False)
-        route = RouteSettings(name="minor or worse", severity="minor", channels=(NAME,))
+        route = Route(name="minor or worse", severity="minor", channels=(NAME,))
         return NotifySettings(channels={NAME: channel}, routes=(route,), default=())
 
     def take(self, headers: Any, body: bytes) -> int:

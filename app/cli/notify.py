@@ -67,9 +67,10 @@ def explain(
 
 def explained(settings: Settings, identity: str) -> dict[str, Any]:
     """What each route says of the last record of an incident, and what would be sent where. Raises InputError where there is none."""
-    from app.notify.links import Links  # loads Kafka's client
+    from app.kafka.rule_topic import RuleTail  # loads Kafka's client
+    from app.notify.links import Links
     from app.notify.notification import of_incident
-    from app.notify.routes import routed, verdicts
+    from app.notify.routes import Routes
     from app.notify.search import last_record
 
     found = last_record(settings, identity)
@@ -79,6 +80,8 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
             "`kappa watch`, or name another --version"
         )
         raise InputError(msg)
+    routes, rules = Routes(settings.notify), RuleTail(settings)
+    routes.take(rules.read(), rules.window_ms)
     note = of_incident(found, found.status, found.id, Links.of(settings))
     return {
         "incident": found.id,
@@ -88,9 +91,9 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
         "reason": found.reason,
         "routes": [
             {"route": one.title, "matches": not one.mismatch, "mismatch": one.mismatch}
-            for one in verdicts(settings.notify, found)
+            for one in routes.verdicts(found)
         ],
-        "channels": [{"channel": one.channel, "why": one.why} for one in routed(settings.notify, found)],
+        "channels": [{"channel": one.channel, "why": one.why} for one in routes.routed(found)],
         "title": note.title,
         "text": note.text,
         "link": note.link,

@@ -20,15 +20,16 @@ from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
 from app.versions import serving
 from models.records.records import RuleRecord
-from models.rules.check import effects, times
-from models.rules.rule import SELECTED
+from models.rules.check import effects, selected, times
 from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, record_of, rule_from
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     from app.kafka.rule_topic import AppendedRule
 
-rules_app = typer.Typer(help="Rules about alarms and learning, in the log.", no_args_is_help=True)
+rules_app = typer.Typer(
+    help="Rules about alarms and learning, and where incidents go, in the log.", no_args_is_help=True
+)
 
 MOST_COMMENT = 1_000
 NEW, CHANGED, SAME, REMOVED = "new", "changed", "unchanged", "removed"
@@ -66,8 +67,9 @@ def apply(
     as_json: Json = False,
 ) -> None:
     """Write the rules of a file that are not in effect as they are there. Rules that the file does not have stay."""
-    found = rules_in(file, checked_since(since), **about(comment, author))
-    settings = connected(load(config), ("kafka",))
+    found, settings = rules_in(file, checked_since(since), **about(comment, author)), load(config)
+    check_channels(file, found, settings)
+    settings = connected(settings, ("kafka",))
     applied(settings, found, again, dry_run, as_json)
 
 
@@ -206,11 +208,25 @@ def difference(known: Mapping[str, LoggedRule], records: Sequence[Mapping[str, A
     return found
 
 
+def check_channels(file: Path, records: Sequence[Mapping[str, Any]], settings: Settings) -> None:
+    """Raise InputError for a rule that names a channel that the settings do not have."""
+    known = settings.notify.channels
+    for record in records:
+        unknown = [name for part in ("channels", "escalate_to") for name in record.get(part, ()) if name not in known]
+        if unknown:
+            msg = (
+                f"{file}, rule {record['name']!r} names channel {unknown[0]!r}; the settings have {', '.join(known) or 'none'}: add "
+                f"[notify.channels.{unknown[0]}] first"
+            )
+            raise InputError(msg)
+
+
 def removal(
     settings: Settings, known: Mapping[str, LoggedRule], names: Sequence[str], since: str | None
 ) -> list[dict[str, Any]]:
     """Records that end rules. Raises InputError for a name that no rule has."""
-    there = known.keys() | {rule.name for rule in settings.control.rules if rule.name}
+    of_settings = [rule.name for rule in settings.control.rules] + [route.name for route in settings.notify.routes]
+    there = known.keys() | {name for name in of_settings if name}
     unknown = [name for name in names if name not in there]
     if unknown:
         msg = f"there is no rule {unknown[0]!r}; see `kappa rules list`"
@@ -236,10 +252,9 @@ def about(comment: str, author: str | None) -> dict[str, str]:
 def described(one: LoggedRule, appended: AppendedRule) -> dict[str, Any]:
     """A rule for people."""
     record, rule = appended.record, rule_from(json.loads(one.rule), one.since)
-    series = " ".join(f"{part}={text}" for part in SELECTED if (text := getattr(rule, part)) is not None)
     return {
         "name": one.name,
-        "series": series or "all",
+        "series": selected(rule),
         "does": effects(rule),
         "when": times(rule),
         "written": iso(appended.appended),

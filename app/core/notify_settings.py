@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -10,11 +9,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from app.core.secrets import checked_address
-from models.rules.rule import Matcher, Rule, matcher
+from models.rules.route import CHANNEL_NAME, Route
 
-ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-Kind = Literal["anomaly", "change", "new", "silence"]
-Severity = Literal["info", "minor", "major", "critical"]
+ChannelName = Annotated[str, Field(pattern=f"^{CHANNEL_NAME.pattern}$")]
 OF_WEBHOOK = ("secret", "template", "content_type")
 OF_HTTP = ("headers", "ca_certs")
 
@@ -54,44 +51,6 @@ class ChannelSettings(BaseModel):
         return self
 
 
-class RouteSettings(BaseModel):
-    """Which incidents go where. All that is given must hold; without channels nobody is notified."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(default="", max_length=100)
-    kinds: tuple[Kind, ...] = ()
-    severity: Severity = "info"
-    host: str | None = None
-    service: str | None = None
-    labels: dict[str, str] = {}
-    days: tuple[str, ...] = ()
-    hours: str = ""
-    zone: str = "UTC"
-    channels: tuple[str, ...] = ()
-    escalate_minutes: float | None = Field(default=None, gt=0)
-    escalate_to: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if (self.escalate_minutes is None) != (not self.escalate_to):
-            msg = "escalate_minutes and escalate_to belong together: set both, or neither"
-            raise ValueError(msg)
-        _ = self.calendar, self.patterns  # raise ValueError for what is malformed
-        return self
-
-    @cached_property
-    def calendar(self) -> Rule:
-        """Days and hours as those of a rule, which must have an effect; this one's is not used."""
-        return Rule(days=self.days, hours=self.hours, zone=self.zone, mute=True)
-
-    @cached_property
-    def patterns(self) -> dict[str, Matcher]:
-        """Patterns of host, service and labels, as those of rules: a glob, or after `re:` a regular expression."""
-        given = {"host": self.host, "service": self.service} | {f"labels.{k}": v for k, v in self.labels.items()}
-        return {part: matcher(part, text) for part, text in given.items() if text is not None}
-
-
 class NotifySettings(BaseModel):
     """Who is notified of incidents. Without channels nobody is, and nothing runs."""
 
@@ -101,7 +60,7 @@ class NotifySettings(BaseModel):
         default={},
         description="Where notifications go, by name: tables `[notify.channels.NAME]`, see [alerts](alerts.md).",
     )
-    routes: tuple[RouteSettings, ...] = Field(
+    routes: tuple[Route, ...] = Field(
         default=(),
         description="Which incidents go to which channels: tables `[[notify.routes]]`, see [alerts](alerts.md).",
     )

@@ -103,10 +103,31 @@ def read(settings: Settings, until: int | None = None) -> RuleTopic:
         return RuleTopic(end, tuple(records_of(settings, consumer, at, end)), window_ms)
 
 
-def records_of(settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int) -> Iterator[AppendedRule]:
-    """The records up to an offset that may be rules: no heartbeats, and none that `extract` refuses for its size or its kind."""
+class RuleTail:
+    """The topic, read further whenever it is asked for: what has come since."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._next = settings, 0
+        self.window_ms = settings.windowing.window_seconds * MILLIS
+
+    def read(self) -> Iterator[Placed]:
+        """What was appended since the last time, up to now; nothing without a topic. Raises ServiceUnavailable where Kafka does not answer."""
+        at = TopicPartition(self._settings.topic(KIND), 0)
+        with open_consumer(self._settings, check_crcs=False) as consumer:
+            if consumer.partitions_for_topic(at.topic):
+                end = consumer.end_offsets([at])[at]
+                begin = self._next if self._next <= end else 0  # it was made anew
+                for one in records_of(self._settings, consumer, at, end, begin):
+                    yield one.offset, one.since, one.text
+                self._next = end
+
+
+def records_of(
+    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int = 0
+) -> Iterator[AppendedRule]:
+    """The records from an offset up to another that may be rules: no heartbeats, and none that `extract` refuses for its size or its kind."""
     length = settings.windowing.window_seconds * MILLIS
-    for record in records_to(settings, consumer, at, consumer.beginning_offsets([at])[at], end):
+    for record in records_to(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
         text = rule_text(record.value)
         if text is not None:
             yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, text)

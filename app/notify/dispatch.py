@@ -19,6 +19,7 @@ from app.notify.notification import Notification, about_kappa, of_alarm, of_inci
 from app.notify.outbox import Outbox, Waiting, delivery_of
 from app.notify.plan import NotificationPlan, Step
 from app.notify.positions import Positions
+from app.notify.routes import Routes
 from app.notify.storm import Storm
 from models.records.records import DELIVERED, FAILED, HELD, INFO, RAISED, Delivery, EarlyAlarm
 
@@ -41,6 +42,7 @@ class Dispatch:
     def __init__(
         self,
         settings: Settings,
+        routes: Routes,
         outboxes: Mapping[str, Outbox],
         positions: Positions,
         deliveries: DeliveryLog,
@@ -53,13 +55,13 @@ class Dispatch:
         self._deliveries, self._clock, self._count, self._lock = deliveries, clock, count, threading.Lock()
         notify = settings.notify
         resending = [name for name, box in outboxes.items() if box.channel.resends]
-        self._plan, self.escalation = NotificationPlan(notify, resending), Escalation(notify)
+        self._plan, self.escalation = NotificationPlan(routes, resending), Escalation(routes)
         self._storms = {
             name: Storm(name, notify.storm_incidents, notify.storm_minutes)
             for name in outboxes
             if name not in resending
         }
-        self.early = EarlyThreads(notify)
+        self.early = EarlyThreads(routes)
         self._of_kappa: dict[tuple[str, str], int] = {}  # since when, by channel and alert
 
     def remember(self, remembered: Remembered) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from app.core.notify_settings import NotifySettings
 from app.notify.incident import LONGEST_NAME, LogPlace, ReadIncident
-from app.notify.routes import routed_early
+from app.notify.routes import Routes
 from models.core.printable import printable
 from models.records.records import CONFIRMED, WITHDRAWN, EarlyAlarm
 
@@ -31,8 +30,8 @@ class AlarmThread:
 class EarlyThreads:
     """Remembers which channels know which early alarms, and which incident goes on under the key of one."""
 
-    def __init__(self, notify: NotifySettings) -> None:
-        self._notify = notify
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
         self._open: dict[tuple[str, str], AlarmThread] = {}  # by channel and alarm
         self._keys: dict[tuple[str, str], str] = {}  # alarm by channel and incident
         self._incidents: dict[str, ReadIncident] = {}
@@ -40,7 +39,7 @@ class EarlyThreads:
     @property
     def wanted(self) -> bool:
         """Whether any channel takes early alarms."""
-        return any(channel.early for channel in self._notify.channels.values())
+        return any(channel.early for channel in self._routes.notify.channels.values())
 
     def known(self, thread: AlarmThread) -> None:
         """A channel was notified of an alarm by an earlier process."""
@@ -65,7 +64,7 @@ class EarlyThreads:
             return []
         new = [
             AlarmThread(one.channel, alarm, one.why, now_ms + SETTLED_MS, place)
-            for one in routed_early(self._notify, alarm)
+            for one in self._routes.routed_early(alarm)
             if (one.channel, alarm.id) not in self._open
         ]
         for thread in new:

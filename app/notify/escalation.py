@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.core.notify_settings import NotifySettings, RouteSettings
 from app.notify.incident import LogPlace, ReadIncident
-from app.notify.routes import title
+from app.notify.routes import Routes
 
 MINUTE_MS = 60_000
 
@@ -25,25 +24,19 @@ class Due:
 class Escalation:
     """Remembers incidents of routes with `escalate_minutes` until somebody labels them, or they are over."""
 
-    def __init__(self, notify: NotifySettings) -> None:
-        self._routes: dict[str, RouteSettings] = {
-            title(route, i): route for i, route in enumerate(notify.routes) if route.escalate_minutes is not None
-        }
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
         self._waiting: dict[str, tuple[int, Due]] = {}
         self._acknowledged: dict[str, None] = {}
 
-    @property
-    def wanted(self) -> bool:
-        """Whether any route escalates."""
-        return bool(self._routes)
-
     def opened(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
         """A channel was notified of an incident by a route, epoch milliseconds."""
-        route = self._routes.get(why)
-        if route is None or key in self._waiting or key in self._acknowledged:
+        route = self._routes.titled(why, incident.window_end)
+        minutes = None if route is None else route.escalate_minutes
+        if route is None or minutes is None or key in self._waiting or key in self._acknowledged:
             return
-        minutes = route.escalate_minutes or 0.0
-        due = Due(key, incident, place, route.escalate_to, f"{why}: nobody acknowledged it within {minutes:g} minutes")
+        channels = tuple(name for name in route.escalate_to if name in self._routes.notify.channels)
+        due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
         self._waiting[key] = (at_ms + int(minutes * MINUTE_MS), due)
 
     def over(self, key: str) -> None:

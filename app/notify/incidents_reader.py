@@ -41,10 +41,8 @@ class Read:
 class IncidentsReader:
     """A consumer without a group. Positions come from outside."""
 
-    def __init__(
-        self, settings: Settings, until: Mapping[TopicPartition, int], labels_since_ms: int | None = None
-    ) -> None:
-        """`until`: where to begin, by partition; `labels_since_ms`: read labels too, of that time (epoch ms) and later.
+    def __init__(self, settings: Settings, until: Mapping[TopicPartition, int], labels_since_ms: int) -> None:
+        """`until`: where to begin, by partition; `labels_since_ms`: of labels, the time of the first (epoch ms).
 
         Raises ServiceUnavailable if Kafka does not answer.
         """
@@ -97,7 +95,7 @@ class IncidentsReader:
         beginning.
         """
         self._until |= {at: self.consumer.position(at) for at in self.consumer.assignment()}
-        read_labels = self._labels_since is not None and bool(self.consumer.partitions_for_topic(self._labels.topic))
+        read_labels = bool(self.consumer.partitions_for_topic(self._labels.topic))
         early = self._reads_early and bool(self.consumer.partitions_for_topic(self._early.topic))
         more = [part for part, is_read in ((self._labels, read_labels), (self._early, early)) if is_read]
         self.consumer.assign([*parts, *more])

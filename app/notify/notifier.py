@@ -14,6 +14,7 @@ from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.kafka.early_records import alarm_of
 from app.kafka.quarantine import fetched_with
+from app.kafka.rule_topic import RuleTail
 from app.kafka.topics import EARLY
 from app.notify.chain_watch import LOOK_SECONDS, ChainWatch
 from app.notify.channels.channel import Channel
@@ -27,6 +28,7 @@ from app.notify.links import Links
 from app.notify.notification import of_alarm, of_incident
 from app.notify.outbox import Outbox
 from app.notify.positions import Positions
+from app.notify.routes import Routes
 from models.records.records import Delivery
 
 if TYPE_CHECKING:
@@ -68,7 +70,9 @@ class Notifier:
             for name in channels:
                 metrics.expect_channel(name)
         count = uncounted if metrics is None else metrics.notified
-        self.dispatch = Dispatch(settings, self.outboxes, self._positions, self._deliveries, clock, count)
+        self._routes = Routes(notify)
+        self.dispatch = Dispatch(settings, self._routes, self.outboxes, self._positions, self._deliveries, clock, count)
+        self._rules = RuleTail(settings)
         self._chain = ChainWatch(settings, self.dispatch.chain, self._ending, clock, look_seconds)
 
     def run(self) -> None:
@@ -76,10 +80,12 @@ class Notifier:
         remembered = read_back(self._settings)
         self.dispatch.remember(remembered)
         self._recorded = dict(remembered.until)
-        since = None
-        if self.dispatch.escalation.wanted:  # the labels of what is open
-            waits = [remembered.first_at[key] for key, one in remembered.last.items() if is_open(one)]
-            since = min(waits, default=self._clock())
+        self._read_rules()
+        since = self._clock()
+        if self._routes.escalates:  # the labels of what is open
+            since = min(
+                (remembered.first_at[key] for key, one in remembered.last.items() if is_open(one)), default=since
+            )
         with closing(IncidentsReader(self._settings, remembered.until, since)) as reader:
             try:
                 self._start(reader, remembered)
@@ -122,7 +128,10 @@ class Notifier:
         if not reader.versions:
             self._stopping.wait(1.0)  # a version that has not run yet has no topic
         else:
-            for read in reader.poll():
+            polled = list(reader.poll())
+            if any(read.incident or read.alarm for read in polled):
+                self._read_rules()  # those of its windows were there before an incident was
+            for read in polled:
                 self.dispatch.take(read)
             for at, offset in reader.positions().items():
                 self._positions.read(at, offset)
@@ -132,6 +141,10 @@ class Notifier:
             for name, outbox in self.outboxes.items():
                 self._metrics.waiting(name, outbox.waiting)
         self._progress()
+
+    def _read_rules(self) -> None:
+        """Take in what the topic `rules` says of routes by now."""
+        self._routes.take(self._rules.read(), self._rules.window_ms)
 
     def _record_positions(self) -> None:
         """Every few seconds, where they have changed."""
@@ -145,10 +158,9 @@ class Notifier:
 
     def _still_open(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[tuple[Delivery, ReadIncident]]:
         """What channels were notified of and is not over, with its record in the log."""
+        escalates = self._routes.escalates
         for one in remembered.last.values():
-            wanted = one.channel in self.outboxes and (
-                self.outboxes[one.channel].channel.resends or self.dispatch.escalation.wanted
-            )
+            wanted = one.channel in self.outboxes and (escalates or self.outboxes[one.channel].channel.resends)
             if wanted and is_open(one) and one.topic != self._settings.topic(EARLY):
                 record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
                 incident = None if record is None else incident_of(record.value)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.core.notify_settings import NotifySettings
 from app.notify.incident import ReadIncident
-from app.notify.routes import RoutedChannel, routed
+from app.notify.routes import RoutedChannel, Routes
 from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
 
 MOST_KNOWN = 200_000
@@ -35,9 +34,9 @@ class Step:
 class NotificationPlan:
     """Remembers which notifications were due, and says which are."""
 
-    def __init__(self, notify: NotifySettings, resending: Collection[str] = ()) -> None:
+    def __init__(self, routes: Routes, resending: Collection[str] = ()) -> None:
         """`resending`: channels that get what is open again and again, and so must know which version says it."""
-        self._notify, self._resending = notify, resending
+        self._routes, self._resending = routes, resending
         self._known: dict[tuple[str, str], KnownDelivery] = {}
         self._channels: dict[str, set[str]] = {}  # by key, those that know it
 
@@ -51,12 +50,12 @@ class NotificationPlan:
 
     def steps(self, incident: ReadIncident, key: str) -> Iterator[Step]:
         """What is due after this record of an incident; noted as sent."""
-        due = {one.channel: one for one in routed(self._notify, incident)}
+        due = {one.channel: one for one in self._routes.routed(incident)}
         for channel in sorted(self._channels.get(key, ())):
             known = self._known[channel, key]
             due.setdefault(channel, RoutedChannel(channel, known.why))
         for channel, one in due.items():
-            if channel not in self._notify.channels:
+            if channel not in self._routes.notify.channels:
                 continue  # it was there when this incident opened
             before = self._known.get((channel, key))
             status = step(before, incident, adopts=channel in self._resending)

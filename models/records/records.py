@@ -716,7 +716,9 @@ class Topology:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleRecord:
-    """A rule about alarms and learning, from the window in which it is appended on. Topic `rules`. The same name replaces."""
+    """A rule about alarms and learning, or with `channels` a route of incidents, from the window in which it is appended on. Topic `rules`.
+    The same name replaces.
+    """
 
     KIND: ClassVar = "rule"
 
@@ -750,6 +752,16 @@ class RuleRecord:
     warm_up_minutes: Annotated[float | None, Doc("Instead of the setting `detection.warm_up_minutes`.", "minutes")] = (
         None
     )
+    channels: Annotated[
+        list[str] | None, Doc("To which channels incidents go, of `notify.channels`; those of no route without it.")
+    ] = None
+    kinds: Annotated[list[str], Doc("Of a route, kinds of incidents.")] = field(default_factory=list)
+    severity: Annotated[str, Doc("Of a route, severity of incidents at least.", values=SEVERITIES)] = INFO
+    labels: Annotated[dict[str, str], Doc("Of a route, patterns by name of a label.")] = field(default_factory=dict)
+    escalate_minutes: Annotated[
+        float | None, Doc("After how long it goes further where nobody has labelled it.", "minutes")
+    ] = None
+    escalate_to: Annotated[list[str], Doc("To which channels it goes then.")] = field(default_factory=list)
     comment: Annotated[str, Doc("Why, for people.")] = ""
     author: Annotated[str, Doc("Who wrote it.")] = ""
     incident: Annotated[str, Doc("Id of the incident that it was written about; empty without one.")] = ""

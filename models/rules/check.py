@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from models.core.series import parse
-from models.rules.rule import NUMBERS, Rule
+from models.records.records import INFO
+from models.rules.route import Route
+from models.rules.rule import NUMBERS, SELECTED, Rule
 
 EXAMPLES = 3
 # Kinds of series that a key has an effect on; the other keys have one on all.
@@ -74,13 +76,31 @@ def explained(rule: Rule, number: int, matched: set[str]) -> Explained:
     return Explained(rule.title(number), effects(rule), times(rule), len(matched), hosts, examples)
 
 
-def effects(rule: Rule) -> str:
-    """The effects of a rule, in words."""
+def selected(rule: Rule | Route) -> str:
+    """Which series a rule selects, or which incidents a route, in words."""
+    if isinstance(rule, Rule):
+        parts = [f"{part}={text}" for part in SELECTED if (text := getattr(rule, part)) is not None]
+        return " ".join(parts) or "all"
+    given: dict[str, str | None] = {"host": rule.host, "service": rule.service}
+    given |= {f"labels.{name}": text for name, text in rule.labels.items()}
+    parts = [f"{part}={text}" for part, text in given.items() if text is not None]
+    parts += [f"kinds={','.join(rule.kinds)}"] if rule.kinds else []
+    parts += [f"severity={rule.severity}"] if rule.severity != INFO else []
+    return " ".join(["incidents", *parts])
+
+
+def effects(rule: Rule | Route) -> str:
+    """The effects of a rule, or where a route leads, in words."""
+    if isinstance(rule, Route):
+        further = f", after {rule.escalate_minutes:g} minutes {', '.join(rule.escalate_to)}" if rule.escalate_to else ""
+        return f"channels {', '.join(rule.channels) or 'none'}{further}"
     return ", ".join(name if value is True else f"{name} {value}" for name, value in rule.does.items())
 
 
-def times(rule: Rule) -> str:
+def times(rule: Rule | Route) -> str:
     """When a rule holds, in words; all times are event times."""
+    if isinstance(rule, Route):
+        rule = rule.times
     if rule.reset is not None:
         return f"once, with the first window after {rule.reset}"
     words = [f"from {rule.since}"] if rule.since else []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from models.rules.route import Route
 from models.rules.rule import Rule
 from models.rules.rule_log import (
     OnRefused,
@@ -35,8 +36,10 @@ class Piece:
     pinned: Rule | None = None
 
     def rule(self) -> Rule | None:
-        """As a rule of a configuration; None where nothing is left of it."""
+        """As a rule of a configuration; None where nothing is left of it, and of a route, which is about no result."""
         rule = self.pinned if self.pinned is not None else rule_from(self.keys or {}, int(self.begin))
+        if isinstance(rule, Route):
+            return None
         if rule.reset_ms is not None:
             return rule if self.begin <= rule.reset_ms < self.end else None
         begin, end = max(self.begin, rule.span[0]), min(self.end, rule.span[1])

@@ -103,6 +103,12 @@ def matcher(part: str, text: str) -> Matcher:
     return lambda value: bool(pc.match_substring_regex(pa.scalar(value), pattern=whole).as_py())
 
 
+def place_patterns(host: str | None, service: str | None, labels: Mapping[str, str]) -> dict[str, Matcher]:
+    """Patterns of what incidents are about, those that are given, by `host`, `service` and `labels.NAME`. Raises ValueError."""
+    given = {"host": host, "service": service} | {f"labels.{name}": text for name, text in labels.items()}
+    return {part: matcher(part, text) for part, text in given.items() if text is not None}
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rule: which series it is about, when it holds, and what it does. Keys that are not given have no effect.

@@ -17,6 +17,7 @@ from typing import Any
 
 from models.records.records import RuleRecord
 from models.records.schema import fields_of, parsed
+from models.rules.route import Route
 from models.rules.rule import REGEX, SELECTED, Rule, instant, rule_of
 
 MOST_RULES = 256  # of the log that are in effect, or will be
@@ -26,7 +27,9 @@ MOST_NAME = 100  # characters
 HOUR_MS = 3_600_000
 MOST_PATTERN, MOST_REGEX = 512, 200
 COUNTED = re.compile(r"\{\d")  # `a{1000}` is a thousand steps for each character of a name
-KEYS = tuple(field.name for field in fields(Rule))
+MOST_OF_ROUTE = 16  # labels, and channels
+OF_ROUTES = "channels"  # what gives it is a route
+KEYS = tuple(dict.fromkeys(field.name for kind in (Rule, Route) for field in fields(kind)))
 FOR_PEOPLE = ("@timestamp",)  # members beside the fields of a record
 
 
@@ -47,7 +50,7 @@ class LoggedRule:
     name
         Its name.
     rule
-        The keys of `Rule` that its record gives, as canonical JSON; empty for a rule of the configuration that has ended.
+        The keys of `Rule` or `Route` that its record gives, as canonical JSON; empty for a rule of the configuration that has ended.
     since
         When the window begins in which it was appended, epoch ms.
     offset, place
@@ -60,10 +63,10 @@ class LoggedRule:
     offset: int
     place: int
 
-    def effective(self) -> Rule:
+    def effective(self) -> Rule | Route:
         """As it takes effect: from when it came where it does not say since when; what was to be reset before is reset then."""
         found = rule_from(json.loads(self.rule), self.since)
-        if found.reset_ms is None or found.reset_ms >= self.since:
+        if isinstance(found, Route) or found.reset_ms is None or found.reset_ms >= self.since:
             return found
         return replace(found, reset=moment(self.since))
 
@@ -74,14 +77,14 @@ class RuleLog:
     Parameters
     ----------
     pinned
-        Rules of the configuration.
+        Rules of the configuration, or routes of the settings.
     begin
         Records with smaller offsets are not taken: `pinned` has what they say.
     known
         Where to go on from.
     """
 
-    def __init__(self, pinned: Sequence[Rule] = (), begin: int = 0, known: Iterable[LoggedRule] = ()) -> None:
+    def __init__(self, pinned: Sequence[Rule | Route] = (), begin: int = 0, known: Iterable[LoggedRule] = ()) -> None:
         self._pinned, self._begin = tuple(pinned), begin
         self._named = {rule.name for rule in pinned if rule.name}
         self._window, self._taken = -1, 0  # when the last window begins, and how many of its records were given
@@ -147,14 +150,21 @@ class RuleLog:
         return bool(over)
 
     def rules(self) -> tuple[Rule, ...]:
-        """The rules in effect: those of the configuration, then those of the log, in the order of their places."""
+        """The rules in effect about series: those of the configuration, then those of the log, in the order of their places."""
         own = sorted((one for one in self.known.values() if one.rule), key=lambda one: one.place)
-        return (*(rule for rule in self._pinned if rule.name not in self.known), *(one.effective() for one in own))
+        pinned = (rule for rule in self._pinned if rule.name not in self.known)
+        found = (*pinned, *(one.effective() for one in own))
+        return tuple(rule for rule in found if isinstance(rule, Rule))
 
 
-def has_ended(rule: Rule, now: int) -> bool:
+def has_ended(rule: Rule | Route, now: int) -> bool:
     """Whether a rule holds in no window that begins at `now` (epoch ms) or later."""
-    return rule.span[1] <= now if rule.reset_ms is None else rule.reset_ms < now
+    return rule.span[1] <= now if isinstance(rule, Route) or rule.reset_ms is None else rule.reset_ms < now
+
+
+def is_route(rule: str) -> bool:
+    """Whether the keys of a rule, as JSON, are those of a route."""
+    return f'"{OF_ROUTES}":' in rule and OF_ROUTES in json.loads(rule)
 
 
 def record_of(text: str) -> RuleRecord:
@@ -177,6 +187,12 @@ def checked(record: RuleRecord) -> RuleRecord:
         raise ValueError(msg)
     for part in SELECTED:
         check_pattern(part, getattr(record, part) or "")
+    for part, given in {"labels": record.labels, OF_ROUTES: record.channels, "escalate_to": record.escalate_to}.items():
+        if len(given or ()) > MOST_OF_ROUTE:
+            msg = f"{part} has {len(given or ())} members; wanted at most {MOST_OF_ROUTE}"
+            raise ValueError(msg)
+    for part, pattern in record.labels.items():
+        check_pattern(f"labels.{part}", pattern)
     if record.since is not None:
         instant("since", record.since)
     if not record.removed:
@@ -228,9 +244,9 @@ def strict(text: str) -> dict[str, Any]:
 
 def keys_of(record: RuleRecord) -> dict[str, Any]:
     """The keys of a rule that a record gives, those that differ from what they are without it."""
-    usual = {field.name: field.default for field in fields(Rule)}
+    usual = RuleRecord(name="")
     own = {name: getattr(record, name) for name in KEYS}
-    return {name: value for name, value in own.items() if value != usual[name] and value != []}
+    return {name: value for name, value in own.items() if name == "name" or value != getattr(usual, name)}
 
 
 def canonical(keys: Mapping[str, Any]) -> str:
@@ -238,10 +254,19 @@ def canonical(keys: Mapping[str, Any]) -> str:
     return json.dumps(keys, sort_keys=True, ensure_ascii=False)
 
 
-def rule_from(keys: Mapping[str, Any], since: int) -> Rule:
-    """The rule with these keys, from `since` on (epoch ms) where they do not say. Raises ValueError for one that cannot be meant."""
-    begin = {} if "since" in keys or "reset" in keys else {"since": moment(since)}
-    return rule_of({**begin, **keys})
+def rule_from(keys: Mapping[str, Any], since: int) -> Rule | Route:
+    """The rule with these keys, from `since` on (epoch ms) where they do not say. Raises ValueError for one that cannot be meant.
+
+    With `channels` it is a route.
+    """
+    begin: dict[str, Any] = {} if "since" in keys or "reset" in keys else {"since": moment(since)}
+    kind = Route if OF_ROUTES in keys else Rule
+    foreign = keys.keys() - {field.name for field in fields(kind)}
+    if foreign and foreign <= set(KEYS):
+        own = "channels says where incidents go" if kind is Route else "without channels it is about series"
+        msg = f"no key {sorted(foreign)[0]!r} in such a rule: {own}"
+        raise ValueError(msg)
+    return Route(**begin, **keys) if kind is Route else rule_of({**begin, **keys})
 
 
 def moment(milliseconds: float) -> datetime:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import quote
 
-from models.rules.rule import Matcher, matcher
+from models.rules.rule import Matcher, place_patterns
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class Runbook:
 
     @cached_property
     def _patterns(self) -> dict[str, Matcher]:
-        given = {"host": self.host, "service": self.service} | {f"labels.{k}": v for k, v in self.labels.items()}
-        return {part: matcher(part, text) for part, text in given.items() if text is not None}
+        return place_patterns(self.host, self.service, self.labels)
 
     def matches(self, of: IncidentFacts) -> bool:
         """Whether it is for an incident."""

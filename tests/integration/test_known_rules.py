@@ -39,6 +39,9 @@ WORK: dict[str, Any] = {
 }
 
 
+ROUTE: dict[str, Any] = {"name": "route", "severity": "major", "channels": ["ops"]}  # is about no result
+
+
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """A stack of its own: the live aliases are one for all versions of a cluster."""
@@ -65,12 +68,13 @@ def test_a_promoted_replay_that_knows_a_rule_is_what_a_version_that_knew_it_befo
     servers: Addresses, spark: SparkSession, tmp_path: Path
 ) -> None:
     file, live = deployment(tmp_path, servers, "live")
+    append_rule(live, START - 60 * SECOND, ROUTE)
     assert feed(live, MINUTES) > 10_000
     assert run_to_end(spark, live) == 0
     assert incidents(live), "the data hold no fault that the work explains"
     append_rule(live, LATER, WORK)
     assert run_to_end(spark, live) == 0
-    assert rule_topic.read(live).in_effect().known.keys() == {"work"}
+    assert rule_topic.read(live).in_effect().known.keys() == {"route", "work"}
 
     _, knew = deployment(tmp_path, servers, "knew")
     append_rule(knew, START - 60 * SECOND, WORK)

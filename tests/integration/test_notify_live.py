@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaProducer
+from structlog.testing import capture_logs
 from support.incident_records import alarm, alarm_value, value
 from support.receiver import Answer, Post, Receiver, receiving
 from typer.testing import CliRunner
@@ -38,6 +39,7 @@ from app.runtime.served_health import health_at
 from app.supervision.link import Unsupervised
 from app.versions import serving
 from models.records.records import Delivery
+from pipelines.errors import InputError
 
 pytestmark = pytest.mark.stack
 JARS = PROJECT / ".kappa" / "jars"
@@ -303,6 +305,65 @@ def test_explain_says_who_would_be_told_and_sends_nothing(log: NotifyLog, receiv
     assert tried.stdout == "hook: 200 taken\n" and receiver.posts[0].json["alertname"] == "KappaTest"
     unknown = CliRunner().invoke(main.app, ["notify", "explain", "ab", "--config", str(file)])
     assert unknown.exit_code == 1
+
+
+def test_a_route_that_is_written_into_the_log_leads_where_it_says_also_after_a_restart(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    """With hostile records beside it, and one that names a channel that is gone."""
+    file, rules = file_of(log, receiver), Path(log.base["home"]) / "rules.toml"
+    with receiving() as pager:
+        file.write_text(f'{file.read_text()}[notify.channels.pager]\nkind = "webhook"\nurl = "{pager.url}"\n')
+
+        def kappa(*arguments: str) -> dict[str, Any]:
+            answer = CliRunner().invoke(main.app, [*arguments, "--json", "--config", str(file)])
+            assert answer.exit_code == 0, answer.output
+            return dict(json.loads(answer.stdout))
+
+        rules.write_text('[[rules]]\nname = "shop"\nservice = "shop"\nchannels = ["pagre"]\n')
+        refused = CliRunner().invoke(main.app, ["rules", "apply", str(rules), "--config", str(file)])
+        assert refused.exit_code == 1
+        assert isinstance(refused.exception, InputError)
+        assert "rule 'shop' names channel 'pagre'; the settings have hook, pager" in str(refused.exception)
+        settings, later = load(file), int(time.time() * 1000) + 60_000
+        settings = settings.model_copy(update={"notify": settings.notify.model_copy(update={"default": ("hook",)})})
+        rules.write_text('[[rules]]\nname = "shop"\nservice = "sh?p"\nseverity = "critical"\nchannels = ["pager"]\n')
+        assert kappa("rules", "apply", str(rules))["written"] == 1
+
+        def say(**keys: Any) -> None:
+            log.write(b" " + json.dumps({"record": "rule", **keys}).encode(), topic="rules")
+
+        with capture_logs() as lines, notifying(settings):
+            log.write(value(2, services=["cart"], window_end=later), value(3))
+            receiver.until(lambda r: len(r.posts) == 2)
+            log.write(b' {"record": "rule", "channels": [', topic="rules")
+            say(name="gone", channels=["fax"])
+            say(name="shop", service="sh?p", severity="major", channels=["pager"])
+            log.write(value(1, window_end=later))
+            pager.until(lambda r: len(r.posts) == 1)
+        assert [(one["rule"], one["channel"]) for one in lines if one["log_level"] == "warning"] == [("gone", "fax")]
+        found = kappa("notify", "explain", f"{1:024x}")
+        assert [(one["route"], one["mismatch"]) for one in found["routes"]] == [
+            ("rule shop", ""),
+            ("rule gone", "the settings have no channel fax"),
+        ]
+        assert found["channels"] == [{"channel": "pager", "why": "rule shop"}]
+        before = kappa("notify", "explain", f"{3:024x}")
+        assert [one["mismatch"] for one in before["routes"]] == ["it was written after the incident's last window"] * 2
+        listed = kappa("rules", "list")["rules"]
+        assert [(one["series"], one["does"]) for one in listed] == [
+            ("incidents service=sh?p severity=major", "channels pager"),
+            ("incidents", "channels fax"),
+        ]
+        assert kappa("rules", "remove", "gone")["written"] == 1
+        with capture_logs(), notifying(settings):
+            log.write(value(4, window_end=later))
+            pager.until(lambda r: len(r.posts) == 2)
+            say(name="shop", removed=True)
+            log.write(value(5, window_end=later))
+            receiver.until(lambda r: len(r.posts) == 3)
+    assert [name[:24] for name in pager.ids] == [f"{n:024x}" for n in (1, 4)]
+    assert sorted(name[:24] for name in receiver.ids) == [f"{n:024x}" for n in (2, 3, 5)]
 
 
 def test_a_storm_becomes_one_notification_also_after_a_restart(log: NotifyLog, receiver: Receiver) -> None:

@@ -65,6 +65,7 @@ def test_records_that_do_not_look_back_change_nothing_in_hindsight() -> None:
         {"metric": "cpu", "direction": "down", "since": when(66)},
         {"kind": "logs", "reset": when(64)},
         {"service": "web", "dont_learn": True, "until": when(90)},
+        {"service": "web", "channels": ["ops"]},
     ]
     for seed in range(6):
         chance = random.Random(seed)

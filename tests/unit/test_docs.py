@@ -140,6 +140,18 @@ def test_every_command_is_in_a_document(command: str) -> None:
     assert command in README.read_text() + RUNNING.read_text() + REPLAY.read_text()
 
 
+def helps(group: Any) -> Iterator[str]:
+    """What `--help` says of a command, of those below it, and of their arguments and options."""
+    yield group.help or ""
+    yield from (getattr(one, "help", None) or "" for one in group.params)
+    for command in getattr(group, "commands", {}).values():
+        yield from helps(command)
+
+
+def test_no_help_has_brackets_which_the_terminal_takes_for_markup() -> None:
+    assert [text for text in helps(typer.main.get_command(main.app)) if re.search(r"\[[a-z\[]", text)] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documents_name_no_command_that_there_is_not(document: Path) -> None:
     code = "\n".join(CODE.findall(document.read_text()))

@@ -14,7 +14,7 @@ from app.notify.early_threads import FRESH_MS, READ_MS, SETTLED_MS, EarlyThreads
 from app.notify.incident import LogPlace
 from app.notify.links import Links
 from app.notify.notification import of_alarm, of_incident
-from app.notify.routes import routed_early
+from app.notify.routes import Routes
 from models.records.records import EarlyAlarm
 
 HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
@@ -23,7 +23,8 @@ PLACE, NOW = LogPlace("early", 0, 3), 10**12
 
 
 def threads(*routes: dict[str, Any], **more: Any) -> EarlyThreads:
-    return EarlyThreads(load(notify={"channels": {"a": EARLY, "b": HOOK}, "routes": list(routes)} | more).notify)
+    notify = load(notify={"channels": {"a": EARLY, "b": HOOK}, "routes": list(routes)} | more).notify
+    return EarlyThreads(Routes(notify))
 
 
 def raised(own: EarlyThreads, one: EarlyAlarm, ago: int = 0) -> list[tuple[str, str]]:
@@ -32,7 +33,7 @@ def raised(own: EarlyThreads, one: EarlyAlarm, ago: int = 0) -> list[tuple[str, 
 
 def test_only_channels_that_ask_for_early_alarms_are_told_of_one_and_once() -> None:
     own = threads()
-    assert own.wanted and not EarlyThreads(load(notify={"channels": {"a": HOOK}}).notify).wanted
+    assert own.wanted and not EarlyThreads(Routes(load(notify={"channels": {"a": HOOK}}).notify)).wanted
     assert raised(own, alarm()) == [("a", "default")]
     assert raised(own, alarm()) == []
 
@@ -49,7 +50,7 @@ def test_only_channels_that_ask_for_early_alarms_are_told_of_one_and_once() -> N
 )
 def test_an_alarm_goes_where_an_incident_of_its_place_could_go(route: dict[str, Any], found: list[Any]) -> None:
     notify = load(notify={"channels": {"a": EARLY, "b": HOOK}, "routes": [route]}).notify
-    assert [(one.channel, one.why) for one in routed_early(notify, alarm())] == found
+    assert [(one.channel, one.why) for one in Routes(notify).routed_early(alarm())] == found
 
 
 def test_an_incident_goes_on_under_the_key_of_the_first_alarm_of_its_host_and_the_others_end() -> None:

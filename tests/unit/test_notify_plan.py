@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any
@@ -10,18 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka import TopicPartition
+from structlog.testing import capture_logs
 from support.incident_records import incident
 
 from app.core.errors import SettingsError
 from app.core.notify_settings import NotifySettings
 from app.core.settings import load
 from app.notify.deliveries import MOST_BYTES, Remembered, record_of
+from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.links import Links
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions
-from app.notify.routes import mismatch, routed
+from app.notify.routes import MOST_CHANGES, Routes
 from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
 
 HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
@@ -29,6 +32,10 @@ HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
 
 def notify(*routes: dict[str, Any], **more: Any) -> NotifySettings:
     return load(notify={"channels": {"a": HOOK, "b": HOOK}, "routes": list(routes), **more}).notify
+
+
+def routes(*given: dict[str, Any], **more: Any) -> Routes:
+    return Routes(notify(*given, **more))
 
 
 def notified(plan: NotificationPlan, *incidents: ReadIncident) -> list[tuple[str, str]]:
@@ -47,31 +54,134 @@ def notified(plan: NotificationPlan, *incidents: ReadIncident) -> list[tuple[str
         ({"service": "re:sho"}, "no service matches"),
         ({"labels": {"zone": "b"}}, "no labels.zone matches"),
         ({"labels": {"rack": "*"}}, "no labels.rack matches"),
-        ({"days": ["sat"]}, "the time of its last window is outside of days and hours"),
-        ({"hours": "18:00-19:00"}, "the time of its last window is outside of days and hours"),
+        ({"days": ["sat"]}, "the time of its last window is outside of since, until, days and hours"),
+        ({"hours": "18:00-19:00"}, "the time of its last window is outside of since, until, days and hours"),
         ({"kinds": ["anomaly", "silence"], "severity": "major", "host": "web-?", "service": "shop"}, ""),
         ({"labels": {"zone": "[ab]"}, "days": ["mon"], "hours": "10:00-18:00", "zone": "Europe/Berlin"}, ""),
     ],
 )
 def test_a_route_matches_where_all_holds_that_it_names(route: dict[str, Any], why: str) -> None:
     monday = int(datetime(2026, 1, 5, 9, 30, tzinfo=UTC).timestamp() * 1000)
-    (own,) = notify(route | {"channels": ["a"]}).routes
-    assert mismatch(own, incident(window_end=monday)) == why
+    (own,) = routes(route | {"channels": ["a"]}).verdicts(incident(window_end=monday))
+    assert own.mismatch == why
 
 
 def test_the_first_route_counts_or_all_and_without_any_the_default() -> None:
     first, second = {"severity": "major", "channels": ["a"]}, {"host": "web-*", "channels": ["a", "b"], "name": "web"}
-    names = [one.channel for one in routed(notify(first, second), incident())]
-    both = [(one.channel, one.why) for one in routed(notify(first, second, match="all"), incident())]
+    names = [one.channel for one in routes(first, second).routed(incident())]
+    both = [(one.channel, one.why) for one in routes(first, second, match="all").routed(incident())]
     assert names == ["a"] and both == [("a", "route 1"), ("b", "route web")]
-    assert [one.channel for one in routed(notify(first), incident(severity="info"))] == ["a", "b"]
-    assert routed(notify(first, default=[]), incident(severity="info")) == []
-    assert routed(notify({"host": "web-*"}), incident()) == [], "a route without channels tells nobody"
+    assert [one.channel for one in routes(first).routed(incident(severity="info"))] == ["a", "b"]
+    assert routes(first, default=[]).routed(incident(severity="info")) == []
+    assert routes({"host": "web-*"}).routed(incident()) == [], "a route without channels tells nobody"
 
 
 def test_routes_name_channels_that_there_are() -> None:
     with pytest.raises(SettingsError, match=r"routes\.0\.channels names channel 'c'; there are a, b"):
         notify({"channels": ["c"]})
+
+
+# --- routes of the log: what is written counts from the window on in which it was appended
+
+WINDOW, NOON = 10_000, 1_767_614_400_000
+
+
+def written(own: Routes, second: int, name: str, **keys: Any) -> None:
+    """Take in a record that was appended so many seconds after noon."""
+    since, text = NOON + 1000 * second // WINDOW * WINDOW, json.dumps({"record": "rule", "name": name, **keys})
+    own.take([(second, since, text)], WINDOW)
+
+
+def led(own: Routes, second: int, **more: Any) -> list[tuple[str, str]]:
+    """Where an incident goes whose last window ends then."""
+    return [(one.channel, one.why) for one in own.routed(incident(window_end=NOON + 1000 * second, **more))]
+
+
+def test_a_route_of_the_log_counts_before_those_of_the_settings_from_its_window_on() -> None:
+    own = routes({"name": "web", "host": "web-*", "channels": ["a"]})
+    written(own, 105, "shop", service="shop", kinds=["anomaly"], channels=["b"])
+    written(own, 106, "all", channels=["a"])
+    written(own, 107, "quiet", host="*", mute=True)
+    assert (led(own, 100), led(own, 110)) == ([("a", "route web")], [("b", "rule shop")])
+    assert led(own, 110, kind="silence") == [("a", "rule all")]
+    written(own, 250, "shop", service="other", channels=["b"])
+    written(own, 305, "all", removed=True)
+    assert [led(own, at) for at in (240, 250, 260, 310)] == [
+        *([("b", "rule shop")],) * 2,
+        *([("a", "rule all")], [("a", "route web")]),
+    ]
+    late = own.verdicts(incident(window_end=NOON + 100_000))
+    assert [(one.title, one.mismatch[:14]) for one in late] == [("route web", ""), ("rule shop", "it was written")]
+
+
+def test_a_route_of_the_settings_is_replaced_and_ended_by_its_name() -> None:
+    own = routes({"name": "web", "host": "web-*", "channels": ["a"]}, default=["b"])
+    written(own, 0, "web", host="db-*", channels=["a"], until="2026-01-05T12:01:00Z")
+    assert (led(own, 0), led(own, 10)) == ([("a", "route web")], [("b", "default")])
+    written(own, 7200, "other", host="db-*", channels=["a"])
+    assert led(own, 7210) == [("b", "default")], "what has ended does not come back"
+    written(own, 7300, "web", removed=True)
+    assert led(own, 7310) == [("b", "default")]
+
+
+def test_a_route_of_the_log_holds_at_its_times_alone() -> None:
+    own = routes(default=["b"])
+    written(own, 0, "night", hours="12:01-12:02", until="2026-01-05T12:01:30Z", channels=["a"])
+    found = [led(own, at)[0][0] for at in (50, 70, 80, 90, 100)]
+    assert found == ["b", "a", "a", "a", "b"]
+
+
+def test_a_route_that_names_no_channel_that_there_is_leaves_the_incident_to_the_next() -> None:
+    own = routes({"name": "web", "channels": ["a"]})
+    with capture_logs() as lines:
+        written(own, 0, "gone", channels=["pager"])
+    assert [(one["log_level"], one["rule"], one["channel"]) for one in lines] == [("warning", "gone", "pager")]
+    (verdict, _) = own.verdicts(incident(window_end=NOON + 10_000))
+    assert verdict.mismatch == "the settings have no channel pager" and led(own, 10) == [("a", "route web")]
+    written(own, 10, "gone", channels=["pager", "b"])
+    assert led(own, 20) == [("b", "rule gone")]
+    written(own, 20, "gone", channels=[])
+    assert led(own, 30) == [], "a route without channels notifies nobody"
+
+
+BAD_RECORDS = [
+    '{"record":"rule","name":"x","channels":3}',
+    "{",
+    "[]",
+    '{"record":"rule","name":"x","channels":["a"],"mute":true}',
+]
+
+
+def test_hostile_records_change_no_route_and_end_nothing() -> None:
+    own = routes()
+    written(own, 0, "ours", channels=["a"])
+    own.take([(9 + i, NOON, text) for i, text in enumerate(BAD_RECORDS)], WINDOW)
+    own.take(
+        [(100 + i, NOON, json.dumps({"record": "rule", "name": f"n{i}", "channels": ["b"]})) for i in range(2_000)],
+        WINDOW,
+    )
+    assert led(own, 10) == [("a", "rule ours")] and len(own.at(NOON + 10_000)) == 256
+
+
+def test_changes_are_remembered_up_to_a_bound_and_repeats_are_none() -> None:
+    own = routes()
+    for i in range(MOST_CHANGES + 50):
+        written(own, 10 * i, "ours", channels=["ab"[i % 2]])
+        written(own, 10 * i + 1, "ours", channels=["ab"[i % 2]])
+    assert len(own._changes) == len(own._since) == MOST_CHANGES
+    last = 10 * (MOST_CHANGES + 49)
+    assert (led(own, last + 10), led(own, last)) == ([("b", "rule ours")], [("a", "rule ours")])
+    assert led(own, 400) == [("a", "default"), ("b", "default")], "what was before is forgotten"
+
+
+def test_a_route_of_the_log_escalates_to_channels_that_there_are() -> None:
+    own = routes()
+    assert not own.escalates
+    written(own, 0, "ours", channels=["a"], escalate_minutes=5, escalate_to=["pager", "b"])
+    one, escalation = incident(window_end=NOON + 10_000), Escalation(own)
+    escalation.opened("k", one, LogPlace("incidents", 0, 1), "rule ours", 0)
+    (due,) = escalation.due(300_000)
+    assert own.escalates and due.channels == ("b",) and due.why.startswith("rule ours: nobody acknowledged")
 
 
 # --- what is notified
@@ -83,18 +193,18 @@ def test_it_is_told_once_that_an_incident_opens_gets_worse_and_is_over() -> None
         *(incident(1, "update", severity="minor"), incident(1, "update", severity="critical")),
         *(incident(1, "update", severity="critical"), incident(1, "close"), incident(1, "close"), incident(1)),
     ]
-    assert notified(NotificationPlan(notify(default=["a"])), *story) == [("a", "open"), ("a", "update"), ("a", "close")]
+    assert notified(NotificationPlan(routes(default=["a"])), *story) == [("a", "open"), ("a", "update"), ("a", "close")]
 
 
 def test_who_is_routed_later_is_told_that_it_opens_and_who_was_told_that_it_is_over() -> None:
-    plan = NotificationPlan(notify({"severity": "critical", "channels": ["b"]}, default=["a"]))
+    plan = NotificationPlan(routes({"severity": "critical", "channels": ["b"]}, default=["a"]))
     assert notified(plan, incident(1)) == [("a", "open")]
     assert set(notified(plan, incident(1, "update", severity="critical"))) == {("a", "update"), ("b", "open")}
     assert set(notified(plan, incident(1, "close", severity="minor"))) == {("a", "close"), ("b", "close")}
 
 
 def test_one_of_which_nobody_was_told_is_not_told_when_it_is_over() -> None:
-    assert notified(NotificationPlan(notify()), incident(1, "close")) == []
+    assert notified(NotificationPlan(routes()), incident(1, "close")) == []
 
 
 def delivery(status: str, severity: str = "major", **more: Any) -> Delivery:
@@ -119,7 +229,7 @@ def delivery(status: str, severity: str = "major", **more: Any) -> Delivery:
     ],
 )
 def test_what_an_earlier_process_told_is_known(last: Delivery, then: list[tuple[str, str]]) -> None:
-    plan, remembered = NotificationPlan(notify(default=["a"])), Remembered()
+    plan, remembered = NotificationPlan(routes(default=["a"])), Remembered()
     remembered.take(last)
     plan.remember(remembered.last)
     assert notified(plan, incident(1)) == then
@@ -149,7 +259,7 @@ def test_wherever_a_process_ends_the_story_is_told_without_a_gap_and_without_a_r
 
 
 def plan_of() -> NotificationPlan:
-    return NotificationPlan(notify(default=["a"]))
+    return NotificationPlan(routes(default=["a"]))
 
 
 def note(plan: NotificationPlan, one: ReadIncident, last: Remembered) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from app.notify.chain import ALIVE, BEHIND, LIMITS, LOOKS, QUARANTINE, UNHEALTHY
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace
 from app.notify.incidents_reader import labelled
+from app.notify.routes import Routes
 from app.notify.storm import Storm
 from models.records.records import Delivery
 
@@ -86,7 +87,7 @@ def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(
 def escalation() -> Escalation:
     channels = {name: {"kind": "webhook", "url": "http://127.0.0.1:1"} for name in ("a", "b")}
     route = {"channels": ["a"], "escalate_minutes": 30, "escalate_to": ["b"]}
-    return Escalation(load(notify={"channels": channels, "routes": [route]}).notify)
+    return Escalation(Routes(load(notify={"channels": channels, "routes": [route]}).notify))
 
 
 def test_what_nobody_acknowledges_goes_further_once() -> None:
