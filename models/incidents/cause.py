@@ -34,6 +34,7 @@ import numpy as np
 from models.core.arrays import Floats
 from models.core.calls import Call
 from models.records.records import Cause
+from models.stats.interval_distance import BORDER
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 MOST_CAUSES = 10  # that an incident lists
@@ -74,8 +75,12 @@ class Suspect:
 
     @property
     def words(self) -> str:
-        """How far it went, in words."""
-        return self.went or f"{self.what} of {self.name} went {self.strength:,.1f} times as far as its interval"
+        """How far it went, in words: the border of the interval is as far as it normally goes."""
+        if self.went:
+            return self.went
+        if self.strength <= BORDER:
+            return f"{self.what} of {self.name} is unusual"
+        return f"{self.what} of {self.name} went {self.strength:,.1f} times as far from its usual value as it normally does"
 
 
 def reached(count: int, calls: Iterable[tuple[int, int]]) -> Matrix:

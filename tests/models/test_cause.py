@@ -73,7 +73,8 @@ def test_the_metric_named_is_the_strongest_and_the_sentence_says_why() -> None:
     (first, second) = rank([strange("db", 2.0, metric="cpu"), strange("db", 7.5), strange("web", 3.0)], [("web", "db")])
     assert (first.service, first.metric, first.score) == ("db", "latency", 10.5)
     assert first.why == (
-        "latency of db went 7.5 times as far as its interval; of what it calls nothing else is strange, and 1 of its callers are"
+        "latency of db went 7.5 times as far from its usual value as it normally does; "
+        "of what it calls nothing else is strange, and 1 of its callers are"
     )
     assert second.why.endswith("; it calls db, which is strange too")
     assert rank([]) == []
@@ -111,7 +112,7 @@ def test_an_incident_says_who_is_likely_the_cause_and_whence_it_knows() -> None:
         8.0,
     )
     assert first.onset == story[1].start
-    assert first.why == "latency of shop went 8.0 times as far as its interval"
+    assert first.why == "latency of shop went 8.0 times as far from its usual value as it normally does"
 
 
 def test_another_likely_cause_is_published_as_when_a_spike_was_one_of_a_window() -> None:

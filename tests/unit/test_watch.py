@@ -226,12 +226,19 @@ def test_page_shows_health_what_is_open_and_what_has_closed() -> None:
 
 
 def test_line_says_the_likely_cause_where_that_is_a_choice_or_a_change() -> None:
-    strange = {"kind": "episode", "service": "cart", "why": "latency of cart went 8.0 times as far as its interval"}
+    strange = {
+        "kind": "episode",
+        "service": "cart",
+        "why": "latency of cart went 8.0 times as far from its usual value as it normally does",
+    }
     change = {"kind": "change", "service": "cart", "why": "began 40 s after deployment 1.8.2 of cart\x1b[2J"}
     wanted = {
         (): "vm-1: cpu 99",
         (0,): "vm-1: cpu 99",
-        (0, 0): "vm-1: cpu 99; probably: latency of cart went 8.0 times as far as its interval",
+        (
+            0,
+            0,
+        ): "vm-1: cpu 99; probably: latency of cart went 8.0 times as far from its usual value as it normally does",
         (1,): "vm-1: cpu 99; probably: began 40 s after deployment 1.8.2 of cart?[2J",
         (1, 0): "vm-1: cpu 99; probably: began 40 s after deployment 1.8.2 of cart?[2J",
     }
