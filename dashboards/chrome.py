@@ -37,7 +37,8 @@ DEFAULT_REFRESH = "5s"
 VERSIONS_SECONDS = 20
 VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")  # as in the settings; what else an address names is no version
 # Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
-# On a phone what is chosen takes two lines instead of the whole screen: captions are for screen readers, and how often is not chosen.
+# On a phone what is chosen takes two lines instead of the whole screen: captions are for screen readers, and how often is not chosen. What is open
+# comes before the five numbers, and the reason of an incident is not cut.
 LESS_ROOM = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
 @media (max-width: 640px) {
@@ -47,6 +48,8 @@ LESS_ROOM = """<style>
   .st-key-head [data-testid="stColumn"]:nth-child(3) {order: 1}
   .st-key-head [data-testid="stColumn"]:nth-child(4) {display: none}
   .st-key-head [data-testid="stWidgetLabel"] {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
+  .st-key-now > [data-testid="stLayoutWrapper"]:has(> .st-key-figures) {order: 1}
+  [data-testid="stPageLink"] p {white-space: normal}
 }
 </style>"""
 

@@ -42,9 +42,11 @@ def show(found: Overview, view: View) -> None:
     """All that was read."""
     if not chrome.fresh(view, found.newest, found.read) and not found.refused:
         return
-    figures(found, view)
-    early_alarms.show(found.early, view)
-    show_open(found, view)
+    with st.container(key="now"):  # on a phone the numbers come last of these
+        with st.container(key="figures"):
+            figures(found, view)
+        early_alarms.show(found.early, view)
+        show_open(found, view)
     show_novelties(found, view)
     show_changes(found, view)
     show_closed(found, view)

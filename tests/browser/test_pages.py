@@ -159,6 +159,11 @@ def test_page_is_of_use_at_night_and_on_a_phone(at_night: Visit, on_a_phone: Vis
         visit.heading(LAST[name])
         visit.settle()
         expect(page.locator(".vega-embed, [data-testid='stDataFrame']").first).to_be_visible()
+        if name == "overview":
+            is_open, number = page.get_by_role("heading", name="Open incidents"), page.get_by_test_id("stMetric").first
+            top = "place => place.getBoundingClientRect().top"
+            first = is_open.evaluate(top) < number.evaluate(top)
+            assert first == (way == "phone"), "on a phone what is open comes first"
         visit.picture(pictures, f"{name}-{way}")
 
 

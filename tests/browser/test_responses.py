@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from elasticsearch import Elasticsearch
 from kafka import KafkaProducer
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from pyspark.sql import SparkSession
 from support.browser_fleet import BrowserFleet, now, run_to_end
 from support.browser_visit import LAST, ZONE, Visit, first_incident, members_of, written_labels
@@ -23,6 +23,7 @@ from support.malformed import iso
 from support.replays import named, values
 
 from app.core.settings import Settings
+from app.kafka import rule_topic
 from app.kafka.connection import client_options
 from app.kafka.early_records import alarm_of
 from app.kafka.producer import BoundedProducer
@@ -38,6 +39,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.spark, pytest.
 
 WINDOW = 10_000
 FAR_OFF = 1e6
+MOST_TABS = 200
 
 
 def test_who_acknowledges_has_it_in_the_log_and_then_on_the_pages(
@@ -62,6 +64,51 @@ def test_who_acknowledges_has_it_in_the_log_and_then_on_the_pages(
     visit.heading(LAST["overview"])
     expect(page.get_by_text(re.compile(f"{getpass.getuser()} has it$")).first).to_be_visible()
     expect(page.get_by_text(re.compile("1 acknowledged, ")).first).to_be_visible()
+
+
+def test_who_has_no_mouse_opens_an_incident_acknowledges_and_mutes_it(visit: Visit) -> None:
+    page, settings = visit.open(), visit.fleet.settings
+    visit.heading(LAST["overview"])
+    taken = {one["incident"] for one in written_labels(visit.fleet)}
+    links = page.locator('[data-testid="stPageLink"] a[href*="incident="]').all()
+    found = {parse_qs(urlsplit(link.get_attribute("href") or "").query)["incident"][0]: link for link in links}
+    identity = next(name for name in found if name not in taken)
+    press(found[identity])
+    visit.heading("What was done")
+    visit.settle()
+    press(page.get_by_role("button", name=re.compile("Sign in")))
+    reach(page.get_by_label(re.compile("Code that")))
+    page.keyboard.type(visit.fleet.code)
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("stPopover").get_by_text(getpass.getuser())).to_be_visible()
+    page.keyboard.press("Escape")
+    visit.settle()
+    press(page.get_by_role("button", name=re.compile("Acknowledge")))
+    expect(page.get_by_text("You have it: that is in the log")).to_be_visible()
+    assert identity in {one["incident"] for one in written_labels(visit.fleet) if one["label"] == "acknowledged"}
+    press(page.get_by_role("button", name=re.compile("Mute this until")))
+    press(page.get_by_test_id("stPopoverBody").get_by_role("button", name="a day from now"))
+    expect(page.get_by_text(re.compile("Written: mute"))).to_be_visible()
+    known = rule_topic.read(settings).in_effect().known
+    assert {json.loads(one.rule).get("mute") for one in known.values()} == {True}
+    assert all(identity.startswith(name.split()[1]) for name in known)
+    rule_topic.write(settings, [{"record": "rule", "name": name, "removed": True} for name in known])
+
+
+def reach(place: Locator) -> None:
+    """Go there with the key Tab."""
+    expect(place).to_be_visible()
+    for _ in range(MOST_TABS):
+        if place.evaluate("place => place === document.activeElement"):
+            return
+        place.page.keyboard.press("Tab")
+    pytest.fail(f"{place} is not reached by {MOST_TABS} times Tab")
+
+
+def press(place: Locator) -> None:
+    """Go there with the key Tab, and press Enter."""
+    reach(place)
+    place.page.keyboard.press("Enter")
 
 
 def test_share_gives_a_link_a_summary_in_plain_text_and_files(visit: Visit, pictures: Path) -> None:
