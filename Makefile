@@ -12,6 +12,7 @@
 # make lock     requirements/*.txt: every Python package by version and hash, after a change of pyproject.toml (PACKAGE=name upgrades one)
 # make jar      app/embedded/own_jar.toml: the hash of the jar of our own Java classes, after a change of one of them
 # make wheel    dist: the wheel, and requirements with which pip installs it and all that it needs, each by its hash
+# make wheel-demo  the wheel in an environment and a folder of its own, and its demo until somebody was notified
 # make sbom     what the product is made of, packages and jars: build/sbom.json, in the form of CycloneDX
 # make docs     the pages that are generated from the code: docs/settings.md, docs/schemas, and the dashboard for Grafana
 # make docs-site  the documents as a site, build/site: strict, so a link that leads nowhere is an error
@@ -31,7 +32,7 @@ LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long test-browser bench bench-peers bench-million chaos accuracy lock jar wheel sbom docs docs-site lint format clean
+.PHONY: help setup demo test test-fast test-long test-browser bench bench-peers bench-million chaos accuracy lock jar wheel wheel-demo sbom docs docs-site lint format clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -115,6 +116,9 @@ wheel: setup
 	cp requirements/build.txt dist/build.txt
 	@cd dist && wheel=$$(echo *.whl) && cp ../requirements/run.txt requirements.txt && \
 		echo "./$$wheel --hash=sha256:$$(sha256sum $$wheel | cut -d' ' -f1)" >> requirements.txt && echo "dist/$$wheel"
+
+wheel-demo: wheel
+	@deploy/wheel_demo.sh dist $(BIN)/python
 
 sbom: setup
 	$(BIN)/python deploy/sbom.py build/sbom.json

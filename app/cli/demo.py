@@ -15,6 +15,10 @@ from app.core.settings import load
 def demo(
     minutes: Annotated[float, typer.Option(min=3, max=120, help="How long it takes, from start to table.")] = 5.0,
     seed: Annotated[int, typer.Option(help="Which fleet.")] = 1,
+    until_notified: Annotated[
+        bool,
+        typer.Option("--until-notified", help="End once an incident was found and somebody notified of it; else fail."),
+    ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -22,6 +26,6 @@ def demo(
     from app.cli.demonstration import run_demo  # loads Spark
 
     with stopped_by_signals() as stopping:
-        result = run_demo(load(config), minutes, seed, stopping, as_json, err if as_json else out)
+        result = run_demo(load(config), minutes, seed, stopping, as_json, err if as_json else out, until_notified)
     if as_json:
         print_json(result)

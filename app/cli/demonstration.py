@@ -15,7 +15,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -127,9 +127,18 @@ def demo_settings(settings: Settings) -> Settings:
 
 
 def run_demo(
-    settings: Settings, minutes: float, seed: int, stopping: threading.Event, json_only: bool, console: Console
+    settings: Settings,
+    minutes: float,
+    seed: int,
+    stopping: threading.Event,
+    json_only: bool,
+    console: Console,
+    until_notified: bool = False,
 ) -> dict[str, Any]:
-    """Start everything, run it for about `minutes`, and return the object of `--json`. Leaves nothing running."""
+    """Start everything, run it for about `minutes`, and return the object of `--json`. Leaves nothing running.
+
+    `until_notified`: end as soon as an incident was found and somebody notified of it; StackError where that does not happen.
+    """
     deadline = time.monotonic() + 60 * minutes
     own = demo_settings(settings)
     if stack.status(own.home).running:
@@ -161,12 +170,20 @@ def run_demo(
             shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
             pages = contexts.enter_context(dashboard.running(shown, report))
             report(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
-            results = watch(own, runner, load, stopping, deadline, report)
+            enough = (lambda: bool(receiver.taken)) if until_notified else (lambda: False)
+            results = watch(own, runner, load, stopping, deadline, report, enough)
+            if until_notified and not stopping.is_set() and not (results.incidents and receiver.taken):
+                msg = (
+                    f"demo: nobody was notified of an incident within {minutes:g} minutes; give it more with --minutes"
+                )
+                raise StackError(msg)
             delay = 1000 * own.windowing.watermark_delay_seconds
             table = judge(simulation.truth, simulation.fleet.hosts, results.episode_events, results.incidents, delay)
             documents = count_documents(own)
             result = as_json(table, results, simulation, load, runner, health, documents, len(receiver.taken))
-    if not json_only:
+    if until_notified:
+        report(f"{result['incidents']} incidents so far, {result['notifications']} notifications delivered: ending")
+    elif not json_only:
         show(console, table, result)
     return result
 
@@ -370,8 +387,9 @@ def watch(
     stopping: threading.Event,
     deadline: float,
     report: Report,
+    enough: Callable[[], bool],
 ) -> PipelineResults:
-    """Print incidents as they come, until the time is over and the windows of what was sent have been scored."""
+    """Print incidents as they come, until the time is over and the windows of what was sent have been scored, or until it is `enough`."""
     results, reader, shards = PipelineResults(), ResultReader(settings), settings.windowing.shards
     live_reported = caught_up_reported = False
     try:
@@ -385,6 +403,8 @@ def watch(
             if not caught_up_reported and results.scored_until(shards) > 1000 * (time.time() - 60):
                 caught_up_reported = True
                 report("the jobs have caught up with the clock")
+            if results.incidents and enough():
+                return results
         load.stop()
         last = int(time.time() * 1000) - 1000 * settings.windowing.watermark_delay_seconds
         report("stopped feeding; finishing the windows that are open")
