@@ -7,6 +7,8 @@ before they are summed (`pipelines.surplus`). Windows without such a host, which
 A shard with more rows than twice the series that it may have gives each of its hosts as many as the others (max-min fairness): a host that
 sends no more than that keeps all of its rows, however many hosts somebody makes up.
 
+Of labels, changes and rules of a shard the first that were appended are written.
+
 How many were sent is estimated where `SHOWN_NAMES` more than may be kept were there: hashes are spread evenly, so among n of them the k-th
 least is about k / n of the way (k minimum values; its standard error is 1 / sqrt(k), 0.8 % of 15,000). It depends on these least hashes
 alone. Whoever chooses names for their hashes makes the estimate of his own host larger.
@@ -17,12 +19,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
-from models.detection.limits import HOSTS, METRICS, RULES, SHOWN_CHARACTERS, SHOWN_NAMES, TEMPLATES
+from models.detection.announcements import FIRST as CHANGE
+from models.detection.labels import FIRST as LABEL
+from models.detection.limits import (
+    CHANGES,
+    HOSTS,
+    LABELS,
+    METRICS,
+    MOST_READ,
+    RULES,
+    SHOWN_CHARACTERS,
+    SHOWN_NAMES,
+    TEMPLATES,
+)
 from models.detection.logged_rules import FIRST as RULE
 from models.detection.shard_state import ALL_SERIES
 from models.rules.rule_log import MOST_A_WINDOW
@@ -30,13 +46,15 @@ from models.rules.rule_log import MOST_A_WINDOW
 MOST_DIGITS = 12  # an estimate is 10 to this power at most
 MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
 MOST_SERIES = 2  # times the series of the limit are written of a shard in a window
+MOST_BYTES = 16 << 20  # of the sample lines of a shard in a window; the same of its labels, its changes and its rules
+TEXTS = "texts"  # a bound of sample lines, of which nothing is left out but text
 
 
 @dataclass(frozen=True)
 class Excess:
     """A host whose rows of one kind are too many in a window; `host` is quoted. Of hosts, of all series, and of rules, it is empty.
 
-    `last` is the series of the last rule that is read.
+    `last` is the series of the last rule that is read, where there are more.
     """
 
     window_end: int
@@ -46,35 +64,40 @@ class Excess:
 
 
 def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters, shards: int) -> list[Excess]:
-    """What is too much in windows, whose `rows` by window end say whether that can be at all. Of shards it is what may be too much."""
+    """What is too much in windows, whose `rows` (`extract.windows_of`) say whether that can be at all. Of shards it is what may be too much."""
     many = [end for end, n in rows.items() if n > min(limits.metric_rows, limits.template_rows)]
     if not many:
         return []
-    series = F.col("series")
     chosen = closed.where(F.col("refused").isNull() & F.col("window_end").isin(many) & limit_of().isNotNull())
-    keys = "window_end", host_of(series).alias("host"), limit_of().alias("limit")
-    by_host = chosen.groupBy(*keys).agg(
-        F.count_if(~of_other_templates()).alias("rows"), F.count(F.lit(1)).alias("with_others")
+    by_host = chosen.groupBy("window_end", host_of(F.col("series")).alias("host"), limit_of().alias("limit")).agg(
+        F.count_if(~of_other_templates()).alias("rows"),
+        F.count(F.lit(1)).alias("with_others"),
+        F.sum(F.octet_length("sample")).alias("bytes"),
     )
+    most = most_rows(limits)  # null of what people write
     # a level has a template at least: of `with_others` there are as many levels or fewer
-    written = F.least("with_others", most_rows(limits)) * F.when(F.col("limit") == TEMPLATES, 2).otherwise(1)
-    too_many = F.when(F.col("rows") > most_rows(limits), F.struct("host", "limit"))
+    written = F.least("with_others", most) * F.when(F.col("limit") == TEMPLATES, 2).otherwise(1)
     by_shard = by_host.groupBy("window_end", shard_of(F.col("host"), shards).alias("shard")).agg(
-        F.sum(F.when(F.col("limit") != RULES, written)).alias("rows"),
-        F.count(F.lit(1)).alias("hosts"),
-        F.collect_list(too_many).alias("found"),
+        F.collect_list(F.when(F.col("rows") > most, F.struct("host", "limit"))).alias("found"),
+        F.sum(F.when(most.isNotNull(), written)).alias(ALL_SERIES),
+        F.count(most).alias(HOSTS),
+        F.sum(F.when(F.col("limit") == TEMPLATES, F.col("bytes"))).alias(TEXTS),
+        *(F.sum(F.when(F.col("limit") == kind, F.col("rows"))).alias(kind) for kind in MOST_READ),
+        *(F.sum(F.when(F.col("limit") == kind, F.col("bytes"))).alias(f"{kind}_bytes") for kind in MOST_READ),
     )
-    whole = {
-        ALL_SERIES: F.col("rows") > series_of_shard(limits, shards),
-        HOSTS: F.col("hosts") > hosts_of_shard(limits, shards),
-    }
-    checked = by_shard.withColumns(whole)
-    counted = checked.where(F.col(ALL_SERIES) | F.col(HOSTS) | (F.size("found") > 0)).collect()
-    found = {(row["window_end"], one["host"], one["limit"]) for row in counted for one in row["found"]}
-    found |= {(row["window_end"], "", limit) for row in counted for limit in whole if row[limit]}
-    full = [end for end, _, limit in found if limit == RULES]
+    bounds = {ALL_SERIES: series_of_shard(limits, shards), HOSTS: hosts_of_shard(limits, shards), TEXTS: MOST_BYTES}
+    bounds |= MOST_READ
+    whole = {kind: F.col(kind) > bound for kind, bound in bounds.items()}
+    whole |= {kind: whole[kind] | (F.col(f"{kind}_bytes") > MOST_BYTES) for kind in MOST_READ}
+    checked = by_shard.select(
+        "window_end", "found", *(F.coalesce(over, F.lit(False)).alias(kind) for kind, over in whole.items())
+    )
+    counted = checked.where(reduce(or_, map(F.col, whole), F.size("found") > 0)).collect()
+    over = {(row["window_end"], one["host"], one["limit"]) for row in counted for one in row["found"]}
+    over |= {(row["window_end"], "", limit) for row in counted for limit in whole if row[limit]}
+    full = [end for end, _, limit in over if limit == RULES]
     last = last_rules(chosen, full) if full else {}
-    return [Excess(end, host, limit, last.get(end, "") if limit == RULES else "") for end, host, limit in sorted(found)]
+    return [Excess(end, host, limit, last.get(end, "") if limit == RULES else "") for end, host, limit in sorted(over)]
 
 
 def last_rules(chosen: DataFrame, windows: list[int]) -> dict[int, str]:
@@ -85,46 +108,76 @@ def last_rules(chosen: DataFrame, windows: list[int]) -> dict[int, str]:
     return {row["window_end"]: row["series"] for row in found}
 
 
-def without_rules(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
-    """The rows without rules that are not read: shard 0 alone has them, and refuses each."""
-    gone = F.lit(False)
-    for one in over:
-        later = F.substring_index("series", "/", -1) > F.lit(one.last.rsplit("/", 1)[1])
-        gone |= of_rule() & (F.col("window_end") == one.window_end) & later
-    return rows.where(~gone | (F.col("shard") == 0))
-
-
 def within(
     rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int, instance: int = 0
 ) -> DataFrame:
     """Rows of statistics with their `shard`, without those that are too many, and rows of overflow that say how many these are."""
     if not over:
         return rows
-    rows = rows.withColumns(
-        {"host": F.when(~of_rule(), host_of(F.col("series"))), "limit": F.when(~of_rule(), limit_of())}
-    )
-    of_hosts = [one for one in over if one.limit == HOSTS]
+    rows = rows.withColumns({"host": F.when(~of_people(), host_of(F.col("series"))), "limit": limit_of()})
     more: list[DataFrame] = []
+    of_hosts = [one for one in over if one.limit == HOSTS]
     if of_hosts:
         rows, left_out = without_hosts(rows, of_hosts, limits, hosts_of_shard(limits, shards))
         more.append(left_out)
-    of_rules = [one for one in over if one.limit == RULES]
-    if of_rules:
-        rows = without_rules(rows, of_rules)
-    of_series = [one for one in over if one.host and one.limit != RULES]
+    of_shards = [one for one in over if one.limit in MOST_READ]
+    if of_shards:
+        rows, left_out = first_appended(rows, of_shards)
+        more.append(left_out)
+    of_series = [one for one in over if one.host]
     if of_series:
         rows, left_out = without_series(rows, of_series, limits)
         more.append(left_out)
-    of_shards = [one for one in over if one.limit == ALL_SERIES]
-    if of_shards:
-        rows, left_out = with_fair_shares(rows, of_shards, series_of_shard(limits, shards))
+    of_all = [one for one in over if one.limit == ALL_SERIES]
+    if of_all:
+        rows, left_out = with_fair_shares(rows, of_all, series_of_shard(limits, shards))
         more.append(left_out)
+    of_texts = [one for one in over if one.limit == TEXTS]
+    if of_texts:
+        rows = with_fair_texts(rows, of_texts)
     kept = rows.drop("host", "limit")
     for each in more:
         name = F.concat_ws("/", F.lit("overflow"), "host", "limit", F.lit(str(instance)))
         row = each.withColumn("series", name).drop("host", "limit")
         kept = kept.unionByName(row, allowMissingColumns=True)
     return kept
+
+
+def first_appended(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, DataFrame]:
+    """The rows without what people have written that a shard does not read, and what was left out."""
+    later = F.lit(False)  # rules of all shards but the first, whose rows are those of every other
+    for one in over:
+        if one.limit == RULES:
+            after = offset_of(F.col("series")) > F.lit(one.last.rsplit("/", 1)[1])
+            later |= of_rule() & (F.col("shard") > 0) & (F.col("window_end") == one.window_end) & after
+    chosen = (
+        of_people() & F.col("window_end").isin([one.window_end for one in over]) & (~of_rule() | (F.col("shard") == 0))
+    )
+    keys = ["window_end", "shard", "limit"]
+    order = Window.partitionBy(*keys).orderBy(offset_of(F.col("series")), "series")
+    ranked = rows.where(chosen).withColumns(
+        {
+            "rank": F.row_number().over(order),
+            "bytes": F.sum(F.octet_length("sample")).over(order.rowsBetween(Window.unboundedPreceding, 0)),
+        }
+    )
+    most = F.coalesce(*(F.when(F.col("limit") == kind, F.lit(number)) for kind, number in MOST_READ.items()))
+    fits = (F.col("rank") <= most) & (F.col("bytes") <= MOST_BYTES)
+    kept = rows.where(~chosen & ~later).unionByName(ranked.where(fits).drop("rank", "bytes"))
+    shown = F.when(
+        F.col("rank") <= most + SHOWN_NAMES, F.struct("rank", F.substring("series", 1, SHOWN_CHARACTERS).alias("name"))
+    )
+    first = F.slice(F.array_sort(F.collect_list(shown)), 1, SHOWN_NAMES)
+    counted = (
+        ranked.where(~fits)
+        .groupBy(*keys)
+        .agg(
+            F.count(F.lit(1)).alias("n"),
+            F.max("rank").cast("double").alias("last"),
+            F.to_json(first["name"]).alias("sample"),
+        )
+    )
+    return kept, counted.withColumn("host", F.lit(""))
 
 
 def without_series(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters) -> tuple[DataFrame, DataFrame]:
@@ -170,7 +223,7 @@ def without_hosts(
     """The same, where hosts are too many: of a shard those with the most rows are kept, as far as rows of a host are."""
     crowded = F.col("window_end").isin([one.window_end for one in over])
     keys = ["window_end", "shard", "host"]
-    found = rows.where(crowded & (F.col("limit").isNotNull())).groupBy(*keys, "limit", is_level().alias("of_level"))
+    found = rows.where(crowded & F.col("host").isNotNull()).groupBy(*keys, "limit", is_level().alias("of_level"))
     kept_rows = F.least(F.count(F.lit(1)), most_rows(limits)).alias("rows")
     hosts = found.agg(kept_rows).groupBy(*keys).agg(F.sum("rows").alias("rows"))
     order = Window.partitionBy("window_end", "shard").orderBy(F.desc("rows"), F.xxhash64("host"), "host")
@@ -188,7 +241,7 @@ def with_fair_shares(rows: DataFrame, over: Sequence[Excess], most: int) -> tupl
 
     `last` is that number: what a host has of which rows are missing.
     """
-    full = F.col("window_end").isin([one.window_end for one in over]) & F.col("limit").isNotNull()
+    full = F.col("window_end").isin([one.window_end for one in over]) & F.col("host").isNotNull()
     shard, host = ["window_end", "shard"], ["window_end", "host"]
     shares = fair_shares(rows.where(full).groupBy(*shard, "host").agg(F.count(F.lit(1)).alias("n")), most)
     joined = rows.join(F.broadcast(shares), shard, "left")
@@ -207,6 +260,19 @@ def with_fair_shares(rows: DataFrame, over: Sequence[Excess], most: int) -> tupl
         )
     )
     return kept.drop("share"), counted.select("*", F.lit("").alias("host"), F.lit(ALL_SERIES).alias("limit"))
+
+
+def with_fair_texts(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
+    """The rows, where sample lines of a shard may be more than `MOST_BYTES`: hosts whose lines are more than their share have none."""
+    full = F.col("window_end").isin([one.window_end for one in over]) & of_template()
+    shard = ["window_end", "shard"]
+    texts = (
+        rows.where(full).groupBy(*shard, "host").agg(F.coalesce(F.sum(F.octet_length("sample")), F.lit(0)).alias("n"))
+    )
+    long = texts.join(F.broadcast(fair_shares(texts, MOST_BYTES)), shard).where(F.col("n") > F.col("share"))
+    joined = rows.join(long.select(*shard, "host", F.lit(True).alias("long")), [*shard, "host"], "left")
+    sample = F.when(F.col("long") & of_template(), F.lit(None).cast("string")).otherwise(F.col("sample"))
+    return joined.withColumn("sample", sample).drop("long")
 
 
 def fair_shares(hosts: DataFrame, most: int) -> DataFrame:
@@ -241,9 +307,8 @@ def literal(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
 
 
 def most_rows(limits: LimitParameters) -> Column:
-    """How many rows of the limit's kind a host may have in a window."""
-    of_limit = F.when(F.col("limit") == METRICS, limits.metric_rows).when(F.col("limit") == RULES, MOST_A_WINDOW)
-    return of_limit.otherwise(limits.template_rows)
+    """How many rows of the limit's kind a host may have in a window; null of what is of no host."""
+    return F.when(F.col("limit") == METRICS, limits.metric_rows).when(F.col("limit") == TEMPLATES, limits.template_rows)
 
 
 def host_of(series: Column) -> Column:
@@ -268,6 +333,16 @@ def of_rule() -> Column:
     return F.col("series").startswith(RULE)
 
 
+def of_people() -> Column:
+    """Labels, changes and rules, which are of no host."""
+    return of_rule() | F.col("series").startswith(CHANGE) | F.col("series").startswith(LABEL)
+
+
+def offset_of(series: Column) -> Column:
+    """The offset in the name of what people write: as text, in the order of numbers."""
+    return F.substring_index(series, "/", -1)
+
+
 def of_other_templates() -> Column:
     """Lines of a level whose templates have gone early: a template without an id."""
     return of_template() & F.col("series").endswith("/")
@@ -283,6 +358,7 @@ def level_of(series: Column, kind: str) -> Column:
 
 
 def limit_of() -> Column:
-    """The limit that a row counts for; null of labels and changes. Levels go with their templates."""
-    lines = of_template() | is_level()
-    return F.when(of_metric(), METRICS).when(lines, TEMPLATES).when(of_rule(), RULES)
+    """The limit that a row counts for. Levels go with their templates."""
+    series, lines = F.col("series"), of_template() | is_level()
+    of_limit = F.when(of_metric(), METRICS).when(lines, TEMPLATES).when(of_rule(), RULES)
+    return of_limit.when(series.startswith(CHANGE), CHANGES).when(series.startswith(LABEL), LABELS)

@@ -37,6 +37,8 @@ WATERMARK_MARK = "spark.watermarkDelayMs"
 LATE, DEAD_LETTERS = "late", "dead-letters"
 STATISTICS = [name for name in fields_of(StatisticsRow) if name != "record"]
 
+ROW_BYTES = 2_048  # of text, in the count of a window's rows: what has few rows can be large
+
 # Scales of the fixed-point parts: a value is cut into multiples of each, which are summed as longs. Values are at most
 # 1e15 (inputs.py), squares 1e30, so that no sum of fewer than 1e8 rows a window can overflow.
 SUM_SCALES = (2.0**32, 1.0, 2.0**-32, 2.0**-64)
@@ -308,12 +310,13 @@ OnRefused = Callable[[str, int], None]  # called with a kind of topic and how ma
 def windows_of(closed: DataFrame, on_refused: OnRefused | None = None) -> dict[int, int]:
     """The window ends that a batch closed, in order, with the number of their rows: each gets watermark messages.
 
-    A window nobody wrote into does not exist.
+    Of texts each `ROW_BYTES` count as a row. A window nobody wrote into does not exist.
     """
     refused = F.col("refused").isNotNull()
     late = refused & (F.col("refused.destination") == LATE)
+    texts = F.coalesce(F.floor(F.sum(F.octet_length("sample")) / ROW_BYTES), F.lit(0))
     rows = closed.groupBy("window_end").agg(
-        F.count_if(refused).alias("refused"), F.count_if(late).alias("late"), F.count("series").alias("rows")
+        F.count_if(refused).alias("refused"), F.count_if(late).alias("late"), (F.count("series") + texts).alias("rows")
     )
     found = rows.collect()
     if on_refused is not None:

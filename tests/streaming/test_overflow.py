@@ -17,7 +17,7 @@ from support.raw_records import NOON_MS, WINDOWING
 
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
-from models.detection.limits import SHOWN_NAMES
+from models.detection.limits import CHANGES, LABELS, MOST_READ, SHOWN_NAMES
 from models.records.records import RefusedRecord
 from pipelines import overflow
 from pipelines.jobs import detect, extract
@@ -34,23 +34,28 @@ FLOOD = [f"gauge/big//x{i}" for i in range(700)] + [f"counter/big//y{i}" for i i
 LINES = [f"template/noisy/s{i % 90}/info/{i:016x}" for i in range(400)]
 
 
-def closed(spark: SparkSession, series: list[str], partitions: int = 3) -> DataFrame:
+def closed(spark: SparkSession, series: list[str], partitions: int = 3, sample_bytes: int = 10) -> DataFrame:
     """Rows as `closed_windows` answers them."""
     names = spark.createDataFrame([(name,) for name in series], "series string").repartition(partitions)
     numbers = [F.lit(1.0).alias(name) for name in ("mean", "m2", "min", "max", "last")]
-    text = F.when(F.col("series").startswith("template/"), F.col("series"))
+    template = F.when(F.col("series").startswith("template/"), F.col("series"))
+    text = F.when(F.col("series").rlike("^(change|label|template/wordy)/"), F.lit("x" * sample_bytes)).otherwise(template)
     refused = F.lit(None).cast(f"struct<{extract.REFUSED}>").alias("refused")
     return names.select(
         "series", F.lit(END).alias("window_end"), F.lit(1).cast("long").alias("n"), *numbers,
-        text.alias("template"), text.alias("sample"), refused,
+        template.alias("template"), text.alias("sample"), refused,
     )  # fmt: skip
 
 
 def rows_written(
-    spark: SparkSession, series: list[str], partitions: int = 3, limits: LimitParameters = LIMITS
+    spark: SparkSession,
+    series: list[str],
+    partitions: int = 3,
+    limits: LimitParameters = LIMITS,
+    sample_bytes: int = 10,
 ) -> list[dict[str, Any]]:
     """Rows of statistics, as the sink of `extract` writes them, by shard and series."""
-    frame = closed(spark, series, partitions)
+    frame = closed(spark, series, partitions, sample_bytes)
     windows = extract.windows_of(frame)
     assert list(windows) == [END]
     limited = extract.limits_of(frame, windows, WINDOWING, limits)
@@ -63,9 +68,11 @@ def rows_written(
     return sorted(found, key=lambda row: (row["shard"], row["series"]))
 
 
-def written(spark: SparkSession, series: list[str], partitions: int = 3) -> dict[str, dict[str, Any]]:
+def written(
+    spark: SparkSession, series: list[str], partitions: int = 3, sample_bytes: int = 10
+) -> dict[str, dict[str, Any]]:
     """The same by series."""
-    return {row["series"]: row for row in rows_written(spark, series, partitions)}
+    return {row["series"]: row for row in rows_written(spark, series, partitions, sample_bytes=sample_bytes)}
 
 
 def kinds(found: dict[str, dict[str, Any]]) -> Counter[tuple[str, str]]:
@@ -166,6 +173,46 @@ def test_a_shard_writes_no_more_than_twice_its_series_and_hosts_with_few_lose_no
     assert [row for row in rows if "/small-" in row["series"]] == alone
     assert {row["shard"] for row in alone} & over.keys()
     assert rows_written(spark, (SMALL_HOSTS + MADE_UP)[::-1], 7, FEW) == found
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("change", CHANGES), ("label", LABELS)])
+@pytest.mark.parametrize(("sample_bytes", "kept"), [(10, MOST_READ[CHANGES]), (overflow.MOST_BYTES // 500 - 1, 500)])
+def test_of_labels_and_changes_of_a_shard_the_first_are_written_and_no_more_than_so_many_bytes(
+    spark: SparkSession, kind: str, limit: str, sample_bytes: int, kept: int
+) -> None:
+    offsets = random.Random(1).sample(range(10**6), kept + 25)
+    names = [f"{kind}/greedy/{offset:020d}" for offset in offsets]
+    few = [f"{kind}/{name}/{0:020d}" for name in ("a", "b", "c")]
+    found = rows_written(spark, names + few + HONEST, sample_bytes=sample_bytes)
+    in_order, shard = sorted(names), next(row["shard"] for row in found if "/greedy/" in row["series"])
+    more = [name for name in few if any(row["series"] == name and row["shard"] == shard for row in found)]
+    written_of = [row["series"] for row in found if "/greedy/" in row["series"]]
+    assert written_of == in_order[: kept - len(more)]
+    (over,) = [row for row in found if row["series"].startswith("overflow/")]
+    assert (over["series"], over["shard"]) == (f"overflow//{limit}/0", shard)
+    assert (over["n"], over["last"]) == (25 + len(more), kept + 25 + len(more))
+    assert json.loads(over["sample"]) == in_order[kept - len(more) :][:10]
+    honest = [row for row in found if "/honest/" in row["series"]]
+    assert honest == [row for row in rows_written(spark, HONEST) if "/honest/" in row["series"]]
+    if sample_bytes > 10:
+        return
+    assert rows_written(spark, (names + few + HONEST)[::-1], 7) == found
+
+
+def test_a_host_whose_sample_lines_are_too_long_has_none_and_all_of_its_rows(spark: SparkSession) -> None:
+    wordy = [f"template/wordy/web/info/{i:016x}" for i in range(20)]
+    found = written(spark, HONEST + wordy, sample_bytes=overflow.MOST_BYTES // 19)
+    assert all(found[name].get("sample") is None for name in wordy)
+    assert all(found[name]["template"] for name in wordy)
+    assert {name: row for name, row in found.items() if "/honest/" in name} == written(spark, HONEST)
+    assert found["logs/wordy/web/info"]["n"] == 20
+    short = written(spark, HONEST + wordy, sample_bytes=overflow.MOST_BYTES // 21)
+    assert all(short[name]["sample"] for name in wordy)
+
+
+def test_large_texts_count_as_many_rows(spark: SparkSession) -> None:
+    names = [f"label/a/{offset:020d}" for offset in range(3)]
+    assert extract.windows_of(closed(spark, names, sample_bytes=extract.ROW_BYTES * 1000)) == {END: 3_003}
 
 
 def test_shares_of_hosts_are_those_of_max_min_fairness(spark: SparkSession) -> None:

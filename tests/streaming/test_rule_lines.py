@@ -47,18 +47,22 @@ def test_a_rule_is_a_row_for_each_shard_with_all_that_it_says(spark: SparkSessio
     assert len({row["window_end"] for row in rows}) == 1
 
 
-def test_of_more_rules_than_are_read_one_shard_gets_the_others(spark: SparkSession) -> None:
-    """They are refused there, and 64 shards would have 64 rows of each."""
+def test_of_more_rules_than_are_read_every_shard_gets_the_same_and_one_how_many_there_were(spark: SparkSession) -> None:
     windowing, limits = (
         dataclasses.replace(WINDOWING, shards=3),
         LimitParameters(metrics_per_host=1, new_series_per_host=1, templates_per_host=1),
     )
-    found = closed(spark, [json.dumps(RULE).encode()] * (MOST_A_WINDOW + 5)).persist()
+    found = closed(spark, [json.dumps(RULE).encode()] * (MOST_A_WINDOW + 15)).persist()
     windows = extract.windows_of(found)
     kept = extract.rows_of(found, windows, windowing, extract.limits_of(found, windows, windowing, limits)).collect()
-    assert found.count() == MOST_A_WINDOW + 5
-    assert Counter(row["shard"] for row in kept) == {0: MOST_A_WINDOW + 5, 1: MOST_A_WINDOW, 2: MOST_A_WINDOW}
-    assert max(row["series"] for row in kept if row["shard"] == 2) == f"rule/2/{MOST_A_WINDOW - 1:020d}"
+    assert found.count() == MOST_A_WINDOW + 15
+    assert Counter(row["shard"] for row in kept) == {0: MOST_A_WINDOW + 1, 1: MOST_A_WINDOW, 2: MOST_A_WINDOW}
+    for shard in range(3):
+        names = [row["series"] for row in kept if row["series"].startswith(f"rule/{shard}/")]
+        assert sorted(names) == [f"rule/{shard}/{offset:020d}" for offset in range(MOST_A_WINDOW)]
+    (over,) = [row for row in kept if row["series"] == "overflow//rules/0"]
+    assert (over["shard"], over["n"], over["last"]) == (0, 15, MOST_A_WINDOW + 15)
+    assert json.loads(over["sample"]) == [f"rule/0/{MOST_A_WINDOW + k:020d}" for k in range(10)]
 
 
 def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:
