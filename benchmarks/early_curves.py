@@ -68,7 +68,7 @@ class CurveAlarm:
 
 
 @dataclasses.dataclass
-class Fleet:
+class ManySeries:
     """Tables whose rows are as far apart, through one detector; what they gave."""
 
     period: float
@@ -158,7 +158,7 @@ def measure(data: Path, collection: str, promise: float, *, verbose: bool) -> No
     tables = [case.table for case in cases_of(collection, data.parent)]
     for period in sorted({table.period for table in tables}):
         own = [table for table in tables if table.period == period]
-        fleet = Fleet(period)
+        fleet = ManySeries(period)
         after = int(np.ceil(fleet.patience / (1000 * period)))
         events = [until(labelled(data, collection, table), after) for table in own]
         fleet.run(own, events, promise)

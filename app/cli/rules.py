@@ -55,7 +55,7 @@ class Difference:
 
 @rules_app.command("apply")
 def apply(
-    file: Annotated[Path, typer.Argument(help=r"TOML with tables \[\[rules]], each with a name.")],
+    file: Annotated[Path, typer.Argument(help="TOML with tables rules, each with a name.")],
     dry_run: DryRun = False,
     again: Annotated[
         bool, typer.Option("--again", help="Write those that are in effect as well, so that the log keeps them.")

@@ -39,7 +39,9 @@ def closed(spark: SparkSession, series: list[str], partitions: int = 3, sample_b
     names = spark.createDataFrame([(name,) for name in series], "series string").repartition(partitions)
     numbers = [F.lit(1.0).alias(name) for name in ("mean", "m2", "min", "max", "last")]
     template = F.when(F.col("series").startswith("template/"), F.col("series"))
-    text = F.when(F.col("series").rlike("^(change|label|template/wordy)/"), F.lit("x" * sample_bytes)).otherwise(template)
+    text = F.when(F.col("series").rlike("^(change|label|template/wordy)/"), F.lit("x" * sample_bytes)).otherwise(
+        template
+    )
     refused = F.lit(None).cast(f"struct<{extract.REFUSED}>").alias("refused")
     return names.select(
         "series", F.lit(END).alias("window_end"), F.lit(1).cast("long").alias("n"), *numbers,
