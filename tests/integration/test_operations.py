@@ -297,12 +297,18 @@ def test_what_would_break_the_results_is_refused_in_one_line_before_spark_starts
     assert sorted(kept.rglob("*")) == before
 
 
-def test_without_a_broker_there_is_one_line_that_says_where_it_was_looked_for(
+def test_without_a_broker_it_is_reported_at_once_and_at_the_end_where_it_was_looked_for(
     without_kafka: list[subprocess.Popen[str]],
 ) -> None:
     once, jobs = without_kafka
-    assert_one_line(once, "Kafka at 127.0.0.1:", "does not answer", "kappa up")
+    status, out, err = answer(once)
+    at_once, at_the_end = err.splitlines()
+    assert (status, out) == (1, "")
+    assert at_once.startswith("Kafka does not answer yet (127.0.0.1:") and "refused" in at_once
+    for word in ("kappa: Kafka at 127.0.0.1:", "does not answer", "kappa up"):
+        assert word in at_the_end
     assert jobs.stderr is not None
+    assert jobs.stderr.readline().startswith("Kafka does not answer yet")
     line = jobs.stderr.readline()  # they wait for it
     for word in ("waiting for a server", "Kafka at 127.0.0.1:", "does not answer", "kappa up", "next_try_seconds"):
         assert word in line
