@@ -218,15 +218,16 @@ def run(settings: SimulatorSettings, false_alarms_a_day: float, folder: Path | N
     return EarlyRun(truth, bounds, incidents, sorted(alarms, key=lambda a: a.appended), days, len(records.metrics))
 
 
-def confirming(alarm: Alarm, incidents: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether an incident with the alarm's host was published of its window or one soon after, or was open then."""
-    host, last = parse(alarm.series).host, alarm.window_end + QUIET_MS
-    open_now: dict[str, bool] = {}
+def confirming(
+    series: str, window_end: int, incidents: Iterable[Mapping[str, Any]], patience_ms: int = QUIET_MS
+) -> bool:
+    """Whether an incident with the host of an alarm's series was published of its window or one soon after, or was open then."""
+    host, open_now = parse(series).host, dict[str, bool]()
     for incident in incidents:
-        if incident["window_end"] > last:
+        if incident["window_end"] > window_end + patience_ms:
             break
         if host in incident["hosts"]:
-            if incident["window_end"] >= alarm.window_end:
+            if incident["window_end"] >= window_end:
                 return True
             open_now[incident["id"]] = incident["status"] != "close"
     return any(open_now.values())
@@ -247,7 +248,7 @@ class Figures:
         """Add a fleet."""
         self.days += one.days
         self.alarms += len(one.alarms)
-        self.confirmed += sum(confirming(alarm, one.incidents) for alarm in one.alarms)
+        self.confirmed += sum(confirming(alarm.series, alarm.window_end, one.incidents) for alarm in one.alarms)
         for record in one.truth:
             group = next((name for name, kinds in ABRUPT.items() if record["kind"] in kinds), None)
             if group is not None:
@@ -308,7 +309,11 @@ def main() -> None:
         )
         if own.verbose:
             for alarm in one.alarms:
-                print("   ", json.dumps(dataclasses.asdict(alarm)), confirming(alarm, one.incidents))
+                print(
+                    "   ",
+                    json.dumps(dataclasses.asdict(alarm)),
+                    confirming(alarm.series, alarm.window_end, one.incidents),
+                )
     show("in all", found, own.promise)
 
 

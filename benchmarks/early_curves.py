@@ -13,7 +13,6 @@ import argparse
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from scipy import stats
 
 from app.early.settlement import patience_ms
 from benchmarks.cases import DATA, cases_of
+from benchmarks.early import confirming
 from benchmarks.together import TimedTable, common_windows, shift
 from models.core.arrays import Bools, Texts
 from models.core.parameters import DetectorParameters
@@ -132,19 +132,6 @@ def names_of(number: int, table: TimedTable) -> Texts:
     return np.array(found, dtype=object)
 
 
-def confirmed(alarm: CurveAlarm, incidents: Iterable[dict[str, Any]], patience: int) -> bool:
-    """Whether an incident with the alarm's host was published of its window or one soon after, or was open then."""
-    host, open_now = parse(alarm.series).host, dict[str, bool]()
-    for incident in incidents:
-        if incident["window_end"] > alarm.window_end + patience:
-            break
-        if host in incident["hosts"]:
-            if incident["window_end"] >= alarm.window_end:
-                return True
-            open_now[incident["id"]] = incident["status"] != "close"
-    return any(open_now.values())
-
-
 def until(events: Bools, rows: int) -> Bools:
     """The rows of events, and so many after each."""
     found = events.copy()
@@ -163,7 +150,7 @@ def measure(data: Path, collection: str, promise: float, *, verbose: bool) -> No
         events = [until(labelled(data, collection, table), after) for table in own]
         fleet.run(own, events, promise)
         alarms = [one for one in fleet.alarms if not one.labelled]
-        false = [one for one in alarms if not confirmed(one, fleet.incidents, fleet.patience)]
+        false = [one for one in alarms if not confirming(one.series, one.window_end, fleet.incidents, fleet.patience)]
         normal = 1 - sum(map(np.sum, events)) / sum(map(len, events))
         promised = promise * fleet.days * normal
         least, most = stats.poisson.interval(0.95, promised)

@@ -27,12 +27,12 @@ from app.core.report import Report
 from models.core.arrays import Floats
 from models.core.printable import printable
 from models.detection.table_score import rising
+from models.rules.rule import LARGEST
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1e15  # beyond it is no value, as in the jobs (`pipelines.inputs.fields`)
 MISSING = ("", "nan", "null", "na", "n/a", "none", "-nan", "inf", "-inf", "+inf", "infinity", "-infinity")
 USUAL_TIMES = ("timestamp", "@timestamp", "time", "datetime", "date", "ts")
 OTHER_FILES = {  # by their first bytes

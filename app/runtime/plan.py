@@ -2,7 +2,8 @@
 
 Measured, on two cores of an x86-64 virtual machine with Python 3.11: the memory of a metric's model and its state as it is written, and whole
 chains of two shapes (`python -m benchmarks.flood`), from which memory of processes, disk and idle cores are fitted; tests hold all of them within
-25 %. The broker's bytes and the cores of a load of events are estimates. Bytes of a series hold for names of about 40 characters.
+25 %. Cores of a load are measured by `python -m benchmarks.costs`; the broker's bytes are estimates. Bytes of a series hold for
+names of about 40 characters.
 """
 
 from __future__ import annotations
