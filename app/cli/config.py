@@ -62,26 +62,35 @@ def check_rules(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What each rule of the settings matches and when it holds; what contradicts, what does nothing. Wrong settings: exit 1."""
+    """Whether settings and channels can be used, sending nothing; what each rule matches and when it holds. Wrong settings: exit 1."""
     try:
         settings = settings_of(config)
+        of_channels = warnings_of_channels(settings)
     except RulesRefused as error:
         for line in error.lines:
             print_error(line)
         raise typer.Exit(1) from error
     answer = check(settings, series, lambda: connected(settings, ("kafka",)), report)
+    answer["channels"], answer["warnings"] = list(settings.notify.channels), [*answer["warnings"], *of_channels]
     if as_json:
         print_json(answer)
         return
     columns = ["rule", "does", "when", "series", "such as"]
     print_table(f"{len(answer['rules'])} rules, {answer['series']} series ({answer['from']})", columns, rows(answer))
+    if answer["channels"]:
+        print_line(
+            f"channels that can be used: {', '.join(answer['channels'])}; `kappa notify test CHANNEL` sends a message"
+        )
     for line in answer["warnings"]:
         report(f"warning: {line}")
 
 
 @config_app.command("spark")
 def spark(config: Config = None) -> None:
-    """Spark's configuration as a properties file, for `spark-submit --properties-file`; `kappa` itself adds what is secret."""
+    """Spark's configuration as a properties file, for `spark-submit --properties-file`; `kappa` itself adds what is secret.
+
+    The jars that it names have to be there: missing ones are fetched first.
+    """
     from app.runtime.spark import configuration, properties  # loads Spark
 
     options = configuration(load(config), report)
@@ -95,6 +104,23 @@ def settings_of(config: Path | None) -> Settings:
     except SettingsError as error:
         cause = error.__cause__
         raise RulesRefused(problems(cause) if isinstance(cause, ValidationError) else [str(error)]) from error
+
+
+def warnings_of_channels(settings: Settings) -> list[str]:
+    """What is doubtful about channels of notifications. Raises RulesRefused with a sentence for each that cannot be used."""
+    if not settings.notify.channels:
+        return []
+    from app.notify.channels.kinds import examined  # loads apprise
+
+    warnings, refused = [], []
+    for name in settings.notify.channels:
+        try:
+            warnings.append(examined(settings.notify, name))
+        except SettingsError as error:
+            refused.append(str(error))
+    if refused:
+        raise RulesRefused(refused)
+    return [one for one in warnings if one]
 
 
 def check(settings: Settings, file: Path | None, connect: Callable[[], Settings], report: Report) -> dict[str, Any]:

@@ -20,7 +20,9 @@ Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings as
 ASKED_SECONDS = 2.0
 
 
-def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticsearch")) -> Settings:
+def connected(
+    settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticsearch"), *, again: bool = False
+) -> Settings:
     """Complete the addresses of servers that the settings leave out with those of the embedded stack; logs get their form.
 
     Parameters
@@ -29,6 +31,8 @@ def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticse
         The settings of the deployment.
     needed
         Servers that the command needs, `kafka`, `elasticsearch`, or both.
+    again
+        The command was started again: what is exposed or does not answer has been reported.
 
     Returns
     -------
@@ -42,13 +46,13 @@ def connected(settings: Settings, needed: tuple[str, ...] = ("kafka", "elasticse
     """
     logs.configure(settings.log.format)
     exposed = warning(settings)
-    if exposed:
+    if exposed and not again:
         report(f"warning: {exposed}")
     kafka, elasticsearch = settings.kafka, settings.elasticsearch
     addresses = {"kafka.bootstrap_servers": kafka.bootstrap_servers, "elasticsearch.url": elasticsearch.url}
     unset = [name for name, value in addresses.items() if not value and name.startswith(needed)]
     if not unset:
-        if "kafka" in needed:
+        if "kafka" in needed and not again:
             _report_silence(kafka.bootstrap_servers or "")
         return settings
     embedded = stack_state.addresses(settings.home)

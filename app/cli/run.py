@@ -132,7 +132,8 @@ def run_jobs(
 
     selection = selected(names, *share)
     try:
-        settings = connected(own, ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",))
+        needed = ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",)
+        settings = connected(own, needed, again=parent.history.restarts > 0)
     except InputError as error:
         if parent.history.restarts:  # it was there before
             raise ServiceUnavailable(str(error)) from error
@@ -167,9 +168,10 @@ def together(*services: AbstractContextManager[object]) -> Iterator[None]:
 
 def notify(own: Settings, parent: ParentLink) -> None:
     """Tell people of incidents, in this process."""
-    from app.notify.service import run_until_stopped  # loads Kafka's client
+    from app.notify.service import check_channels, run_until_stopped  # loads Kafka's client
 
-    settings = connected(own, ("kafka",))
+    check_channels(own)
+    settings = connected(own, ("kafka",), again=parent.history.restarts > 0)
     with stopped_by_signals() as stopping:
         report(f"notifying {', '.join(settings.notify.channels)}; SIGTERM or Ctrl-C stops")
         run_until_stopped(settings, stopping, parent, report)
@@ -179,7 +181,7 @@ def early(own: Settings, follow: bool, parent: ParentLink) -> None:
     """Raise early alarms and settle them, in this process."""
     from app.early.service import run_until_stopped  # loads Spark
 
-    settings = connected(own, ("kafka",))
+    settings = connected(own, ("kafka",), again=parent.history.restarts > 0)
     with stopped_by_signals() as stopping:
         run_until_stopped(settings, stopping, parent, follow=follow, report=report)
 

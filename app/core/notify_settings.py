@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from app.core.secrets import checked_address
+from app.core.version_name import VersionName
+from app.core.web_address import Link, web_address
 from models.rules.route import CHANNEL_NAME, Route
 
 ChannelName = Annotated[str, Field(pattern=f"^{CHANNEL_NAME.pattern}$")]
 OF_WEBHOOK = ("secret", "template", "content_type")
+BASE = re.compile(r"(?!.*/api/v\d+(/alerts)?/?$)[^?#]+")  # what a path can be added to
 OF_HTTP = ("headers", "ca_certs")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class ChannelSettings(BaseModel):
@@ -34,21 +37,40 @@ class ChannelSettings(BaseModel):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        address = self.url.get_secret_value()
-        if self.kind != "apprise" and not (
-            urlsplit(address).scheme in ("http", "https") and urlsplit(address).hostname
-        ):
-            msg = f"url of kind {self.kind} must begin with http:// or https:// and name a host"
-            raise ValueError(msg)
-        if "://" not in address:
-            msg = "url must be an address such as slack://..., mailto://... or https://..."
-            raise ValueError(msg)
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
         unused = {"alertmanager": OF_WEBHOOK, "webhook": (), "apprise": (*OF_WEBHOOK, *OF_HTTP)}[self.kind]
         given = [name for name in unused if name in self.model_fields_set]
         if given:
             msg = f"{given[0]} would not be used with kind {self.kind}: leave it out"
             raise ValueError(msg)
         return self
+
+    def _problem(self) -> str | None:
+        """What is wrong with address and headers, without a secret in it. Raises ValueError for an address that is none."""
+        address = self.url.get_secret_value()
+        if self.kind != "apprise":
+            web_address(address)
+        elif "://" not in address:
+            return "url must be an address such as slack://..., mailto://... or https://..."
+        if self.kind == "alertmanager" and not BASE.fullmatch(address):
+            return "url of an alertmanager is that of its pages, such as http://127.0.0.1:9093: /api/v2/alerts is added to it"
+        sent = {name: value.get_secret_value() for name, value in self.headers.items()}
+        unnamed = [name for name in sent if not HEADER_NAME.fullmatch(name)]
+        if unnamed:
+            return f"headers has {unnamed[0]!r}, which is no name of a header"
+        odd = [name for name, value in (*sent.items(), ("content_type", self.content_type)) if not is_header(value)]
+        if odd:
+            return f"the text of {odd[0]} cannot be sent: wanted printable ASCII, no line end and no space at its end"
+        if self.secret is not None and not self.secret.get_secret_value():
+            return "secret is empty, so that everybody could sign: leave it out, or set it"
+        return None
+
+
+def is_header(text: str) -> bool:
+    """Whether a text can be sent as a header as it is."""
+    return text.isascii() and text.isprintable() and text == text.strip()
 
 
 class NotifySettings(BaseModel):
@@ -70,10 +92,10 @@ class NotifySettings(BaseModel):
     default: tuple[str, ...] | None = Field(
         default=None, description="Channels of incidents that no route matches. Without it all channels."
     )
-    versions: tuple[str, ...] = Field(
+    versions: tuple[VersionName, ...] = Field(
         default=(), description="Versions beside the one that serves that notify as well."
     )
-    link: Annotated[str, AfterValidator(checked_address)] | None = Field(
+    link: Link | None = Field(
         default=None,
         description="Address of the dashboard as people reach it. If it is set, notifications link to the incident.",
     )
@@ -104,6 +126,11 @@ class NotifySettings(BaseModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
+        names_of_routes = [route.name for route in self.routes if route.name]
+        twice = [name for name in names_of_routes if names_of_routes.count(name) > 1]
+        if twice:
+            msg = f"routes has {twice[0]!r} twice; a route is known by its name"
+            raise ValueError(msg)
         named = {
             "default": self.default or (),
             **{f"routes.{i}.channels": route.channels for i, route in enumerate(self.routes)},

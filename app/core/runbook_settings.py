@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from app.core.secrets import checked_address
+from app.core.web_address import Link
 from models.rules.runbook import Runbook
 
 
@@ -15,7 +15,7 @@ class RunbookSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: Annotated[str, AfterValidator(checked_address)]
+    url: Link
     kinds: tuple[Literal["anomaly", "change", "new", "silence"], ...] = ()
     host: str | None = None
     service: str | None = None
@@ -23,7 +23,9 @@ class RunbookSettings(BaseModel):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        _ = self.runbook  # raises ValueError for a malformed pattern
+        _ = (
+            self.runbook
+        )  # raises ValueError for a malformed pattern, and for a name in braces that an incident does not have
         return self
 
     @property

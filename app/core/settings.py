@@ -33,26 +33,35 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from app.core.errors import SettingsError
+from app.core.java_size import java_size
 from app.core.logs import LogFormat
-from app.core.notify_settings import NotifySettings
+from app.core.notify_settings import ChannelSettings, NotifySettings
 from app.core.runbook_settings import RunbookSettings
 from app.core.secrets import SecretInAddress, checked_address, is_secret, masked
+from app.core.version_name import VersionName
+from app.core.web_address import Link
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.detection.control import ControlledParameters
 from models.incidents.parameters import CorrelationParameters
+from models.rules.route import Route
 from models.rules.rule import Rule
 from models.rules.runbook import Runbook
 from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
-JAVA_SIZE = re.compile(r"[1-9]\d*[kmgtKMGT]?[bB]?")
 BROKER = re.compile(
     r"([A-Za-z][A-Za-z0-9_+]*://)?[^\s:/,]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}"
 )  # host:port, which Java's client wants
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
-VERSION_PATTERN = r"[a-z0-9][a-z0-9_-]{0,40}"  # of the name of a version
+# Tables of which there may be several: what their keys are of, and where they are described.
+TABLES = {
+    "control.rules": (Rule, "docs/control.md"),
+    "notify.routes": (Route, "docs/alerts.md"),
+    "notify.channels": (ChannelSettings, "docs/alerts.md"),
+    "dashboard.runbooks": (RunbookSettings, "docs/alerts.md"),
+}
 INPUTS = ("telemetry", "logs", "labels", "changes", "rules")
 FEW = ("labels", "changes", "rules")  # inputs of one partition, as what people and tools write is little
 SHARED = (*INPUTS, "quarantine", "deliveries", "early")  # topics that all versions share
@@ -62,14 +71,6 @@ def default_home() -> Path:
     """`.kappa` of the checkout that this runs from, else of the user's data folder."""
     in_checkout = (PROJECT / "pyproject.toml").exists()
     return PROJECT / ".kappa" if in_checkout else Path.home() / ".local" / "share" / "kappa"
-
-
-def _java_size(size: str) -> str:
-    """A size as Java reads it. Raises ValueError for anything else."""
-    if not JAVA_SIZE.fullmatch(size):
-        msg = "wanted a size such as 2g or 1500m"
-        raise ValueError(msg)
-    return size
 
 
 class SettingsGroup(BaseModel):
@@ -308,7 +309,7 @@ class SparkSettings(SettingsGroup):
             "`spark://`, see [cluster](cluster.md). With YARN and Kubernetes Spark makes one itself."
         ),
     )
-    driver_memory: Annotated[str, AfterValidator(_java_size)] = Field(
+    driver_memory: Annotated[str, AfterValidator(java_size)] = Field(
         default="2g",
         description="Heap of the JVM, such as `2g` or `1500m`. Raise it for larger batches and more state.",
     )
@@ -491,10 +492,10 @@ class DashboardSettings(SettingsGroup):
         default="X-Forwarded-Groups", description="With `proxy`: the header with their groups, separated by commas."
     )
 
-    kibana_url: Address | None = Field(
+    kibana_url: Link | None = Field(
         default=None, description="Address of Kibana. If it is set, pages link to it with time range and filter."
     )
-    runbook_url: Address | None = Field(
+    runbook_url: Link | None = Field(
         default=None,
         description=(
             "Address of runbooks, to which an incident's page and its notifications link: `{kind}`, `{severity}`, `{service}`, `{host}`, "
@@ -516,6 +517,13 @@ class DashboardSettings(SettingsGroup):
         ),
     )
 
+    @field_validator("runbook_url")
+    @classmethod
+    def _known_names(cls, url: str | None) -> str | None:
+        return (
+            None if url is None else Runbook(url).url
+        )  # raises ValueError for a name in braces that an incident does not have
+
     @property
     def all_runbooks(self) -> tuple[Runbook, ...]:
         """The runbooks in the order in which they count, the one of all other incidents last."""
@@ -536,9 +544,8 @@ class Settings(BaseSettings):
         ),
     )
     jar_folder: Path | None = Field(default=None, description="Folder of the jars. Without it `jars` in `home`.")
-    version: str = Field(
+    version: VersionName = Field(
         default="live",
-        pattern=f"^{VERSION_PATTERN}$",
         description=(
             "Name of this run over the log, of which each has its own topics, checkpoints and indices. `live` stands for the "
             "version that [serves](replay.md#promote-a-version-roll-back)."
@@ -699,15 +706,18 @@ def checked(settings: Settings) -> Settings:
 
 def _first(error: ValidationError) -> str:
     more = f" (and {error.error_count() - 1} more: see `kappa config check`)" if error.error_count() > 1 else ""
-    return _sentence(error.errors()[0]) + more
+    # What is missing may be there under a name that was misspelt.
+    return _sentence(min(error.errors(), key=lambda one: one["type"] == "missing")) + more
 
 
 def nearest(where: str) -> str:
     """The most similar setting for an unknown one: by its own name in any group, else by spelling, in its group if it is in one."""
     group, _, own = where.rpartition(".")
-    if group.startswith("control.rules"):
-        likely = difflib.get_close_matches(own, [key.name for key in dataclasses.fields(Rule)], 1)
-        return f", did you mean {likely[0]}?" if likely else "; docs/control.md lists the keys of rules"
+    table = next((name for name in TABLES if group.startswith(f"{name}.")), None)
+    if table is not None:
+        of, page = TABLES[table]
+        likely = difflib.get_close_matches(own, keys_of(of), 1)
+        return f", did you mean {likely[0]}?" if likely else f"; {page} lists the keys of {table.rpartition('.')[2]}"
     known = [key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))]
     named = [key for key in known if key.rpartition(".")[2] == own]
     beside = [key for key in known if group and key.startswith(f"{group}.")]
@@ -717,10 +727,14 @@ def nearest(where: str) -> str:
 
 def _within(name: str, field: FieldInfo) -> list[str]:
     """The settings of a group."""
-    own = field.annotation
-    if isinstance(own, type) and issubclass(own, BaseModel):
-        return [f"{name}.{inner}" for inner in own.model_fields]
-    return [f"{name}.{inner.name}" for inner in dataclasses.fields(own)] if dataclasses.is_dataclass(own) else []
+    return [f"{name}.{inner}" for inner in keys_of(field.annotation)]
+
+
+def keys_of(group: Any) -> list[str]:
+    """The keys of a model or a dataclass; none of anything else."""
+    if isinstance(group, type) and issubclass(group, BaseModel):
+        return list(group.model_fields)
+    return [key.name for key in dataclasses.fields(group)] if dataclasses.is_dataclass(group) else []
 
 
 def _sentence(one: ErrorDetails) -> str:
@@ -731,6 +745,8 @@ def _sentence(one: ErrorDetails) -> str:
     # A channel's address says who may write to it.
     secret = unknown or one["loc"][0] == "notify" or any(is_secret(str(part)) for part in one["loc"])
     what = f"unknown setting{nearest(where)}" if unknown else one["msg"].removeprefix("Value error, ")
+    if one["type"] == "tuple_type":
+        what = "wanted a list, in brackets"
     in_address = isinstance(one.get("ctx", {}).get("error"), SecretInAddress)
     got = "" if secret or in_address else f", got {found!r}"
     return f"settings: {where}: {what}{got}"

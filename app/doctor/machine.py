@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from app.core.java_size import bytes_of
 from app.core.ports import is_loopback
 from app.core.settings import DEFAULT_FILE, Settings
 from app.doctor.finding import Finding, danger, ok, warning
 from app.embedded.java import java_version, spark_java_home
 
 GIB = 2**30
-UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 LEAST_JAVA = 17
 LEAST_FILES, FEW_FILES = 1024, 4096
 
@@ -150,12 +150,6 @@ def plain_text(settings: Settings) -> list[Finding]:
         text = f"/metrics and /state listen on {settings.health.host}:{settings.health.port} without a password"
         found.append(warning("addresses", text, "127.0.0.1, or a network of its own", "set health.host"))
     return found or [ok("encryption", "every connection is encrypted or stays on this machine")]
-
-
-def bytes_of(size: str) -> int:
-    """A size as Java writes it, `2g`, in bytes."""
-    match = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", size.strip().lower())
-    return 0 if match is None else int(match[1]) * UNITS.get(match[2], 1)
 
 
 CHECKS = (disk, rights, java, memory, open_files, plain_text)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.settings import VERSION_PATTERN
 from app.core.timestamps import LAST_MS
+from app.core.version_name import VERSION_PATTERN
 from models.records.records import EPISODE_KINDS, INFO, SEVERITIES, STATUS_ORDER
 
 MOST_BYTES = 1_100_000  # a record has 1,000,000 at most

@@ -35,16 +35,23 @@ def lock_of(home: Path) -> Path:
     return serving.folder(home) / "notify.lock"
 
 
+def check_channels(settings: Settings) -> None:
+    """Raise InputError without channels, SettingsError for one that cannot be used."""
+    if not settings.notify.channels:
+        msg = "notify: there is no channel to tell anybody; add [notify.channels.NAME] to the settings, see docs/alerts.md"
+        raise InputError(msg)
+    for name in settings.notify.channels:
+        opened(settings.notify, name).close()
+
+
 def run_until_stopped(
     settings: Settings, stopping: threading.Event, parent: Unsupervised | None = None, report: Report = silent
 ) -> None:
     """Notify until stopped; with `health.port` metrics and health are served meanwhile.
 
-    Raises InputError without channels or where another process notifies, ServiceUnavailable without Kafka, SettingsError for a port in use.
+    Raises InputError where another process notifies, SettingsError for a channel that cannot be used or a port in use, ServiceUnavailable
+    without Kafka.
     """
-    if not settings.notify.channels:
-        msg = "notify: there is no channel to tell anybody; add [notify.channels.NAME] to the settings, see docs/alerts.md"
-        raise InputError(msg)
     refusal = f"notify: another process with home {settings.home} notifies; stop that one, or remove its channels"
     with (
         held_lock(lock_of(settings.home), LOCK_SECONDS, refusal),
@@ -77,9 +84,9 @@ class BesideJobs:
     """A thread that notifies while jobs run, as a context manager. Whatever ends it, the jobs go on, and it begins again."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingsError for a channel that cannot be."""
-        for name in settings.notify.channels:
-            opened(settings.notify, name).close()
+        """Raises SettingsError for a channel that cannot be used."""
+        if settings.notify.channels:
+            check_channels(settings)
         self._settings, self._stop = settings, threading.Event()
         self._metrics: Metrics | None = None
         self._thread = threading.Thread(target=self._run, name="notify", daemon=True)

@@ -19,8 +19,9 @@ from typing import Any
 import structlog
 
 from app.core.ports import LOOPBACK
-from app.core.settings import VERSION_PATTERN, Settings
+from app.core.settings import Settings
 from app.core.timestamps import LAST_MS
+from app.core.version_name import VERSION_PATTERN
 from app.kafka.score_log import Question, ScoreLog
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.versions.pinned_configuration import as_begun

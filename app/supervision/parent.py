@@ -247,7 +247,8 @@ class Parent:
                 )
             if self._wait(wait):
                 return 0
-            log.info("jobs start again", restarts=self.history.restarts)
+            if not error.waits:
+                log.info("jobs start again", restarts=self.history.restarts)
 
     def _arguments(self) -> tuple[str, ...]:
         position = () if self._positioned else self.what.until_positioned

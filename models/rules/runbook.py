@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import quote
 
 from models.rules.rule import Matcher, place_patterns
+
+NAMES = ("kind", "severity", "host", "service", "series", "incident")
+IN_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Runbook:
     Raises
     ------
     ValueError
-        For a malformed pattern.
+        For a malformed pattern, and for a name in braces that an incident does not have.
     """
 
     url: str
@@ -51,8 +55,12 @@ class Runbook:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the patterns."""
+        """Check the patterns, and the names in braces."""
         _ = self._patterns
+        unknown = [name for name in IN_BRACES.findall(self.url) if name not in NAMES]
+        if unknown:
+            msg = f"an address of runbooks has {{{unknown[0]}}}, which an incident does not have; there are {', '.join(NAMES)}"
+            raise ValueError(msg)
 
     @cached_property
     def _patterns(self) -> dict[str, Matcher]:
@@ -80,14 +88,8 @@ def address(runbooks: Iterable[Runbook], of: IncidentFacts) -> str | None:
 
 def filled(url: str, of: IncidentFacts) -> str:
     """An address with the names of an incident. They are quoted: whatever they hold, they are part of its path or query."""
-    names = {
-        "kind": of.kind,
-        "severity": of.severity,
-        "host": next(iter(of.hosts), ""),
-        "service": next(iter(of.services), ""),
-        "series": of.series,
-        "incident": of.identity,
-    }
-    for name, text in names.items():
+    host, service = next(iter(of.hosts), ""), next(iter(of.services), "")
+    texts = (of.kind, of.severity, host, service, of.series, of.identity)
+    for name, text in zip(NAMES, texts, strict=True):
         url = url.replace(f"{{{name}}}", quote(text, safe=""))
     return url

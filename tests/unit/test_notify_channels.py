@@ -88,19 +88,12 @@ def test_a_template_makes_the_body_and_quotes_what_it_is_told_to(receiver: Recei
 
 
 @pytest.mark.parametrize(
-    "template", ["{{ nothing }}", "{{ title.__class__.__mro__ }}", "{{ 1/0 }}", "{{ 'x' * 300000 }}", "{{ title() }}"]
+    "template", ["{{ title.__class__.__mro__ }}", "{{ 1/0 }}", "{{ 'x' * 300000 }}", "{{ title() }}"]
 )
 def test_a_template_that_fails_is_refused_and_sends_nothing(receiver: Receiver, template: str) -> None:
     with pytest.raises(ChannelRefused):
         channel("webhook", receiver.url, template=template).send(note(), 0)
     assert not receiver.posts
-
-
-def test_a_malformed_template_is_an_error_of_the_settings() -> None:
-    with pytest.raises(SettingsError, match="no Jinja2 template"):
-        channel("webhook", "http://127.0.0.1:1", template="{{ title")
-    with pytest.raises(SettingsError, match="not Base64"):
-        channel("webhook", "http://127.0.0.1:1", secret="whsec_!")
 
 
 @pytest.mark.parametrize(

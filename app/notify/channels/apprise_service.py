@@ -39,10 +39,7 @@ class AppriseService:
         )
         if apprise.Apprise.instantiate(self._url, asset=self._asset) is None:
             scheme = self._url.partition("://")[0][:20]
-            msg = (
-                f"settings: notify.channels: apprise knows no such address of {scheme}://; its documentation has the form for "
-                "each service"
-            )
+            msg = f"apprise knows no such address of {scheme}://; its documentation has the form for each service"
             raise SettingsError(msg)
 
     def send(self, note: Notification, now_ms: int) -> str:

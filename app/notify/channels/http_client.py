@@ -24,11 +24,11 @@ class HttpClient:
     def __init__(self, settings: ChannelSettings) -> None:
         """Raises SettingsError for a file of authorities that cannot be used."""
         self._url = settings.url.get_secret_value()
-        self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
+        self._headers = httpx.Headers({name: value.get_secret_value() for name, value in settings.headers.items()})
         try:
             context = ssl.create_default_context(cafile=settings.ca_certs)
         except (OSError, ssl.SSLError) as error:
-            msg = f"settings: notify.channels: ca_certs {settings.ca_certs} cannot be used ({error}); wanted a PEM file"
+            msg = f"ca_certs {settings.ca_certs} cannot be used ({error.strerror or error}); wanted a PEM file"
             raise SettingsError(msg) from error
         self._client = httpx.Client(
             timeout=settings.timeout_seconds, verify=context, follow_redirects=False, headers={"User-Agent": "kappa"}
@@ -36,12 +36,13 @@ class HttpClient:
 
     def post(self, body: bytes, headers: Mapping[str, str], path: str = "") -> str:
         """The answer's status and beginning. Raises Unreachable or ChannelRefused."""
-        url = self._url.rstrip("/") + path if path else self._url
+        url, all_headers = self._url.rstrip("/") + path if path else self._url, httpx.Headers(headers)
+        all_headers.update(self._headers)
         try:
-            with self._client.stream("POST", url, content=body, headers=dict(headers) | self._headers) as answer:
+            with self._client.stream("POST", url, content=body, headers=all_headers) as answer:
                 text = beginning(answer)
                 return judged(answer, text)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError, ValueError) as error:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, ValueError) as error:
             msg = f"the address or a header of the channel is malformed ({type(error).__name__})"
             raise ChannelRefused(msg) from error
         except httpx.HTTPError as error:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from dataclasses import fields as names_of
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from app.core.errors import SettingsError
@@ -14,16 +15,24 @@ from app.notify.channels.channel import ChannelRefused
 from app.notify.notification import Notification
 
 MOST_BODY = 262_144  # characters
+FIELDS = (*(one.name for one in names_of(Notification)), "identity")
 
 
 def compiled(text: str) -> Template:
-    """The template. Raises SettingsError for one that is malformed."""
+    """The template. Raises SettingsError, with the line, for one that is malformed or names what a body does not have."""
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
     try:
-        return environment.from_string(text)
-    except TemplateError as error:
-        msg = f"settings: notify.channels: template is no Jinja2 template: {error}"
+        parsed = environment.parse(text)
+        made = environment.from_string(parsed)
+    except TemplateSyntaxError as error:
+        msg = f"template is no Jinja2 template: line {error.lineno}: {(error.message or '').rstrip('.')}"
         raise SettingsError(msg) from error
+    unknown = meta.find_undeclared_variables(parsed) - environment.globals.keys() - set(FIELDS)
+    for name in parsed.find_all(nodes.Name):
+        if name.name in unknown:
+            msg = f"template names {name.name} in line {name.lineno}, which a notification does not have; it has {', '.join(FIELDS)}"
+            raise SettingsError(msg)
+    return made
 
 
 def fields(note: Notification) -> dict[str, Any]:

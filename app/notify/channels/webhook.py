@@ -56,11 +56,15 @@ def signature(secret: bytes, identity: str, seconds: str, body: bytes) -> str:
 
 
 def key_of(secret: str) -> bytes:
-    """The key of a secret: what `whsec_` is followed by is Base64, any other text is the key itself."""
+    """The key of a secret: what `whsec_` is followed by is Base64, any other text is the key itself. Raises SettingsError for no Base64."""
     if not secret.startswith(SECRET_BEGINS):
         return secret.encode()
     try:
-        return base64.b64decode(secret.removeprefix(SECRET_BEGINS), validate=True)
+        key = base64.b64decode(secret.removeprefix(SECRET_BEGINS), validate=True)
     except binascii.Error as error:
-        msg = f"settings: notify.channels: secret begins with {SECRET_BEGINS} and is not Base64 after it"
+        msg = f"secret begins with {SECRET_BEGINS} and is not Base64 after it"
         raise SettingsError(msg) from error
+    if not key:
+        msg = f"secret is {SECRET_BEGINS} alone, so that everybody could sign"
+        raise SettingsError(msg)
+    return key
