@@ -28,7 +28,7 @@ def events_of_file(file: Path, begin: int, until: int, zone: str | None) -> list
         with file.open("rb") as opened:
             data = opened.read(MOST_FILE + 1)
     except OSError as error:
-        msg = f"{file}: cannot be read ({error}); wanted an iCalendar file"
+        msg = f"{file} cannot be read: {error.strerror}; wanted an iCalendar file"
         raise InputError(msg) from error
     if len(data) > MOST_FILE:
         msg = f"{file}: wanted at most {MOST_FILE} bytes"

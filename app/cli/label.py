@@ -35,6 +35,7 @@ def label(
 ) -> None:
     """Say what an incident was: it goes into the log, and the models take it in."""
     needed = ("kafka",) if series else ("kafka", "elasticsearch")
+    check_label(label)
     settings = connected(serving.of_version(config, version), needed)
     made = record(settings, incident, label, comment, author, series or ())
     send(settings, made)
@@ -92,13 +93,18 @@ def about_series(names: Sequence[str]) -> dict[str, Any]:
     return {"series": list(names), "host": hosts, "start": None, "end": None}
 
 
+def check_label(label: str) -> None:
+    """Raise InputError for an unknown label."""
+    if label not in LABELS:
+        msg = f"label is {label!r}; wanted {', '.join(LABELS)}"
+        raise InputError(msg)
+
+
 def record(
     settings: Settings, incident: str, label: str, comment: str, author: str | None, series: Sequence[str]
 ) -> dict[str, Any]:
     """The label as a record. Raises InputError for an unknown label or a text that is too long, ServiceUnavailable without Elasticsearch."""
-    if label not in LABELS:
-        msg = f"label is {label!r}; wanted {', '.join(LABELS)}"
-        raise InputError(msg)
+    check_label(label)
     author_name = getpass.getuser() if author is None else author
     for field, text, most in (("comment", comment, MOST_COMMENT), ("author", author_name, MOST_AUTHOR)):
         if len(text) > most:

@@ -67,7 +67,7 @@ def apply(
     as_json: Json = False,
 ) -> None:
     """Write the rules of a file that are not in effect as they are there. Rules that the file does not have stay."""
-    found, settings = rules_in(file, checked_since(since), **about(comment, author)), load(config)
+    found, settings = rules_in(file, checked_time("since", since), **about(comment, author)), load(config)
     check_channels(file, found, settings)
     settings = connected(settings, ("kafka",))
     applied(settings, found, again, dry_run, as_json)
@@ -124,8 +124,8 @@ def incident(
     if what not in (MUTE, MAINTENANCE) or (what == MUTE and since is not None):
         msg = f"rules incident: got {what!r}{' with --since' if since else ''}; wanted {MUTE} [--until], or {MAINTENANCE} [--since] [--until]"
         raise InputError(msg)
+    span = checked_time("since", since), checked_time("until", until)
     settings = connected(serving.of_version(config, version), ("kafka", "elasticsearch"))
-    span = checked_since(since), checked_since(until)
     found = rules_of_incident(identity, incident_of(settings, identity), what, *span, **about(comment, author))
     applied(settings, [checked(record["name"], record) for record in found], False, dry_run, as_json)
 
@@ -183,7 +183,7 @@ def remove(
     from app.kafka import rule_topic  # loads Kafka's client
 
     settings = connected(load(config), ("kafka",))
-    records = removal(settings, rule_topic.read(settings).in_effect().known, names, checked_since(since))
+    records = removal(settings, rule_topic.read(settings).in_effect().known, names, checked_time("since", since))
     records = [{**record, **about(comment, author)} for record in records]
     if not dry_run:
         rule_topic.write(settings, records)
@@ -235,9 +235,9 @@ def removal(
     return [checked(name, {"record": RuleRecord.KIND, "name": name, "removed": True, **begin}) for name in names]
 
 
-def checked_since(since: str | None) -> str | None:
+def checked_time(option: str, given: str | None) -> str | None:
     """A time as ISO 8601 in UTC, to the second. Raises InputError."""
-    return None if since is None else iso(milliseconds("rules: --since", since))
+    return None if given is None else iso(milliseconds(f"rules: --{option}", given))
 
 
 def about(comment: str, author: str | None) -> dict[str, str]:

@@ -547,7 +547,8 @@ class Settings(BaseSettings):
     version: VersionName = Field(
         default="live",
         description=(
-            "Name of this run over the log, of which each has its own topics, checkpoints and indices. `live` stands for the "
+            "Name of this run over the log, of which each has its own topics, checkpoints and indices: 1 to 41 of a to z, 0 to 9, `_` and `-`, "
+            "a letter or digit first. `live` stands for the "
             "version that [serves](replay.md#promote-a-version-roll-back)."
         ),
     )

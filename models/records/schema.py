@@ -24,6 +24,7 @@ SPARK_TYPES: dict[type, str] = {str: "string", int: "long", float: "double", boo
 R = TypeVar("R")
 LARGEST = 2**63  # integers are of 64 bits, with a sign
 SHOWN = 200
+WORDS: dict[type, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -221,8 +222,15 @@ def _parsed(record: type, field: Field, value: Any) -> Any:
             return {_typed(of_key, key): _typed(of_value, one) for key, one in _typed(dict, value).items()}
         return _typed(field.type, value)
     except (TypeError, AttributeError, ValueError) as error:
-        msg = f"{record.__name__}: {field.name} is {shown(value)}; wanted {field.type}"
+        msg = f"{record.__name__}: {field.name} is {shown(value)}; wanted {in_words(field)}"
         raise ValueError(msg) from error
+
+
+def in_words(field: Field) -> str:
+    """What a field may hold, for people."""
+    if field.item is not None:
+        return f"a list of {WORDS.get(field.item, 'objects')}"
+    return WORDS.get(field.type, "an object")
 
 
 def _typed(kind: Any, value: Any) -> Any:

@@ -144,7 +144,7 @@ def test_what_a_header_holds_is_in_no_answer_even_where_it_was_not_checked(recei
     ("given", "what"),
     [
         ({"link": "kappa.example.net"}, "notify.link: wanted an address that begins with http:// or https://"),
-        ({"versions": ["Next One"]}, "notify.versions.0: String should match pattern"),
+        ({"versions": ["Next One"]}, "notify.versions.0: wanted a name of a to z"),
         ({"routes": [{"name": "a"}, {"name": "a"}]}, "routes has 'a' twice"),
         ({"routes": [{"chanels": ["own"]}]}, "did you mean channels?"),
         ({"routes": [{"channels": "own"}]}, "wanted a list, in brackets"),
