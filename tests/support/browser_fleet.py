@@ -34,6 +34,7 @@ from pipelines.runner import Runner
 
 JARS = PROJECT / ".kappa" / "jars"
 SECONDS = 60
+RUNBOOK = "https://wiki.example.net/runbooks/{kind}?service={service}"
 HOURS = 2.2
 INTERVAL = 10
 MORE_HOURS = 2.0  # that have not come yet when the jobs begin
@@ -83,7 +84,7 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[BrowserFleet]:
             jar_folder=JARS,
             index=IndexSettings(scores=True),
             kafka=KafkaSettings(bootstrap_servers=servers.kafka),
-            dashboard=DashboardSettings(jobs=(server.address,)),
+            dashboard=DashboardSettings(jobs=(server.address,), runbook_url=RUNBOOK),
         )
         own = own.model_copy(
             update={

@@ -7,11 +7,8 @@ import email
 import hashlib
 import hmac
 import json
-import shutil
-import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,6 +20,7 @@ import apprise
 import pytest
 from aiosmtpd.controller import Controller
 from support.incident_records import alarm, incident
+from support.prometheus_servers import alertmanager, alerts, needs_alertmanager
 from support.receiver import Answer, Receiver, receiving
 from typer.testing import CliRunner
 
@@ -45,10 +43,6 @@ from models.records.records import Delivery
 from models.rules.runbook import Runbook
 
 CANARY = "c4nary-in-a-c0al-mine"
-ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
-needs_alertmanager = pytest.mark.skipif(
-    ALERTMANAGER is None, reason="there is no alertmanager here: apt-get install prometheus-alertmanager"
-)
 
 
 def channel(kind: str, url: str, **more: Any) -> Channel:
@@ -271,44 +265,6 @@ def test_a_mail_server_that_is_away_is_tried_again() -> None:
 
 
 # --- Alertmanager
-
-
-@contextmanager
-def alertmanager(folder: Path) -> Iterator[str]:
-    """A real one, alone, that tells nobody."""
-    port, file = free_port(None), folder / "alertmanager.yml"
-    file.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
-    command = [
-        str(ALERTMANAGER),
-        f"--config.file={file}",
-        f"--storage.path={folder / 'data'}",
-        f"--web.listen-address={LOOPBACK}:{port}",
-        "--cluster.listen-address=",
-    ]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        try:
-            end = time.monotonic() + 30.0
-            while not ready(f"http://{LOOPBACK}:{port}"):
-                assert process.poll() is None and time.monotonic() < end, (folder / "log").read_text()
-                threading.Event().wait(0.05)
-            yield f"http://{LOOPBACK}:{port}"
-        finally:
-            process.terminate()
-
-
-def ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/-/ready", timeout=1.0) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def alerts(url: str) -> list[Any]:
-    """What is firing."""
-    with urllib.request.urlopen(f"{url}/api/v2/alerts", timeout=5.0) as answer:
-        found: list[Any] = json.load(answer)
-    return found
 
 
 @needs_alertmanager

@@ -1,0 +1,100 @@
+"""A real Prometheus and a real Alertmanager on loopback, where they are installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from app.core.ports import LOOPBACK, free_port
+from app.core.settings import PROJECT
+
+PROMETHEUS = shutil.which("prometheus")
+ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+EXAMPLE = PROJECT / "deploy" / "prometheus" / "prometheus.yml"
+RULES = PROJECT / "deploy" / "prometheus" / "kappa.rules.yml"
+SECONDS = 60.0
+needs_alertmanager = pytest.mark.skipif(
+    ALERTMANAGER is None, reason="there is no alertmanager here: apt-get install prometheus-alertmanager"
+)
+needs_prometheus = pytest.mark.skipif(
+    PROMETHEUS is None, reason="there is no Prometheus here: apt-get install prometheus"
+)
+
+
+@contextmanager
+def serving(folder: Path, name: str, command: Sequence[str], url: str) -> Iterator[str]:
+    """A server that says at `/-/ready` that it is; its address."""
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+    try:
+        until(lambda: ready(url) or process.poll() is not None, (folder / f"{name}.log").read_text)
+        assert process.poll() is None, (folder / f"{name}.log").read_text()
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def prometheus(folder: Path, target: str, alertmanager: str) -> Any:
+    """A Prometheus with the configuration of the example, but for the target, the Alertmanager, and how often it looks."""
+    port, text = free_port(None), EXAMPLE.read_text()
+    for old, new in {"127.0.0.1:9464": target, "127.0.0.1:9093": alertmanager.partition("//")[2]}.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (folder / "prometheus.yml").write_text(text.replace("interval: 15s", "interval: 1s"))
+    shutil.copy(RULES, folder)
+    options = ("config.file=prometheus.yml", "storage.tsdb.path=data", f"web.listen-address={LOOPBACK}:{port}")
+    command = [str(PROMETHEUS), *(f"--{one}" for one in options)]
+    return serving(folder, "prometheus", command, f"http://{LOOPBACK}:{port}")
+
+
+def alertmanager(folder: Path) -> Any:
+    """An Alertmanager, alone, that tells nobody."""
+    port, file = free_port(None), folder / "alertmanager.yml"
+    file.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    options = (f"config.file={file}", f"storage.path={folder / 'alerts'}", f"web.listen-address={LOOPBACK}:{port}")
+    command = [str(ALERTMANAGER), *(f"--{one}" for one in options), "--cluster.listen-address="]
+    return serving(folder, "alertmanager", command, f"http://{LOOPBACK}:{port}")
+
+
+def ready(url: str) -> bool:
+    try:
+        with urlopen(f"{url}/-/ready", timeout=1.0) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def alerts(url: str) -> list[Any]:
+    """What is firing in an Alertmanager."""
+    with urlopen(f"{url}/api/v2/alerts", timeout=5.0) as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+def asked(url: str, path: str) -> Any:
+    """What the API of a Prometheus answers; None as long as it does not."""
+    try:
+        with urlopen(f"{url}/api/v1/{path}", timeout=5) as answer:
+            return json.loads(answer.read())["data"]
+    except OSError:
+        return None
+
+
+def until(what: Callable[[], Any], why: Callable[[], str]) -> Any:
+    """What a function finds, as soon as it finds something."""
+    end = time.monotonic() + SECONDS
+    while not (found := what()):
+        assert time.monotonic() < end, why()
+        threading.Event().wait(0.1)
+    return found
