@@ -159,7 +159,11 @@ def detection(spark: SparkSession, settings: Settings, series: int, windows: int
     taken = batches(spark, own, job)[LEARNING:]
     say("detect: " + ", ".join(f"{records:,} in {seconds:.1f} s" for records, seconds in taken))
     rate = sum(records for records, _ in taken) / sum(seconds for _, seconds in taken)
-    return {"detect_rows_per_second": rate, "state_bytes_per_gauge": state_bytes()}
+    return {
+        "detect_rows_per_second": rate,
+        "state_bytes_after_a_day": state_bytes(days=1),
+        "state_bytes_per_gauge": state_bytes(),
+    }
 
 
 def state_bytes(series: int = 2_000, days: int = 9) -> float:

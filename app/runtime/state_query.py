@@ -203,7 +203,7 @@ def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | No
 def hosts(spark: SparkSession, settings: Settings) -> list[str]:
     """All hosts of a version, quoted, sorted."""
     rows = read(spark, settings, lambda state: state.where(F.col("part") == "names"))
-    return sorted(host for row in rows for host in names_of(bytes(row["bytes"]))["hosts"])
+    return sorted(host for row in rows for host in names_of(parted({"names": bytes(row["bytes"])})["names"])["hosts"])
 
 
 def read(spark: SparkSession, settings: Settings, choose: Any) -> Sequence[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -206,7 +206,7 @@ class Episode:
 
     def dump(self) -> str:
         """As JSON; floats keep every bit."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return json.dumps(vars(self), sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def load(cls, text: str) -> Episode:

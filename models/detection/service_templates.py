@@ -46,7 +46,7 @@ def part_of(rows: Iterable[Row]) -> bytes:
     """The rows of `rows_of` as a part."""
     columns = zip(*rows, strict=True)
     found = dict(zip(COLUMNS, columns, strict=False)) or dict.fromkeys(COLUMNS, ())
-    return part({name: pa.array(found[name], type=pa.string()) for name in COLUMNS}, {}, packed=True)
+    return part({name: pa.array(found[name], type=pa.string()) for name in COLUMNS}, {})
 
 
 def read(data: bytes) -> Services:

@@ -170,17 +170,17 @@ def double(halved: Bytes, k: int) -> Bytes:
 
 
 def pack(ring: Bytes) -> Bytes:
-    """Two bins a byte, the last axis first: `(n, HOURS * tables * DAYS / 2)`. Which places are empty follows from `visits`."""
-    flat = np.moveaxis(ring, -1, 0).reshape(ring.shape[-1], HOURS * ring.shape[1] * DAYS) & 15
-    return np.ascontiguousarray(flat[:, 0::2] | (flat[:, 1::2] << 4))
+    """Two hours a byte, `(tables * DAYS * HOURS / 2, n)`: what is alike side by side. Which places are empty follows from `visits`."""
+    pairs = (ring[0::2] & np.uint8(15)) | (ring[1::2] << np.uint8(4))
+    tables, series = ring.shape[1], ring.shape[-1]
+    return pairs.transpose(1, 2, 0, 3).reshape(tables * DAYS * HOURS // 2, series)
 
 
 def unpack(packed: Bytes, tables: int, visits: Bytes) -> Bytes:
     """The inverse of `pack`; `visits`, `(HOURS, n)`, is the number of filled places of each hour."""
-    n = len(packed)
-    flat = np.empty((n, HOURS * tables * DAYS), np.uint8)
-    flat[:, 0::2], flat[:, 1::2] = packed & 15, packed >> 4
-    ring = np.moveaxis(flat.reshape(n, HOURS, tables, DAYS), 0, -1).copy()
+    pairs = packed.reshape(tables, DAYS, HOURS // 2, packed.shape[-1]).transpose(2, 0, 1, 3)
+    ring = np.empty((HOURS, *pairs.shape[1:]), np.uint8)
+    ring[0::2], ring[1::2] = pairs & 15, pairs >> 4
     empty = np.arange(DAYS)[None, :, None] >= visits[:, None, :]
     ring[np.broadcast_to(empty[:, None], ring.shape)] = EMPTY
     return ring

@@ -11,10 +11,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from models.core.arrays import Array, Bytes, Ints
-from models.core.store import part, read_part
+from models.core.store import numbers_of, numbers_part, read_part
 from models.stats import calibration_drift, normal_gamma, per_series_calibration, rarity
 from models.univariate import weekly
 
@@ -173,7 +172,7 @@ class UnivariateState:
         if self.cold_changed or not only_changed:
             ring = self.cold["ring"]
             visits = (ring[:, 0] != rarity.EMPTY).sum(axis=1).astype(np.uint8)
-            packed = {"ring": rarity.pack(ring).T, "visits": rarity.halve(visits), "counted": self.cold["counts"][0, 0]}
+            packed = {"ring": rarity.pack(ring), "visits": rarity.halve(visits), "counted": self.cold["counts"][0, 0]}
             packed |= {name: self.cold[name][:, 1:] for name in COUNTS}
             parts["cold"] = part_of("cold", {**self.cold, **packed})
         self.cold_changed = False
@@ -183,38 +182,28 @@ class UnivariateState:
     def load(cls, parts: Mapping[str, bytes]) -> UnivariateState:
         """The inverse of `dump`. Raises ValueError for other columns or another format."""
         state = cls()
-        hot, about = read_part(parts["hot"])
-        cold, about_cold = read_part(parts["cold"])
-        for name, found in (("hot", about.get("columns")), ("cold", about_cold.get("columns"))):
-            wanted = list(PARTS[name])
-            if found != wanted:
-                msg = f"univariate state has columns {found}; wanted {wanted}"
-                raise ValueError(msg)
-        apart = {*MOST, *PRECISE}
-        state.hot = {k: _array(hot[k], (size,), kind) for k, (kind, size) in HOT.items() if k not in apart}
+        hot, cold = columns_of("hot", parts["hot"]), columns_of("cold", parts["cold"])
+        state.hot = {name: hot[name] for name in HOT if name not in MOST and name not in PRECISE}
         state._load_means(hot)
-        state._load_most(_array(hot["most"], (PARTS["hot"]["most"][1],), "u1"))
+        state._load_most(hot["most"])
         state.series, state.cold_changed = state.hot["time"].shape[-1], False
         state._load_cold(cold)
         return state
 
-    def _load_cold(self, cold: Mapping[str, pa.Array]) -> None:
-        visits, packed = (_array(cold[name], (PARTS["cold"][name][1],), "u1") for name in ("visits", "ring"))
+    def _load_cold(self, cold: Mapping[str, Array]) -> None:
         others = {name: shape for name, (_, shape) in COLD.items() if name not in (*COUNTS, "ring")}
-        self.cold = {name: _array(cold[name], shape, COLD[name][0]) for name, shape in others.items()}
-        first = _array(cold["counted"], (1, 1), "f2")
+        self.cold = {name: cold[name].reshape(*shape, self.series) for name, shape in others.items()}
         for name, tables in COUNTS.items():
-            rest = _array(cold[name], (tables, rarity.BINS - 1), "f2")
-            self.cold[name] = np.concatenate([np.broadcast_to(first, (tables, 1, self.series)), rest], axis=1)
-        visits = rarity.double(visits, rarity.HOURS)
-        self.cold["ring"] = rarity.unpack(np.ascontiguousarray(packed.T), N_TABLES, visits)
+            first = np.broadcast_to(cold["counted"], (tables, 1, self.series))
+            rest = cold[name].reshape(tables, rarity.BINS - 1, self.series)
+            self.cold[name] = np.concatenate([first, rest], axis=1)
+        self.cold["ring"] = rarity.unpack(cold["ring"], N_TABLES, rarity.double(cold["visits"], rarity.HOURS))
 
-    def _load_means(self, hot: Mapping[str, pa.Array]) -> None:
+    def _load_means(self, hot: Mapping[str, Array]) -> None:
         for name, chosen in PRECISE.items():
-            precise = _array(hot[name], (len(chosen),), "f8")
-            self.hot[name] = np.empty((HOT[name][1], precise.shape[-1]))
-            self.hot[name][chosen] = precise
-            self.hot[name][SINGLE[name]] = _array(hot[f"single_{name}"], (len(SINGLE[name]),), "f4")
+            self.hot[name] = np.empty((HOT[name][1], hot[name].shape[-1]))
+            self.hot[name][chosen] = hot[name]
+            self.hot[name][SINGLE[name]] = hot[f"single_{name}"]
 
     def _load_most(self, halved: Bytes) -> None:
         bins, at = rarity.double(halved, sum(MOST.values())), 0
@@ -249,15 +238,16 @@ class UnivariateState:
 
 
 def part_of(name: str, arrays: Mapping[str, Array]) -> bytes:
-    """A part from arrays, `(..., series)`: a row a series, a list of fixed size where a column has several numbers."""
-    columns = {}
-    for column, (kind, size) in PARTS[name].items():
-        flat = pa.array(arrays[column].reshape(size, -1).T.ravel().astype(kind, copy=False))
-        columns[column] = flat if size == 1 else pa.FixedSizeListArray.from_arrays(flat, size)
-    return part(columns, {"columns": list(columns)})
+    """A part from arrays, `(..., series)`."""
+    columns = PARTS[name].items()
+    return numbers_part({k: arrays[k].reshape(size, -1).astype(kind, copy=False) for k, (kind, size) in columns})
 
 
-def _array(column: pa.Array, shape: tuple[int, ...], kind: str) -> Array:
-    values = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
-    flat = values.to_numpy(zero_copy_only=False).astype(kind)
-    return np.ascontiguousarray(np.moveaxis(flat.reshape(-1, *shape), 0, -1))
+def columns_of(name: str, data: bytes) -> dict[str, Array]:
+    """The inverse of `part_of`, `(size, series)` each. Raises ValueError for other columns or another format."""
+    arrays, about = read_part(data)
+    found, wanted = about.get("columns"), list(PARTS[name])
+    if found != wanted:
+        msg = f"univariate state has columns {found}; wanted {wanted}"
+        raise ValueError(msg)
+    return {column: np.atleast_2d(numbers) for column, numbers in numbers_of(arrays, about).items()}

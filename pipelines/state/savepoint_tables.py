@@ -71,7 +71,10 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         tables[name] = numbers_table(label, arrays["name"].slice(at, lengths[name]), *read[name])
         at += lengths[name]
     for name in univariate_state.PARTS:
-        tables[name] = pa.table({"series": column(tables["gauges"], "series"), **read[name][0]})
+        numbers = univariate_state.columns_of(name, shard.parts[name])
+        tables[name] = pa.table(
+            {"series": column(tables["gauges"], "series"), **{k: lists_of(v) for k, v in numbers.items()}}
+        )
     for name in SPARSE:
         tables[name] = sparse_table(column(tables["gauges"], "series"), *read[name])
     episodes, about = read["episodes"]
@@ -183,6 +186,12 @@ def numbers_of(table: pa.Table, name: str, size: int) -> NDArray[Any]:
     found = column(table, name)
     flat = found if size == 1 else found.flatten()
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, size).T
+
+
+def lists_of(numbers: NDArray[Any]) -> pa.Array:
+    """The inverse of `numbers_of`: numbers `(size, rows)` as a column."""
+    flat = pa.array(numbers.T.ravel())
+    return flat if len(numbers) == 1 else pa.FixedSizeListArray.from_arrays(flat, len(numbers))
 
 
 def strings(table: pa.Table, name: str) -> pa.Array:

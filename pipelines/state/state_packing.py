@@ -1,7 +1,7 @@
 """How the model of a shard lies in the state of `detect`: its parts by name, those that every window changes in one.
 
-A call to the state costs a Python worker a round trip to the JVM, however little it carries. What every window writes, and what every
-hour does, is packed: that takes less time than moving and writing the rest.
+A call to the state costs a Python worker a round trip to the JVM, however little it carries. What every window writes is packed with LZ4,
+which takes less time than moving and writing the rest; what is written once an hour at most is packed with Zstandard, which is slower and smaller.
 """
 
 from __future__ import annotations
@@ -17,29 +17,26 @@ from models.detection.shard_state import RULES
 
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
-COLD = "cold"  # of metrics, what changes when an hour ends
-# Names, texts and patterns change when series come and go, peers when hosts are compared, rules when people write some.
-SELDOM = ("names", "texts", PATTERNS, COLD, PEERS, RULES)
+# Names, texts and patterns change when series come and go, cold when an hour of metrics ends, peers when hosts are compared, rules when
+# people write some.
+SELDOM = ("names", "texts", PATTERNS, "cold", PEERS, RULES)
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:
     """What is to be stored of parts of a model: each of `SELDOM` that is there, and all others under `NOW`."""
-    stored = {name: parts[name] for name in SELDOM if name in parts}
-    if COLD in stored:
-        stored[COLD] = _packed({COLD: stored[COLD]})
-    return stored | {NOW: _packed({name: data for name, data in sorted(parts.items()) if name not in SELDOM})}
+    stored = {name: _packed({name: parts[name]}, "zstd") for name in SELDOM if name in parts}
+    return stored | {NOW: _packed({name: data for name, data in sorted(parts.items()) if name not in SELDOM}, "lz4")}
 
 
 def parted(stored: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The inverse of `joined`. Raises ValueError for another format."""
-    found = dict(stored)
-    for packed in (NOW, COLD):
-        if packed in found:
-            columns, _ = read_part(found.pop(packed))
-            found |= dict(zip(columns["name"].to_pylist(), columns["bytes"].to_pylist(), strict=True))
+    """The inverse of `joined`, and the buffer as it is, if it is there. Raises ValueError for another format."""
+    found = {BUFFER: stored[BUFFER]} if BUFFER in stored else {}
+    for data in (stored[name] for name in stored if name != BUFFER):
+        columns, _ = read_part(data)
+        found |= zip(columns["name"].to_pylist(), columns["bytes"].to_pylist(), strict=True)
     return found
 
 
-def _packed(parts: Mapping[str, bytes]) -> bytes:
+def _packed(parts: Mapping[str, bytes], codec: str) -> bytes:
     columns = {"name": pa.array(parts), "bytes": pa.array(parts.values(), type=pa.large_binary())}
-    return part(columns, {}, packed=True)
+    return part(columns, {}, codec)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from models.core.parameters import DetectorParameters
+from models.core.store import numbers_of, numbers_part, read_part
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from pipelines.state.state_packing import NOW, joined, parted
@@ -29,6 +31,25 @@ def test_what_was_stored_of_the_others_stays_where_only_some_are_dumped() -> Non
 
 def test_equal_parts_are_stored_as_equal_bytes() -> None:
     assert joined(dict(reversed(PARTS.items()))) == joined(PARTS)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_numbers_of_any_type_and_size_are_read_as_they_were_written(n: int) -> None:
+    rng = np.random.default_rng(n)
+    kinds = {"u1": 1, "u2": 3, "f2": 4, "f4": 1, "u4": 2, "f8": 5, "i4": 1}
+    columns = {kind: rng.integers(0, 256, (size, n, np.dtype(kind).itemsize), np.uint8) for kind, size in kinds.items()}
+    numbers = {kind: data.view(kind)[..., 0] for kind, data in columns.items()} | {"flat": np.arange(float(n))}
+    found = numbers_of(*read_part(numbers_part(numbers)))
+    assert list(found) == list(numbers)
+    for name, read in found.items():
+        assert (read.dtype, read.tobytes()) == (numbers[name].dtype, numbers[name].tobytes())
+        assert read.flags.writeable
+
+
+def test_bytes_that_are_alike_lie_side_by_side() -> None:
+    values = 1000 + np.random.default_rng(1).standard_normal(10_000)
+    packed = len(pa.compress(numbers_part({"x": values}), "lz4"))
+    assert packed < 0.9 * len(pa.compress(values.tobytes(), "lz4"))
 
 
 def test_parts_that_are_not_ours_are_refused() -> None:
