@@ -25,13 +25,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from golden import digests
 from golden.digests import Record
 
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.settings import DEFAULT_START
+from models.core.arrays import Array
 from models.core.series import Series, build, parse, quote
+from models.core.store import numbers_of, read_part
 from models.core.windows import Scores, Windows
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
@@ -194,17 +195,18 @@ def score_records(end: int, scores: Scores) -> Iterator[Record]:
 
 def content(part: bytes) -> dict[str, Any]:
     """What a part of a state says: its columns' types, its metadata, and its numbers, shortened."""
-    with pa.ipc.open_stream(part) as reader:
-        batch = reader.read_next_batch()
-    events = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
-    types = {field.name: str(field.type) for field in batch.schema}
-    return {"metadata": events, "types": types, "rows": {name: flat(batch.column(name)) for name in types}}
+    arrays, about = read_part(part)
+    if "sizes" in about:
+        numbers = numbers_of(arrays, about)
+        types = {name: str(column.dtype) for name, column in numbers.items()}
+        return {"metadata": about, "types": types, "rows": {name: flat(numbers[name].T) for name in types}}
+    types = {name: str(column.type) for name, column in arrays.items()}
+    return {"metadata": about, "types": types, "rows": {name: column.to_pylist() for name, column in arrays.items()}}
 
 
-def flat(column: pa.Array) -> list[Any]:
-    """A column, or all its lists as one."""
-    found = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
-    return [shortened(value) if isinstance(value, float) else value for value in found.to_pylist()]
+def flat(column: Array) -> list[Any]:
+    """All numbers of a column, series by series."""
+    return [shortened(value) if isinstance(value, float) else value for value in column.ravel().tolist()]
 
 
 def results() -> dict[str, list[Record]]:
