@@ -50,7 +50,7 @@ class Installed:
         self.home.mkdir()
         self.here.mkdir()
 
-    def kappa(self, *arguments: str, **more: str) -> str:
+    def kappa(self, *arguments: str, seconds: float = 300.0, **more: str) -> str:
         """What a command answers, with nothing in its environment but what is given."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), **more}
         done = subprocess.run(
@@ -60,7 +60,7 @@ class Installed:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=seconds,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -99,16 +99,33 @@ def test_templates_and_scores_come_out_of_files(installed: Installed) -> None:
     assert len(scores.splitlines()) >= 400
 
 
-@pytest.mark.stack
-def test_the_java_classes_are_compiled_from_the_sources_of_the_wheel(installed: Installed, tmp_path: Path) -> None:
-    """Only these: the jars of others are those of this checkout."""
-    jars = tmp_path / "jars"
-    jars.mkdir()
+@pytest.fixture(scope="module")
+def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jars of others, which this checkout has fetched, and none of ours."""
+    folder = tmp_path_factory.mktemp("jars")
     for entry in (PROJECT / ".kappa" / "jars").resolve().iterdir():
         if entry.name != "own":
-            (jars / entry.name).symlink_to(entry)
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+@pytest.mark.stack
+@pytest.mark.beside
+def test_the_java_classes_are_compiled_from_the_sources_of_the_wheel(installed: Installed, jars: Path) -> None:
     answer = installed.kappa("config", "spark", KAPPA_JAR_FOLDER=str(jars))
     (jar,) = (jars / "own").glob("kappa-*.jar")
     assert str(jar) in answer
     pinned = tomllib.loads((installed.site / "app" / "embedded" / "own_jar.toml").read_text())
     assert hashlib.sha256(jar.read_bytes()).hexdigest() == pinned["sha256"]
+
+
+@pytest.mark.stack
+@pytest.mark.beside
+@pytest.mark.timeout(1000)
+def test_the_demonstration_ends_in_a_message_that_was_delivered(installed: Installed, jars: Path) -> None:
+    """All that `make wheel-demo` does but for fetching packages and jars."""
+    answer = installed.kappa(
+        "demo", "--minutes", "15", "--until-notified", "--json", seconds=960.0, KAPPA_JAR_FOLDER=str(jars)
+    )
+    found = json.loads(answer)
+    assert found["notifications"] > 0 and found["incidents"] > 0 and found["dropped_by_watermark"] == 0
