@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from ctypes.util import find_library
 from pathlib import Path
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT
 from app.embedded.stack_state import Addresses
+from app.runtime.health import Health, HealthServer
 from pipelines.inputs import log_lines, telemetry_points
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -32,9 +34,9 @@ SECONDS = 120.0
 
 def program(name: str, packages: str, *also: bool) -> str:
     """Where a program is; skips the test where it or a part of it is not installed."""
-    found = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if found is None or not all(also):
-        pytest.skip(f"{name} is not installed: apt install {packages}")
+        pytest.skip(f"{name} is not installed: {packages}")
     return found
 
 
@@ -50,13 +52,10 @@ def topic(stack: Addresses, name: str) -> str:
     return name
 
 
-def example(folder: Path, name: str, stack: Addresses, **replaced: str) -> Path:
-    """The file of the docs, with this Kafka's address and a topic of our own."""
+def example(folder: Path, name: str, stack: Addresses, replaced: Mapping[str, str]) -> Path:
+    """The file of the docs, with this Kafka's address and what else is replaced, such as a topic."""
     text = (EXAMPLES / name).read_text()
-    for old, new in {
-        "kafka-1.example.net:9092": broker(stack),
-        **{f'"{k}"': f'"{v}"' for k, v in replaced.items()},
-    }.items():
+    for old, new in {"kafka-1.example.net:9092": broker(stack), **replaced}.items():
         assert text.count(old) == 1, (name, old)
         text = text.replace(old, new)
     written = folder / name
@@ -98,10 +97,10 @@ def read_after(
 
 def test_lines_of_rsyslog_are_read(kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str) -> None:
     rsyslogd = program(
-        "rsyslogd", "rsyslog rsyslog-kafka", any(Path(m, "omkafka.so").exists() for m in RSYSLOG_MODULES)
+        "rsyslogd", "apt install rsyslog rsyslog-kafka", any(Path(m, "omkafka.so").exists() for m in RSYSLOG_MODULES)
     )
     name, port = topic(stack, f"logs-{unique}"), free_port(None)
-    given = example(folder, "rsyslog.conf", stack, logs=name)
+    given = example(folder, "rsyslog.conf", stack, {'"logs"': f'"{name}"'})
     main = folder / "main.conf"
     main.write_text(
         f'global(workDirectory="{folder}")\nmodule(load="imudp")\n'
@@ -128,9 +127,9 @@ def test_lines_of_rsyslog_are_read(kafka_spark: SparkSession, stack: Addresses, 
 
 def test_values_of_collectd_are_read(kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str) -> None:
     needed = (Path("/usr/lib/collectd/write_kafka.so").exists(), find_library("yajl") is not None)
-    collectd = program("collectd", "collectd-core libyajl2 librdkafka1", *needed)
+    collectd = program("collectd", "apt install collectd-core libyajl2 librdkafka1", *needed)
     name = topic(stack, f"telemetry-{unique}")
-    given = example(folder, "collectd.conf", stack, telemetry=name)
+    given = example(folder, "collectd.conf", stack, {'"telemetry"': f'"{name}"'})
     main = folder / "main.conf"
     plugins = "".join(f"LoadPlugin {plugin}\n" for plugin in ("load", "memory", "cpu"))
     main.write_text(f'Hostname "web-1"\nInterval 1\nBaseDir "{folder}"\n{plugins}Include "{given}"\n')
@@ -146,3 +145,27 @@ def test_values_of_collectd_are_read(kafka_spark: SparkSession, stack: Addresses
     free = [row["value"] for row in rows if row["series"] == "gauge/web-1//memory{type_instance=free}"]
     assert all(0 < value < 2 * psutil.virtual_memory().total for value in free)
     assert {abs(row["event_time"].timestamp() - row["timestamp"].timestamp()) < 60 for row in rows} == {True}
+
+
+def test_what_prometheus_would_scrape_is_read(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    command = program("otelcol-contrib", "an OpenTelemetry Collector, contrib")
+    name, health = topic(stack, f"telemetry-{unique}"), Health(stale_seconds=60.0)
+    health.expect("detect")
+    health.quarantined(3)
+    health.metrics.refused.labels("late").inc(5)
+    with HealthServer(health, LOOPBACK, 0) as server:
+        own = {
+            "topic: telemetry": f"topic: {name}",
+            "scrape_interval: 10s": "scrape_interval: 1s",
+            "web-1.example.net:9100": server.address.split("//")[1],
+        }
+        given = example(folder, "prometheus-collector.yaml", stack, own)
+        with running(folder / "collector.txt", command, "--config", given):
+            points = read_after(kafka_spark, stack, name, 3, telemetry_points)
+    assert {(row["host"], row["reason"]) for row in points} == {(LOOPBACK, None)}
+    values = {row["series"]: row["value"] for row in points}
+    assert values[f"gauge/{LOOPBACK}/node/up"] == 1.0
+    assert values[f"gauge/{LOOPBACK}/node/kappa_quarantined_records"] == 3.0
+    assert values[f"counter/{LOOPBACK}/node/kappa_refused_total{{topic=late}}"] == 5.0
