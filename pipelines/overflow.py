@@ -108,9 +108,7 @@ def last_rules(chosen: DataFrame, windows: list[int]) -> dict[int, str]:
     return {row["window_end"]: row["series"] for row in found}
 
 
-def within(
-    rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int, instance: int = 0
-) -> DataFrame:
+def within(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int) -> DataFrame:
     """Rows of statistics with their `shard`, without those that are too many, and rows of overflow that say how many these are."""
     if not over:
         return rows
@@ -137,7 +135,7 @@ def within(
         rows = with_fair_texts(rows, of_texts)
     kept = rows.drop("host", "limit")
     for each in more:
-        name = F.concat_ws("/", F.lit("overflow"), "host", "limit", F.lit(str(instance)))
+        name = F.concat_ws("/", F.lit("overflow"), "host", "limit")
         row = each.withColumn("series", name).drop("host", "limit")
         kept = kept.unionByName(row, allowMissingColumns=True)
     return kept

@@ -8,8 +8,7 @@ About once a minute is enough to see a host drift away, so only some windows are
 seventh. As seven windows are no whole minute, hosts that report every 15, 30 or 60 s have their turn as well.
 
 Sorted values decide, so neither the order of rows nor how they are cut into partitions matters. A role's values are sorted once; what
-they are without a row's own follows from nine of them, so a role of 100,000 hosts costs a sort and no more for each row. With several
-instances of `extract` the peers of a host are those whose records come to the same instance.
+they are without a row's own follows from nine of them, so a role of 100,000 hosts costs a sort and no more for each row.
 """
 
 from __future__ import annotations

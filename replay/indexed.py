@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
-from app.kafka import data_loss
 from app.kafka.checkpoints import committed_watermark, consumed_offsets
 from app.kafka.connection import unavailable
 from app.kafka.partitions import Partition
 from app.kafka.topics import indexed_kinds
-from app.versions.pinned_configuration import pinned_or_replayed
 from models.records.records import WatermarkMessage
 from replay.slices import last_window_end
 
@@ -72,7 +69,7 @@ class Indexed:
 
 def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
     """The last watermark up to which every job has written its results, and knows that it has; None before there is one."""
-    marks = [committed_watermark(path) for path in extract_checkpoints(settings)]
+    marks = [committed_watermark(settings.checkpoint("extract"))]
     marks.append(least_watermark(settings, consumer, "novelties", "correlate"))
     if settings.index.scores:
         marks.append(least_watermark(settings, consumer, "statistics", "detect"))
@@ -80,19 +77,8 @@ def written_until(settings: Settings, consumer: KafkaConsumer) -> int | None:
     return last_window_end(settings.windowing, min(found)) if len(found) == len(marks) else None
 
 
-def extract_checkpoints(settings: Settings) -> list[Path]:
-    """Where the version's extract jobs keep how far they are."""
-    kept = pinned_or_replayed(settings) or {}
-    instances = int(kept.get("extract", {}).get("instances", 1))
-    return [
-        path
-        for instance in range(instances)
-        for path in data_loss.checkpoints(settings, ["extract"], instance, instances).values()
-    ]
-
-
 def least_watermark(settings: Settings, consumer: KafkaConsumer, kind: str, job: str) -> int | None:
-    """The last watermark that a job has read of every shard and instance in a topic; None while one is missing."""
+    """The last watermark that a job has read of every shard in a topic; None while one is missing."""
     read = consumed_offsets(settings.checkpoint(job))
     return None if read is None else least_watermark_before(settings, consumer, kind, read.offsets)
 
@@ -100,9 +86,9 @@ def least_watermark(settings: Settings, consumer: KafkaConsumer, kind: str, job:
 def least_watermark_before(
     settings: Settings, consumer: KafkaConsumer, kind: str, offsets: Mapping[Partition, int]
 ) -> int | None:
-    """The last watermark of every shard and instance that stands before these offsets of a topic; None while one is missing."""
+    """The last watermark of every shard that stands before these offsets of a topic; None while one is missing."""
     topic, shards, partitions = settings.topic(kind), settings.windowing.shards, settings.topics.partitions
-    watermarks: dict[tuple[int, int], int] = {}
+    watermarks: dict[int, int] = {}
     for partition in range(partitions):
         offset = offsets.get((topic, partition), 0)
         own = len(range(partition, shards, partitions))
@@ -115,19 +101,16 @@ def least_watermark_before(
 
 def last_watermarks(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, offset: int, shards: int
-) -> dict[tuple[int, int], int] | None:
-    """The last watermark before an offset of each of a partition's shards and their instances; None where one has none."""
+) -> dict[int, int] | None:
+    """The last watermark before an offset of each of a partition's shards; None where one has none."""
     begin = consumer.beginning_offsets([at])[at]
     look, first = FIRST_LOOK, offset
     while shards and first > begin:
         first = max(begin, offset - look)
-        found: dict[tuple[int, int], int] = {}
-        instances = 1
+        found: dict[int, int] = {}
         for watermark in watermarks_between(settings, consumer, at, first, offset):
-            key = watermark.shard, watermark.instance or 0
-            found[key] = max(watermark.watermark, found.get(key, -1))
-            instances = max(instances, watermark.instances or 1)
-        if len(found) == shards * instances:
+            found[watermark.shard] = max(watermark.watermark, found.get(watermark.shard, -1))
+        if len(found) == shards:
             return found
         look *= 4
     return None if shards else {}

@@ -45,7 +45,7 @@ from app.versions.replay_manifest import ReplayManifest
 from app.versions.serving import Serving
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS
-from replay.indexed import Indexed, extract_checkpoints
+from replay.indexed import Indexed
 
 log = structlog.get_logger()
 
@@ -53,7 +53,7 @@ CLOSE_SECONDS = 60  # of event time: from this near, the watermark that the serv
 POLL_SECONDS = 1.0
 TAKEN_OVER_SECONDS = 60.0
 INDEXED_SECONDS = 20.0
-SAME = ("windowing", "topics", "extract")  # of the configuration: what both versions must have in common
+SAME = ("windowing", "topics")  # of the configuration: what both versions must have in common
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def check_same(old: Settings, new: Settings) -> None:
     """Raise InputError where a version cannot go on in the place of the other one, or under these settings."""
     own = pinned_or_replayed(new)
     if own is not None:
-        pin_configuration(new, int(own.get("extract", {}).get("instances", 1)))
+        pin_configuration(new)
     other = pinned_or_replayed(old)
     if own is None or other is None:
         return
@@ -324,7 +324,7 @@ def made(new: Settings, previous: str | None, after: int | None, seconds: float,
 
 def names_of(settings: Settings) -> list[str]:
     """The names that a version's jobs run under."""
-    return [*(path.name for path in extract_checkpoints(settings)), *jobs.NAMES[1:]]
+    return [*jobs.NAMES]
 
 
 def caught_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnProgress, report: Report) -> int:

@@ -40,8 +40,6 @@ def run(
         typer.Argument(help="extract, detect, correlate, index or all; or one of notify and early by itself."),
     ],
     config: Config = None,
-    instance: Annotated[int, typer.Option(help="Which of several extract jobs this one is, from 0.")] = 0,
-    instances: Annotated[int, typer.Option(help="How many extract jobs share the input partitions.")] = 1,
     heartbeats: Annotated[bool, typer.Option(help="Append heartbeats to every input partition.")] = True,
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on where records were deleted unread; a record says which.")
@@ -68,11 +66,10 @@ def run(
         if savepoint is None and not accept_violation and names not in ([NOTIFY], [EARLY]):
             refuse_after_violation(own, follow)
         position = (*(("--savepoint", savepoint) if savepoint else ()), *(("--replace",) if replace else ()))
-        share = ("--instance", str(instance), "--instances", str(instances))
         beats = () if heartbeats else ("--no-heartbeats",)
         become_parent(
             SupervisedCommand(
-                (*PYTHON, "app.cli", "run", *names, *share, *beats, *named),
+                (*PYTHON, "app.cli", "run", *names, *beats, *named),
                 until_positioned=position,
                 until_progress=tuple(accepted(accept_gap, accept_violation)),
                 # Between two triggers there is no progress.
@@ -93,7 +90,7 @@ def run(
                 return
             accept = (accept_gap, accept_violation)
             start = (savepoint, replace)
-            run_jobs(own, follow, names, (instance, instances), heartbeats, accept, start, parent, named)
+            run_jobs(own, follow, names, heartbeats, accept, start, parent, named)
 
 
 def refuse_after_violation(own: Settings, follow: bool) -> None:
@@ -115,14 +112,13 @@ def run_jobs(
     own: Settings,
     follow: bool,
     names: list[str],
-    share: tuple[int, int],
     heartbeats: bool,
     accept: tuple[bool, bool],
     position: tuple[str | None, bool],
     parent: ParentLink,
     named: tuple[str, ...],
 ) -> None:
-    """Run the jobs in this process. `share`: instance and instances; `accept`: a gap, a violation; `position`: savepoint and replace.
+    """Run the jobs in this process. `accept`: a gap, a violation; `position`: savepoint and replace.
 
     `named`: the options for the settings' file and the version.
     """
@@ -130,7 +126,7 @@ def run_jobs(
     from app.runtime.supervise import run_until_stopped
     from replay.savepoints import periodic
 
-    selection = selected(names, *share)
+    selection = selected(names)
     try:
         needed = ("kafka", "elasticsearch") if "index" in selection.names else ("kafka",)
         settings = connected(own, needed, again=parent.history.restarts > 0)

@@ -45,7 +45,7 @@ lateness_seconds = 30       # or KAPPA_WINDOWING__LATENESS_SECONDS=30
 ```
 
 The groups `windowing`, `detection`, `correlation`, `limits` and `control` are pinned: a version keeps the values that it began with
-([decision 6](decisions/0006-the-configuration-is-pinned.md)). So are the numbers of input partitions, of `extract` instances, and
+([decision 6](decisions/0006-the-configuration-is-pinned.md)). So are the numbers of input partitions, and
 `spark.shuffle_partitions`. Other values need another version, see [replay](replay.md).
 """
 

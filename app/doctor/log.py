@@ -274,7 +274,7 @@ def lag_finding(settings: Settings, job: str, behind: int, at_ms: int | None, no
     check = f"lag of {job}"
     if behind == 0 or at_ms is None:
         return ok(check, f"{behind} records")
-    kept = settings.topics.input_retention_hours if job.startswith("extract") else settings.topics.retention_hours
+    kept = settings.topics.input_retention_hours if job == "extract" else settings.topics.retention_hours
     left = kept - (now_ms - at_ms) / HOUR_MS
     text = f"{behind:,} records; {max(0.0, left) / 24:.1f} days until the oldest is deleted"
     advice = "start the job, or raise topics.retention_hours and topics.input_retention_hours"

@@ -113,16 +113,9 @@ def describe_savepoint(gaps: Sequence[OffsetGap], savepoints: Sequence[Savepoint
 # --- live jobs
 
 
-def checkpoints(settings: Settings, names: Sequence[str], instance: int = 0, instances: int = 1) -> dict[str, Path]:
-    """The checkpoints of jobs, by the names that they run under: `extract` is `extract-I-of-K` where there are several."""
-    own = {"extract": extract_name(instance, instances)}
-    found = [own.get(name, name) for name in names]
-    return {name: settings.checkpoint(name) for name in found}
-
-
-def extract_name(instance: int, instances: int) -> str:
-    """The name under which one of several `extract` jobs runs."""
-    return "extract" if instances == 1 else f"extract-{instance}-of-{instances}"
+def checkpoints(settings: Settings, names: Sequence[str]) -> dict[str, Path]:
+    """The checkpoints of jobs, by their names."""
+    return {name: settings.checkpoint(name) for name in names}
 
 
 def check_before_start(
@@ -163,7 +156,7 @@ def check_before_start(
     begun = {job: found for job, found in progress.items() if found is not None}
     if not begun:
         return set()
-    check_partitions(settings, log_marks.mark_now(settings), inputs=any(job.startswith("extract") for job in begun))
+    check_partitions(settings, log_marks.mark_now(settings), inputs="extract" in begun)
     with open_consumer(settings) as consumer:
         held = offset_ranges(consumer, {part for read in begun.values() for part in read.offsets})
         refuse_recreated(settings, begun, held)

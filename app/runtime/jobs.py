@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
-from app.kafka.data_loss import checkpoints, extract_name
+from app.kafka.data_loss import checkpoints
 from app.kafka.topics import DELIVERIES, EARLY, indexed_kinds, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
@@ -32,55 +32,37 @@ MOST_HEAVY = 500_000  # records of a batch of any other job than extract
 
 @dataclass(frozen=True)
 class JobSelection:
-    """The jobs of a version that a process runs.
-
-    `instance` and `instances`: where several `extract` jobs share the inputs, which one this is, from 0, and how many there are.
-    """
+    """The jobs of a version that a process runs."""
 
     names: tuple[str, ...]
-    instance: int = 0
-    instances: int = 1
 
     def checkpoints(self, settings: Settings) -> dict[str, Path]:
         """Their checkpoints by the names that they run under."""
-        return checkpoints(settings, self.names, self.instance, self.instances)
+        return checkpoints(settings, self.names)
 
 
-def selected(names: Sequence[str], instance: int = 0, instances: int = 1) -> JobSelection:
+def selected(names: Sequence[str]) -> JobSelection:
     """Jobs as the command line names them: `all` means every one. Raises InputError for what there is not."""
-    if not 0 <= instance < instances:
-        msg = f"--instance is {instance}; wanted 0 to {instances - 1}, one of --instances {instances}"
-        raise InputError(msg)
     wanted = NAMES if "all" in names else tuple(dict.fromkeys(names))
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
         msg = f"no job {unknown[0]!r}; wanted {', '.join(NAMES)} or all, or one of notify and early by itself"
         raise InputError(msg)
-    return JobSelection(wanted, instance, instances)
+    return JobSelection(wanted)
 
 
 def extract_job(
-    settings: Settings,
-    instance: int = 0,
-    instances: int = 1,
-    on_refused: extract.OnRefused | None = None,
-    quarantine: Quarantine = NOTHING,
+    settings: Settings, on_refused: extract.OnRefused | None = None, quarantine: Quarantine = NOTHING
 ) -> Job:
     """telemetry, logs, labels, changes, rules -> statistics, late, dead-letters."""
     windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds
-    name = extract_name(instance, instances)
-    telemetry, logs = settings.topics.telemetry_partitions, settings.topics.logs_partitions
-    if instances > min(telemetry, logs):
-        msg = f"{instances} extract jobs cannot share {telemetry} telemetry and {logs} logs partitions; wanted at most one each"
-        raise InputError(msg)
     starting = starting_of(start_position(settings))
-    # Of labels, changes and rules there is one partition: the first of several jobs reads it.
-    shares = {kind: own_share(count, instance, instances) for kind, count in settings.input_partitions.items()}
-    unread = quarantine.of("extract", [topics[kind] for kind in shares])
+    partitions = settings.input_partitions
+    unread = quarantine.of("extract", [topics[kind] for kind in partitions])
     return Job(
-        name=name,
+        name="extract",
         inputs=tuple(
-            Input((topics[kind],), parts, delay, starting=starting) for kind, parts in shares.items() if parts
+            Input((topics[kind],), tuple(range(count)), delay, starting=starting) for kind, count in partitions.items()
         ),
         transform=lambda telemetry, logs, labels=None, changes=None, rules=None: extract.closed_windows(
             telemetry, logs, windowing, labels, unread, changes, settings.limits, rules
@@ -90,12 +72,10 @@ def extract_job(
             topics,
             settings.topics.partitions,
             kafka_connection(settings),
-            instance,
-            instances,
             on_refused,
             settings.limits,
         ),
-        checkpoint=str(settings.checkpoint(name)),
+        checkpoint=str(settings.checkpoint("extract")),
         max_records_per_batch=settings.spark.max_records_per_batch,
         readers=extract.readers(windowing, unread),
         windows=WindowGrid(windowing.window_seconds, delay),
@@ -113,13 +93,8 @@ def starting_of(begun: StartPosition | None) -> Mapping[str, Mapping[int, int]] 
     return None if begun is None else begun.offsets
 
 
-def own_share(partitions: int, instance: int, instances: int) -> tuple[int, ...]:
-    """The partitions that one of several extract jobs reads."""
-    return tuple(p for p in range(partitions) if p % instances == instance)
-
-
-def detect_job(settings: Settings, quarantine: Quarantine = NOTHING, instances: int = 1) -> Job:
-    """statistics -> scores, novelties, with `early.enabled` bounds. `instances`: how many `extract` jobs share the inputs."""
+def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
+    """statistics -> scores, novelties, with `early.enabled` bounds."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
     begin = None if begun is None or begun.folder is None else partial(savepoint_format.begin_of, str(begun.folder))
@@ -134,7 +109,6 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING, instances: 
         windowing.shards,
         windowing.window_seconds * MILLIS,
         windowing.most_ahead_ms(history=settings.topics.timestamps != "append"),
-        instances,
     )
     return Job(
         name="detect",

@@ -52,8 +52,7 @@ class Rehearsed:
         """The job, with records that it does not read."""
         match self.job:
             case "extract":
-                one = self.selection
-                return jobs.extract_job(self.settings, one.instance, one.instances, quarantine=quarantine)
+                return jobs.extract_job(self.settings, quarantine=quarantine)
             case "detect":
                 return jobs.detect_job(self.settings, quarantine)
             case "correlate":

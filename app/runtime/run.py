@@ -30,9 +30,9 @@ from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Job, Runner
 
 
-def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> None:
+def prepare(settings: Settings, names: Sequence[str]) -> None:
     """Prepare what jobs need: check the pinned configuration, create topics, put index templates."""
-    prepare_log(settings, instances)
+    prepare_log(settings)
     if "index" in names:
         client = elasticsearch_connection(settings).connect()
         try:
@@ -41,9 +41,9 @@ def prepare(settings: Settings, names: Sequence[str], instances: int = 1) -> Non
             client.close()
 
 
-def prepare_log(settings: Settings, instances: int = 1) -> None:
+def prepare_log(settings: Settings) -> None:
     """Check the pinned configuration, create topics."""
-    pin_configuration(settings, instances)
+    pin_configuration(settings)
     topics.create(settings)
 
 
@@ -64,9 +64,9 @@ def make_job(
     """One of the selected jobs, by its name."""
     match name:
         case "extract":
-            return jobs.extract_job(settings, selection.instance, selection.instances, health.refused, unread)
+            return jobs.extract_job(settings, health.refused, unread)
         case "detect":
-            return jobs.detect_job(settings, unread, selection.instances)
+            return jobs.detect_job(settings, unread)
         case "correlate":
             return jobs.correlate_job(settings, unread)
 
@@ -145,7 +145,7 @@ def started_jobs(
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
-    prepare_log(settings, selection.instances)  # `index` itself waits for Elasticsearch, which may be away for long
+    prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
 
     def alive() -> None:
         health.parent.alive()

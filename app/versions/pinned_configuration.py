@@ -23,8 +23,8 @@ from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 
 
-def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
-    """The part of the settings that results depend on, as JSON types. `instances`: how many `extract` jobs share the inputs."""
+def configuration_of(settings: Settings) -> dict[str, Any]:
+    """The part of the settings that results depend on, as JSON types."""
     detection = dataclasses.asdict(settings.detector)
     detection.pop("limits")  # of a shard: they follow from those of the fleet
     control = {"rules": detection.pop("rules")}
@@ -39,7 +39,6 @@ def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
                 "detection": detection,
                 "correlation": dataclasses.asdict(settings.correlation),
                 "limits": dataclasses.asdict(settings.limits),
-                "extract": {"instances": instances},
                 "topics": {
                     "telemetry_partitions": settings.topics.telemetry_partitions,
                     "logs_partitions": settings.topics.logs_partitions,
@@ -51,15 +50,13 @@ def configuration_of(settings: Settings, instances: int = 1) -> dict[str, Any]:
     return found
 
 
-def pin_configuration(settings: Settings, instances: int = 1) -> Path:
+def pin_configuration(settings: Settings) -> Path:
     """Keep the configuration of a version at its first start; compare with what was kept at every other.
 
     Parameters
     ----------
     settings
         Those of the version.
-    instances
-        How many `extract` jobs share the input partitions.
 
     Returns
     -------
@@ -73,7 +70,7 @@ def pin_configuration(settings: Settings, instances: int = 1) -> Path:
         them again.
     """
     file, before = settings.configuration_file, read_pinned(settings)
-    now = configuration_of(settings, instances)
+    now = configuration_of(settings)
     if before is None:
         write_json_durably(file, now)
         return file

@@ -2,7 +2,7 @@
 
 What is known is kept. New hosts, services and series are admitted in the order of a hash of their names, which no sender's order of
 sending changes, up to the limit; so an answer depends on the rows of the windows alone. `extract` has left out rows before, of
-hosts that send far more than may be known, and says so in rows of series `overflow/HOST/LIMIT/INSTANCE`: of such a host it is not known
+hosts that send far more than may be known, and says so in rows of series `overflow/HOST/LIMIT`: of such a host it is not known
 which series were absent. What people and tools write has bounds of its own, with whoever reads it; what is over them is reported here.
 """
 
@@ -87,7 +87,7 @@ class Limits:
         overflow = rows.span(FIRST)
         others = rows.without_span(overflow)
         for at in range(overflow.start, overflow.stop):
-            _, host, limit, _ = rows.series[at].split("/")
+            _, host, limit = rows.series[at].split("/")
             left, last, names = int(rows.n[at]), int(rows.last[at]), json.loads(rows.sample[at])
             if limit == ALL_SERIES:
                 self._leave_out(host, limit, len(others) + left, left, names)

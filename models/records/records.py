@@ -199,8 +199,6 @@ class WatermarkMessage:
     watermark: Annotated[int, Doc("The window's end up to which everything of the shard is written.", MILLISECONDS)]
     shard: Annotated[int, Doc("The shard that the promise is about.")]
     shards: Annotated[int | None, Doc("Number of shards. Topic `novelties`.")] = None
-    instance: Annotated[int | None, Doc("The instance of `extract` that promises. Topic `statistics`.")] = None
-    instances: Annotated[int | None, Doc("Number of instances of `extract`. Topic `statistics`.")] = None
     watched: Annotated[Watched | None, Doc("What the shard watches. Topic `novelties`.")] = None
 
     @classmethod

@@ -199,7 +199,7 @@ class DetectProcessor(StatefulProcessor):
 # The columns that are read of rows and watermark messages.
 INPUT_SCHEMA = pa.unify_schemas(
     [
-        arrow_schema(WatermarkMessage, ("record", "watermark", "instance", "instances")),
+        arrow_schema(WatermarkMessage, ("record", "watermark")),
         SCHEMA,
     ]
 )
@@ -217,8 +217,7 @@ def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
     is_watermark = pc.fill_null(pc.equal(table["record"], WatermarkMessage.KIND), False)
     watermarks = table.filter(is_watermark)
     if len(watermarks):
-        ends, instances, most = (watermarks[name].to_numpy() for name in ("watermark", "instance", "instances"))
-        buffer.add_watermarks(ends, instances, int(most.max()))
+        buffer.add_watermarks(watermarks["watermark"].to_numpy())
         table = table.filter(pc.invert(is_watermark))
     buffer.add_rows({name: table[name].to_numpy() for name in SCHEMA.names})
 

@@ -332,8 +332,6 @@ def records(
     windowing: WindowingConfig,
     topics: dict[str, str],
     partitions: int,
-    instance: int = 0,
-    instances: int = 1,
     *,
     refused: bool = True,
     limited: Callable[[DataFrame], DataFrame] = lambda rows: rows,
@@ -351,7 +349,7 @@ def records(
         "series",
         F.to_json(F.struct(F.lit(StatisticsRow.KIND).alias("record"), *STATISTICS)).cast("binary").alias("value"),
     )
-    watermarks = watermarks_of(closed.sparkSession, windows, windowing, instance, instances)
+    watermarks = watermarks_of(closed.sparkSession, windows, windowing)
     sorted_rows = (
         rows.unionByName(watermarks)
         .withColumn("partition", F.pmod("shard", F.lit(partitions)).cast("int"))
@@ -374,11 +372,10 @@ def limits_of(
     windows: Mapping[int, int],
     windowing: WindowingConfig,
     limits: LimitParameters | None,
-    instance: int = 0,
 ) -> Callable[[DataFrame], DataFrame]:
     """What takes away the rows of hosts that have too many in these windows, by the answer of `windows_of`."""
     over = [] if limits is None else overflow.excesses(closed, windows, limits, windowing.shards)
-    return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards, instance)
+    return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards)
 
 
 def rows_of(
@@ -415,10 +412,8 @@ def shards_of(series: Column, shards: int) -> Column:
     return F.when(overflow.of_rule(), every).otherwise(F.array(overflow.shard_of(overflow.host_of(series), shards)))
 
 
-def watermarks_of(
-    spark: SparkSession, windows: Iterable[int], windowing: WindowingConfig, instance: int, instances: int
-) -> DataFrame:
-    """A watermark message per closed window and shard: this instance writes no more rows of the shard with a window up to it."""
+def watermarks_of(spark: SparkSession, windows: Iterable[int], windowing: WindowingConfig) -> DataFrame:
+    """A watermark message per closed window and shard: no more rows of the shard with a window up to it are written."""
     # Through JSON, because a DataFrame made of Python values would start a Python worker for each batch.
     ends = F.explode(F.from_json(F.lit(json.dumps(list(windows))), "array<bigint>"))
     watermarks = spark.range(windowing.shards).select(F.col("id").cast("int").alias("shard"), ends.alias("window_end"))
@@ -426,8 +421,6 @@ def watermarks_of(
         F.lit(WatermarkMessage.KIND).alias("record"),
         F.col("window_end").alias("watermark"),
         "shard",
-        F.lit(instance).alias("instance"),
-        F.lit(instances).alias("instances"),
     )
     return watermarks.select(
         "shard",
@@ -467,8 +460,6 @@ def sink(
     topics: dict[str, str],
     partitions: int,
     kafka: Kafka,
-    instance: int = 0,
-    instances: int = 1,
     on_refused: OnRefused | None = None,
     limits: LimitParameters | None = None,
 ) -> BatchSink:
@@ -481,15 +472,13 @@ def sink(
             windows = windows_of(closed, counts.__setitem__)
             if windows:
                 refused = any(counts.values())
-                limited = limits_of(closed, windows, windowing, limits, instance)
+                limited = limits_of(closed, windows, windowing, limits)
                 batch = records(
                     closed,
                     windows,
                     windowing,
                     topics,
                     partitions,
-                    instance,
-                    instances,
                     refused=refused,
                     limited=limited,
                 )

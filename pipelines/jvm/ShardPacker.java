@@ -26,17 +26,16 @@ public class ShardPacker implements MapPartitionsFunction {
   private static final int ENOUGH = 1 << 18; // bytes of a row: all shards of a partition wait in memory
 
   private final String topic;
-  private final int partitions, shards, instances, most, letter;
+  private final int partitions, shards, most, letter;
   private final long window, ahead;
 
   /** Of this topic; `letter` is how many bytes of a record a letter holds, the others are as in StatisticsRecord. */
-  public ShardPacker(String topic, int partitions, int shards, long window, long ahead, int instances, int most, int letter) {
+  public ShardPacker(String topic, int partitions, int shards, long window, long ahead, int most, int letter) {
     this.topic = topic;
     this.partitions = partitions;
     this.shards = shards;
     this.window = window;
     this.ahead = ahead;
-    this.instances = instances;
     this.most = most;
     this.letter = letter;
   }
@@ -57,7 +56,7 @@ public class ShardPacker implements MapPartitionsFunction {
     Packed(Iterator records, ShardPacker own) {
       this.records = records;
       this.own = own;
-      this.reader = new StatisticsRecord(own.partitions, own.shards, own.window, own.ahead, own.instances, own.most);
+      this.reader = new StatisticsRecord(own.partitions, own.shards, own.window, own.ahead, own.most);
     }
 
     @Override

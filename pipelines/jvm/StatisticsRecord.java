@@ -18,8 +18,7 @@ final class StatisticsRecord {
       MIN = bytes(",\"min\":"), MAX = bytes(",\"max\":"), LAST = bytes(",\"last\":"), SHARD = bytes(",\"shard\":"),
       PEERS = bytes(",\"peers\":"), PEERS_LOWER = bytes(",\"peers_lower\":"), PEERS_MEDIAN = bytes(",\"peers_median\":"),
       PEERS_UPPER = bytes(",\"peers_upper\":"),
-      TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":"),
-      INSTANCE = bytes(",\"instance\":"), INSTANCES = bytes(",\"instances\":");
+      TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":");
   private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
       LABEL = bytes("label"), CHANGE = bytes("change"), RULE = bytes("rule"), OVERFLOW = bytes("overflow");
   private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
@@ -32,7 +31,7 @@ final class StatisticsRecord {
   private static final long SEED = 42; // of Spark's xxhash64
   private static final String FORM = "not a record that extract writes";
 
-  private final int partitions, shards, instances;
+  private final int partitions, shards;
   private final long window, ahead;
   private final int most;
 
@@ -45,12 +44,11 @@ final class StatisticsRecord {
   private byte[] name = new byte[512];
 
   /** Of a topic with so many partitions; `window` and `ahead` (of the append time) in ms, `most` bytes of a record. */
-  StatisticsRecord(int partitions, int shards, long window, long ahead, int instances, int most) {
+  StatisticsRecord(int partitions, int shards, long window, long ahead, int most) {
     this.partitions = partitions;
     this.shards = shards;
     this.window = window;
     this.ahead = ahead;
-    this.instances = instances;
     this.most = most;
   }
 
@@ -97,13 +95,11 @@ final class StatisticsRecord {
   private String watermark() {
     end_ = starts(UNTIL) ? integer() : -1;
     long in = end_ >= 0 && starts(SHARD) ? integer() : -1;
-    long instance = in >= 0 && starts(INSTANCE) ? integer() : -1;
-    long of = instance >= 0 && starts(INSTANCES) ? integer() : -1;
-    if (of < 0 || in > Integer.MAX_VALUE || !ends()) {
+    if (in < 0 || in > Integer.MAX_VALUE || !ends()) {
       return FORM + ": a watermark message with something else at byte " + at;
     }
     shard = (int) in;
-    return of == instances && instance < of ? null : "instance " + instance + " of " + of + ", wanted one of " + instances;
+    return null;
   }
 
   private String row() {
@@ -201,7 +197,7 @@ final class StatisticsRecord {
     at++;
     kind = seriesBegin - 1;
     boolean over = isKind(OVERFLOW);
-    int wanted = over || isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : isOfPeople() ? 2 : -1;
+    int wanted = isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : over || isOfPeople() ? 2 : -1;
     return slashes == wanted && (over || seriesEnd > seriesBegin) && (!isKind(RULE) || isOffset(seriesEnd + 1, length));
   }
 

@@ -97,8 +97,6 @@ class StatisticsTopic:
         Length of a window: they end at its multiples.
     ahead_ms
         How far a window may end after the append time of what is written of it.
-    instances
-        Number of instances of `extract`.
     """
 
     name: str
@@ -106,7 +104,6 @@ class StatisticsTopic:
     shards: int
     window_ms: int
     ahead_ms: int
-    instances: int = 1
 
 
 def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
@@ -115,7 +112,7 @@ def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
     A record that `extract` has not written is a row of its own: the shard `REFUSED`, and a letter (`pipelines.letters`).
     """
     columns = raw.select("value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp"))
-    rule = (topic.partitions, topic.shards, topic.window_ms, topic.ahead_ms, topic.instances, MOST_BYTES, LETTER_BYTES)
+    rule = (topic.partitions, topic.shards, topic.window_ms, topic.ahead_ms, MOST_BYTES, LETTER_BYTES)
     return map_partitions(columns, PACKED, "ShardPacker", topic.name, *rule)
 
 

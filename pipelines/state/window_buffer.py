@@ -1,6 +1,6 @@
 """Turns at-least-once records in any interleaving into complete windows, each once, in order.
 
-Rows wait here until every instance of `extract` has sent a watermark message for their window. Whatever comes at or before the last window that
+Rows wait here until `extract` has sent a watermark message for their window. Whatever comes at or before the last window that
 was handed on is a repeat and is ignored; equal (series, window) pairs that wait together are one.
 """
 
@@ -19,7 +19,7 @@ from models.core.windows import Windows
 from models.records.records import PEERS, StatisticsRow
 from models.records.schema import arrow_schema
 
-FORMAT = b"3"
+FORMAT = b"4"
 BEGINNING = -1
 
 TEXTS = ("series", "template", "sample")
@@ -43,23 +43,19 @@ def dtype_of(name: str) -> Any:
 class WindowBuffer:
     """Rows and watermarks of one shard that cannot be used yet.
 
-    `done` is the last window handed on (epoch milliseconds), `latest` each instance's watermark, `announced` the windows
+    `done` is the last window handed on (epoch milliseconds), `limit` the last that is closed, `announced` the windows
     known to exist after `done`, `rows` the waiting rows, column by column, each of shape `(n_rows,)`.
     """
 
     done: int = BEGINNING
-    instances: int = 1
-    latest: dict[int, int] = field(default_factory=dict)
+    limit: int = BEGINNING
     announced: set[int] = field(default_factory=set)
     rows: Columns = field(default_factory=no_rows)
 
-    def add_watermarks(self, watermarks: NDArray[np.int64], instances_of: NDArray[np.int64], instances: int) -> None:
-        """Learn of closed windows: `watermarks` and the instance of each, of `instances` in all."""
-        self.instances = instances
+    def add_watermarks(self, watermarks: NDArray[np.int64]) -> None:
+        """Learn of closed windows: the `watermarks` of messages, in any order."""
         self.announced.update(t for t in np.unique(watermarks).tolist() if t > self.done)
-        for instance in np.unique(instances_of).tolist():
-            newest = int(watermarks[instances_of == instance].max())
-            self.latest[instance] = max(newest, self.latest.get(instance, BEGINNING))
+        self.limit = max(self.limit, int(watermarks.max()))
 
     def add_rows(self, rows: Columns) -> None:
         """Keep rows that are not repeats. `rows` has the columns of `SCHEMA`."""
@@ -69,12 +65,6 @@ class WindowBuffer:
         if len(self.rows["n"]):
             rows = {name: np.concatenate([self.rows[name], rows[name]]) for name in SCHEMA.names}
         self.rows = rows
-
-    @property
-    def limit(self) -> int:
-        """The last window that every instance has closed."""
-        complete = len(self.latest) >= self.instances
-        return min(self.latest.values()) if complete else BEGINNING
 
     def take(self) -> Iterator[tuple[int, Windows]]:
         """Hand on every complete window, oldest first, and forget it."""
@@ -96,8 +86,7 @@ class WindowBuffer:
         """Canonical bytes: an Arrow IPC stream whose schema says the format's version."""
         about = {
             "done": self.done,
-            "instances": self.instances,
-            "latest": self.latest,
+            "limit": self.limit,
             "announced": sorted(self.announced),
         }
         schema = SCHEMA.with_metadata({b"format": FORMAT, b"about": json.dumps(about, sort_keys=True).encode()})
@@ -121,8 +110,7 @@ class WindowBuffer:
         rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in SCHEMA.names}
         return cls(
             done=about["done"],
-            instances=about["instances"],
-            latest={int(k): v for k, v in about["latest"].items()},
+            limit=about["limit"],
             announced=set(about["announced"]),
             rows=rows,
         )

@@ -148,16 +148,15 @@ def test_watermarks_are_found_behind_any_number_of_events(
     assert indexed.least_watermark(version.settings, consumer, "novelties", "correlate") == 10 * SECOND
 
 
-def test_scores_wait_for_detect_and_for_every_instance(version: Version, consumer: KafkaConsumer) -> None:
+def test_scores_wait_for_detect(version: Version, consumer: KafkaConsumer) -> None:
     settings = version.settings.model_copy(update={"index": version.settings.index.model_copy(update={"scores": True})})
     version.watermark(20 * SECOND)
     version.commit("correlate", "novelties")
     version.commit("extract", watermark=20 * SECOND)
     assert indexed.written_until(settings, consumer) is None
-    for instance, at in ((0, 20 * SECOND), (1, 10 * SECOND)):
-        for shard in range(SHARDS):
-            watermark = {"record": "watermark", "watermark": at, "shard": shard, "instance": instance, "instances": 2}
-            version.append("statistics", shard % PARTITIONS, watermark)
+    for shard in range(SHARDS):
+        watermark = {"record": "watermark", "watermark": 10 * SECOND, "shard": shard}
+        version.append("statistics", shard % PARTITIONS, watermark)
     version.commit("detect", "statistics")
     assert indexed.written_until(settings, consumer) == 10 * SECOND
     assert indexed.written_until(version.settings, consumer) == 20 * SECOND

@@ -304,10 +304,10 @@ def test_a_full_shard_forgets_hosts_that_are_gone_for_a_day() -> None:
 
 def overflow_rows(rows: Mapping[str, Row], left_out: Mapping[str, tuple[int, int]]) -> Windows:
     """Rows, and rows of what `extract` has left out: `(sent, left out)` by the middle of the series' name."""
-    found = windows(dict(rows) | {f"overflow/{name}/0": 1.0 for name in left_out})
+    found = windows(dict(rows) | {f"overflow/{name}": 1.0 for name in left_out})
     for at, name in enumerate(found.series.tolist()):
         if name.startswith("overflow/"):
-            sent, gone = left_out[name.removeprefix("overflow/").removesuffix("/0")]
+            sent, gone = left_out[name.removeprefix("overflow/")]
             found.n[at], found.last[at] = gone, sent
             found.sample[at] = json.dumps(["gauge/vm-1//x"])
     return found

@@ -328,17 +328,15 @@ def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host
 # --- watermark messages
 
 
-@pytest.mark.parametrize(("partitions", "instance", "instances"), [(1, 0, 1), (3, 1, 2)])
-def test_each_window_and_shard_has_one_watermark_message_after_its_rows(
-    spark: SparkSession, partitions: int, instance: int, instances: int
-) -> None:
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_each_window_and_shard_has_one_watermark_message_after_its_rows(spark: SparkSession, partitions: int) -> None:
     seconds = [*range(0, 40), *range(70, 80)]  # nobody wrote into the windows between
     telemetry = [raw(point(1, at(s), f"host-{h}"), 50 * h + i, at(s)) for h in range(12) for i, s in enumerate(seconds)]
     logs = [raw(line(f"line {s}", at(s), "host-3"), i, at(s), "logs") for i, s in enumerate(seconds)]
     batch = closed(spark, telemetry, logs).persist()
     try:
         windows = extract.windows_of(batch)
-        written = extract.records(batch, windows, WINDOWING, TOPICS, partitions, instance, instances).collect()
+        written = extract.records(batch, windows, WINDOWING, TOPICS, partitions).collect()
         n_rows = extract.statistics(batch, WINDOWING).count()
     finally:
         batch.unpersist()
@@ -355,8 +353,6 @@ def test_each_window_and_shard_has_one_watermark_message_after_its_rows(
                 "record": "watermark",
                 "watermark": value["watermark"],
                 "shard": shard,
-                "instance": instance,
-                "instances": instances,
             }
             assert record["key"] is None
             assert value["watermark"] > limits[shard], "watermarks of a shard go up"

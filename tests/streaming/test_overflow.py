@@ -89,15 +89,15 @@ def test_only_hosts_that_have_too_much_lose_rows_and_no_partitioning_changes_whi
     assert counted["noisy", "template"] == LIMITS.template_rows == 30
     assert counted["noisy", "logs"] == 30  # of 90 services
     over = {name: row for name, row in found.items() if name.startswith("overflow/")}
-    assert over.keys() == {"overflow/big/metrics/0", "overflow/noisy/templates/0"}
+    assert over.keys() == {"overflow/big/metrics", "overflow/noisy/templates"}
     for name, sent, kept in (("big/metrics", 1000, LIMITS.metric_rows), ("noisy/templates", 400, LIMITS.template_rows)):
-        row = over[f"overflow/{name}/0"]
+        row = over[f"overflow/{name}"]
         assert row["n"] == row["last"] - kept
         assert row["last"] == pytest.approx(sent, rel=4 / math.sqrt(kept + SHOWN_NAMES))
-    assert over["overflow/big/metrics/0"]["shard"] == next(
+    assert over["overflow/big/metrics"]["shard"] == next(
         row["shard"] for name, row in found.items() if name.startswith("gauge/big/")
     )
-    named = json.loads(over["overflow/big/metrics/0"]["sample"])
+    named = json.loads(over["overflow/big/metrics"]["sample"])
     assert len(named) == 10
     assert set(named) <= set(FLOOD) - found.keys()
     assert written(spark, (LINES + FLOOD + HONEST)[::-1], 7) == found
@@ -107,7 +107,7 @@ def test_only_hosts_that_have_too_much_lose_rows_and_no_partitioning_changes_whi
 
 @pytest.mark.parametrize("more", [SHOWN_NAMES - 1, SHOWN_NAMES])
 def test_a_few_more_series_than_may_be_kept_are_counted(spark: SparkSession, more: int) -> None:
-    row = written(spark, [f"gauge/big//x{i}" for i in range(LIMITS.metric_rows + more)])["overflow/big/metrics/0"]
+    row = written(spark, [f"gauge/big//x{i}" for i in range(LIMITS.metric_rows + more)])["overflow/big/metrics"]
     assert row["n"] == row["last"] - LIMITS.metric_rows
     assert len(json.loads(row["sample"])) == more
     assert row["n"] == more or more == SHOWN_NAMES <= row["n"]
@@ -137,7 +137,7 @@ def test_hosts_beyond_twice_the_limit_lose_all_their_rows_those_with_the_fewest_
     found = written(spark, honest + [f"gauge/random-{h}//m" for h in range(3000)])
     counted = kinds(found)
     assert all(counted[f"honest-{h}", "gauge"] == 3 for h in range(20))
-    over = [row for name, row in found.items() if name == "overflow//hosts/0"]
+    over = [row for name, row in found.items() if name == "overflow//hosts"]
     assert over
     hosts = len({name.split("/")[1] for name in found if name.startswith("gauge/")})
     most = 2 * LIMITS.of_shard(WINDOWING.shards).hosts * WINDOWING.shards
@@ -160,7 +160,7 @@ def test_a_shard_writes_no_more_than_twice_its_series_and_hosts_with_few_lose_no
     most = overflow.series_of_shard(FEW, WINDOWING.shards)
     over = {row["shard"]: row for row in found if row["series"].startswith("overflow/")}
     rows = [row for row in found if row not in over.values()]
-    assert {row["series"] for row in over.values()} == {"overflow//all_series/0"}
+    assert {row["series"] for row in over.values()} == {"overflow//all_series"}
     by_shard = Counter(row["shard"] for row in sent)
     assert over.keys() == {shard for shard, n in by_shard.items() if n > most}
     assert 1 < len(over) < len(by_shard)
@@ -191,7 +191,7 @@ def test_of_labels_and_changes_of_a_shard_the_first_are_written_and_no_more_than
     written_of = [row["series"] for row in found if "/greedy/" in row["series"]]
     assert written_of == in_order[: kept - len(more)]
     (over,) = [row for row in found if row["series"].startswith("overflow/")]
-    assert (over["series"], over["shard"]) == (f"overflow//{limit}/0", shard)
+    assert (over["series"], over["shard"]) == (f"overflow//{limit}", shard)
     assert (over["n"], over["last"]) == (25 + len(more), kept + 25 + len(more))
     assert json.loads(over["sample"]) == in_order[kept - len(more) :][:10]
     honest = [row for row in found if "/honest/" in row["series"]]

@@ -326,7 +326,7 @@ def of_labels() -> Rows:
         '["host"]',
         '["gauge/a"]',
         '["label/a/1"]',
-        '["overflow/a/metrics/0"]',
+        '["overflow/a/metrics"]',
         '["host/a/b"]',
         '["/"]',
         "[7]",

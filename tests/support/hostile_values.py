@@ -166,7 +166,7 @@ HOSTS: tuple[str, ...] = (
     *(
         "poison/heartbeat",
         "label/poison/1",
-        "overflow/poison/metrics/0",
+        "overflow/poison/metrics",
         "fleet///poison",
         "logs/poison//",
         "call/poison",

@@ -95,20 +95,13 @@ def shard_of(host: str) -> int:
 
 @dataclass(frozen=True)
 class StatisticsStory:
-    """What happened: rows by window end and host, and how many extract jobs tell of it, each of its own hosts."""
+    """What happened: rows by window end and host."""
 
     rows: dict[int, dict[str, list[Record]]]
-    instances: int
 
     @property
     def windows(self) -> list[int]:
         return sorted(self.rows)
-
-    def told_by(self, instance: int) -> list[int]:
-        """Windows in which an instance recorded something; a window that it knows nothing of it gets no watermark message."""
-        last = self.windows[-1]
-        own = [h for h in HOSTS if HOSTS.index(h) % self.instances == instance]
-        return [w for w in self.windows if w == last or instance == 0 or any(self.rows[w].get(h) for h in own)]
 
 
 @cache
@@ -132,7 +125,7 @@ def story_of(seed: int) -> StatisticsStory:
             found += lines(host, 3, "bb", end) if i == chatty and k > 38 and k % 2 else []
             found += labels(host, k, end)
             rows[end][host] = found
-    return StatisticsStory(rows, instances=1 + seed % 3)
+    return StatisticsStory(rows)
 
 
 def gauge(host: str, metric: int, value: float, end: int) -> Record:
@@ -152,15 +145,10 @@ def lines(host: str, n: int, template: str, end: int) -> list[Record]:
 
 
 def statistics_of(story: StatisticsStory, chance: random.Random | None) -> Log:
-    """The topic `statistics`: each instance in batches of its own; a crash leaves a part of a batch, or all, then all of it."""
-    by_instance = [written(story, instance, chance) for instance in range(story.instances)]
-    return [interleaved([log[p] for log in by_instance], chance) for p in range(PARTITIONS)]
-
-
-def written(story: StatisticsStory, instance: int, chance: random.Random | None) -> Log:
+    """The topic `statistics`, written in batches; a crash leaves a part of a batch, or all, then all of it."""
     log: Log = [[] for _ in range(PARTITIONS)]
-    for batch in cut(story.told_by(instance), chance, most=9):
-        whole = [list(batch_of(story, batch, instance, p)) for p in range(PARTITIONS)]
+    for batch in cut(story.windows, chance, most=9):
+        whole = [list(batch_of(story, batch, p)) for p in range(PARTITIONS)]
         while chance is not None and chance.random() < 0.25:
             committed = chance.random() < 0.5  # all was written, and the crash came before the commit
             for p, records in enumerate(whole):
@@ -170,18 +158,14 @@ def written(story: StatisticsStory, instance: int, chance: random.Random | None)
     return log
 
 
-def batch_of(story: StatisticsStory, windows: Sequence[int], instance: int, partition: int) -> Iterator[Record]:
+def batch_of(story: StatisticsStory, windows: Sequence[int], partition: int) -> Iterator[Record]:
     """What extract writes into a partition: the rows of a window, then its watermarks."""
     for end in windows:
-        own = [h for h, _ in story.rows[end].items() if HOSTS.index(h) % story.instances == instance]
-        rows = [{**row, "shard": shard_of(h)} for h in own for row in story.rows[end][h]]
-        rows += rules(end) if instance == 0 else []
+        rows = [{**row, "shard": shard_of(host)} for host, found in story.rows[end].items() for row in found]
+        rows += rules(end)
         shards = [s for s in range(SHARDS) if s % PARTITIONS == partition]
         yield from (r for s in shards for r in sorted(rows, key=lambda r: r["series"]) if r["shard"] == s)
-        yield from (
-            {"record": "watermark", "watermark": end, "shard": s, "instance": instance, "instances": story.instances}
-            for s in shards
-        )
+        yield from ({"record": "watermark", "watermark": end, "shard": s} for s in shards)
 
 
 def cut(items: Sequence[Any], chance: random.Random | None, most: int) -> Iterator[Sequence[Any]]:
@@ -510,7 +494,6 @@ def test_the_stories_have_something_to_say() -> None:
     found_events = [straight(seed) for seed in range(3)]
     assert all(len(one.scores) > 500 for one in found_events)
     assert all(len(one.novelties) > 3 and len(one.incidents) > 1 for one in found_events)
-    assert {story_of(seed).instances for seed in range(3)} == {1, 2, 3}
     assert all(any(key[0] == "letter" for key in one.scores) for one in found_events)
     assert {one["name"].as_py() for one in rules_at_the_end(found_events[0])} == {"pinned", "cpu", "again", "rack"}
     assert {key[2] for one in found_events for key in one.novelties} >= {"open", "close"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.records.records import PEERS
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, WindowBuffer
 
-Item = tuple[str, int, int]  # ("row", window, series) or ("watermark", window, instance)
+Item = tuple[str, int, int]  # ("row", window, series) or ("watermark", window, 0)
 
 
 def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
@@ -28,13 +28,12 @@ def rows(pairs: list[tuple[int, int]]) -> dict[str, Any]:
     return {name: columns[name] for name in SCHEMA.names}
 
 
-def feed(buffer: WindowBuffer, items: list[Item], instances: int = 1) -> list[tuple[int, list[str], list[float]]]:
+def feed(buffer: WindowBuffer, items: list[Item]) -> list[tuple[int, list[str], list[float]]]:
     """One batch: its rows and watermarks, and the windows that it completes."""
     pairs = [(w, s) for kind, w, s in items if kind == "row"]
-    watermarks = [(w, o) for kind, w, o in items if kind == "watermark"]
+    watermarks = [w for kind, w, _ in items if kind == "watermark"]
     if watermarks:
-        pairs_of = np.array(watermarks, dtype=np.int64)
-        buffer.add_watermarks(pairs_of[:, 0], pairs_of[:, 1], instances)
+        buffer.add_watermarks(np.array(watermarks, dtype=np.int64))
     if pairs:
         buffer.add_rows(rows(pairs))
     return [(w, list(x.series), list(x.mean)) for w, x in buffer.take()]
@@ -79,14 +78,6 @@ def test_dump_and_load_are_inverse(content: dict[int, set[int]]) -> None:
     again = WindowBuffer.load(buffer.dump())
     assert again.dump() == buffer.dump()
     assert feed(again, log[len(log) // 2 :]) == feed(buffer, log[len(log) // 2 :])
-
-
-def test_a_window_waits_for_every_origin() -> None:
-    buffer = WindowBuffer()
-    assert feed(buffer, [("row", 10, 1), ("watermark", 10, 0)], instances=2) == []
-    assert feed(buffer, [("row", 10, 0), ("watermark", 10, 1)], instances=2) == [
-        (10, ["gauge/h/s/m0", "gauge/h/s/m1"], [1000.0, 1001.0])
-    ]
 
 
 def test_a_window_without_rows_of_this_shard_is_still_a_window() -> None:

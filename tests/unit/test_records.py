@@ -44,7 +44,7 @@ INCIDENT = IncidentEvent(
 EXAMPLES: dict[str, list[Any]] = {
     "statistics": [
         StatisticsRow(series=EPISODE.series, window_end=10_000, n=3, mean=1.5),
-        WatermarkMessage(watermark=10_000, shard=1, instance=0, instances=2),
+        WatermarkMessage(watermark=10_000, shard=1),
     ],
     "scores": [Score(series=EPISODE.series, window_end=10_000)],
     "bounds": [
