@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import platform
 import shutil
@@ -16,6 +17,7 @@ import psutil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from app.core import logs
 from app.core.settings import Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
@@ -41,7 +43,8 @@ def say(line: str) -> None:
 
 @contextmanager
 def deployment() -> Iterator[tuple[Settings, SparkSession]]:
-    """A running stack and a session, in a folder that is wiped first."""
+    """A running stack and a session, in a folder that is wiped first; logs go to stderr, because stdout has the figures."""
+    logs.configure(level=logging.WARNING)
     base = load()
     home = base.home / "bench"
     shutil.rmtree(home, ignore_errors=True)
