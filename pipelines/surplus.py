@@ -1,8 +1,9 @@
 """Rows that cannot be among those that `overflow` keeps go before they are summed, so a flood takes no more memory than what is kept of it.
 
 Kept are the least hashes of a host's series in a window. A series that has as many with smaller hashes before it now has as many at
-the end, whatever comes in between and however the log is cut into batches: without its rows the least are the same. Of a log line whose
-template goes its level still counts. What goes early is therefore a matter of memory alone, and no part of a result.
+the end, whatever comes in between and however the log is cut into batches: without its rows the least are the same. Most go where flat
+points are summed (`FlatSums`), before there is a row of them. Of a log line whose template goes its level still counts. What goes
+early is therefore a matter of memory alone, and no part of a result.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from models.core.limits import LimitParameters
 from models.detection.limits import SHOWN_NAMES
 from pipelines.overflow import level_of, of_metric, of_other_templates, of_template
 
+ALL = 2**31 - 1  # the largest int of Java
+
 
 def points_without(points: DataFrame, limits: LimitParameters | None) -> DataFrame:
     """Points of `extract.admitted` without those of series that will be left out."""
     if limits is None:
         return points
-    most = limits.metric_rows + SHOWN_NAMES
-    return points.where(F.when(of_metric(), may_be_kept(F.col("series"), most)).otherwise(F.lit(True)))
+    return points.where(F.when(of_metric(), may_be_kept(F.col("series"), most_series(limits))).otherwise(F.lit(True)))
+
+
+def most_series(limits: LimitParameters | None) -> int:
+    """How many metric series of a host and window are needed at most, those with the least hashes."""
+    return ALL if limits is None else limits.metric_rows + SHOWN_NAMES
 
 
 def lines_without(lines: DataFrame, limits: LimitParameters | None) -> DataFrame:

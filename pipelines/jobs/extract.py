@@ -81,7 +81,7 @@ def closed_windows(
     `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
     record: then `series` is null, and `refused` has the fields of `REFUSED`.
     """
-    read_points, read_lines, read_labels, read_changes, read_rules = readers(windowing, quarantine)
+    read_points, read_lines, read_labels, read_changes, read_rules = readers(windowing, quarantine, limits)
     points = admitted(read_points(telemetry), ["series", "value", *SUMS], windowing, quarantine)
     lines = read_lines(logs)
     for read, few in ((read_labels, labels), (read_changes, changes), (read_rules, rules)):
@@ -93,14 +93,19 @@ def closed_windows(
     return point_statistics(points, windowing).unionByName(line_statistics(lines))
 
 
-def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tuple[Reader, ...]:
-    """What reads telemetry, logs, labels, changes and rules, a record at a time: Kafka's columns -> the columns that `admitted` takes."""
+def readers(
+    windowing: WindowingConfig, quarantine: Quarantine = NOTHING, limits: LimitParameters | None = None
+) -> tuple[Reader, ...]:
+    """What reads telemetry, logs, labels, changes and rules, a record at a time: Kafka's columns -> the columns that `admitted` takes.
+
+    Of hosts with more series than `limits` allow some may be missing.
+    """
 
     def reading(read: Reader) -> Reader:
         return lambda raw: quarantine.refused(read(quarantine.unread(raw)))
 
     return (
-        reading(lambda raw: points_and_sums(raw, windowing)),
+        reading(lambda raw: points_and_sums(raw, windowing, surplus.most_series(limits))),
         reading(lambda raw: log_lines(raw, refusal_of(windowing)).withColumn("series", template_series())),
         reading(label_lines),
         reading(change_lines),
@@ -108,10 +113,10 @@ def readers(windowing: WindowingConfig, quarantine: Quarantine = NOTHING) -> tup
     )
 
 
-def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFrame:
+def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
     """Points as `telemetry_points` has them, and sums of many: rows of a series, with the columns `SUMS`.
 
-    Sums are at the last moment of their window, with which they were admitted.
+    Sums are at the last moment of their window, with which they were admitted. There need be no more than `most` of a host and kind.
     """
     summed = sums_of_flat(
         telemetry,
@@ -120,6 +125,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig) -> DataFra
         skew=windowing.skew_seconds * MILLIS,
         scales=(SUM_SCALES, SQUARE_SCALES),
         order=(OFFSET_BITS, PARTITION_BITS, resolution(windowing)),
+        most=most,
     )
     time = F.timestamp_millis(F.col("sums_window") - 1)
     return (

@@ -7,7 +7,8 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * Opens when a window can be closed, because every partition has a record that is as old as the watermark's delay after its end, and
- * when as many records wait that a batch of their own costs little more than reading them with others.
+ * when as many records wait that a batch of their own costs little more than reading them with others, unless a window can be closed
+ * before such a batch would have ended: its closing would wait.
  */
 public class ClosingGate extends Gate {
   private static final long ENOUGH = 5000L;
@@ -31,6 +32,11 @@ public class ClosingGate extends Gate {
     return Math.floorDiv(time - delay, window) * window + delay;
   }
 
+  /** Of so many records that wait, where a window can be closed in `left` ms and the last batch took `took` ms. */
+  public static boolean isWorthABatch(long waiting, long left, long took) {
+    return waiting >= ENOUGH && left > took;
+  }
+
   /** The batch that has read a window's last records moves the watermark, and the one after it closes the window. */
   @Override
   protected boolean follows() {
@@ -48,12 +54,13 @@ public class ClosingGate extends Gate {
       moved = true;
       return 0L;
     }
-    if (ends() - read >= ENOUGH) {
-      return 0L;
-    }
     // The log's time is not this machine's, but seldom far from it.
     long due = latest(now);
-    return due > closed && now - due < PAUSE_MS ? SOON_MS : Math.min(PAUSE_MS, due + window - now);
+    if (due > closed && now - due < PAUSE_MS) {
+      return SOON_MS;
+    }
+    long left = due + window - now;
+    return isWorthABatch(ends() - read, left, took()) ? 0L : Math.min(PAUSE_MS, left);
   }
 
   @Override

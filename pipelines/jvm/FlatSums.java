@@ -3,6 +3,7 @@ package kappa;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
@@ -10,6 +11,8 @@ import java.util.NoSuchElementException;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * Records (topic, partition, offset, append time in microseconds, value) -> the sums of the flat points among them, a row for
@@ -18,10 +21,14 @@ import org.apache.spark.sql.RowFactory;
  * <p>Sums and records have the same columns, and null where they have nothing to say. Sums are of longs, so it does not
  * matter which records they are of: pipelines/jobs/extract.py adds them up, with its own of the records that were left. Only what
  * that would admit is summed here; the rest it looks at itself, and says why.
+ *
+ * <p>Of a host with more series of a kind in a window than `most`, those with the least hashes are handed out: the others would be
+ * left out later, see pipelines/surplus.py.
  */
 public class FlatSums implements MapPartitionsFunction {
   private static final int COLUMNS = 5;
   private static final long ENOUGH = 32L << 20; // bytes of the arrays of all windows that wait in memory
+  private static final long SEED = 42; // of Spark's xxhash64
 
   private final long windowMillis;
   private final long latenessMillis;
@@ -31,10 +38,11 @@ public class FlatSums implements MapPartitionsFunction {
   private final int offsetBits;
   private final int partitionBits;
   private final long resolution;
+  private final int most;
 
   /** `resolution` is in microseconds of event time: see `extract.arrival_order`. */
   public FlatSums(long windowMillis, long latenessMillis, long skewMillis, double[] sumScales, double[] squareScales,
-      int offsetBits, int partitionBits, long resolution) {
+      int offsetBits, int partitionBits, long resolution, int most) {
     this.windowMillis = windowMillis;
     this.latenessMillis = latenessMillis;
     this.skewMillis = skewMillis;
@@ -43,6 +51,7 @@ public class FlatSums implements MapPartitionsFunction {
     this.offsetBits = offsetBits;
     this.partitionBits = partitionBits;
     this.resolution = resolution;
+    this.most = most;
   }
 
   @Override
@@ -119,6 +128,65 @@ public class FlatSums implements MapPartitionsFunction {
         numbers[from + i] += whole;
         rest -= whole * scales[i];
       }
+    }
+
+    /** The series without which each host has `most` of a kind at most: those with larger hashes than as many others. */
+    BitSet surplus(int most) {
+      BitSet found = new BitSet();
+      if (size <= most) {
+        return found;
+      }
+      Map counts = new HashMap(); // KIND/HOST -> int[1]
+      int[][] own = new int[size][]; // the count of each series' host
+      for (int series = 0; series < size; series++) {
+        String owner = owner(series);
+        int[] count = (int[]) counts.get(owner);
+        if (count == null) {
+          count = new int[1];
+          counts.put(owner, count);
+        }
+        count[0]++;
+        own[series] = count;
+      }
+      Iterator owners = counts.values().iterator();
+      while (owners.hasNext()) {
+        int[] count = (int[]) owners.next();
+        if (count[0] > most) {
+          addSurplus(found, own, count, most);
+        }
+      }
+      return found;
+    }
+
+    private void addSurplus(BitSet found, int[][] own, int[] count, int most) {
+      long[] hashes = new long[count[0]];
+      int n = 0;
+      for (int series = 0; series < size; series++) {
+        if (own[series] == count) {
+          hashes[n++] = hash(series);
+        }
+      }
+      Arrays.sort(hashes);
+      long highest = hashes[most - 1];
+      for (int series = 0; series < size; series++) {
+        if (own[series] == count && hash(series) > highest) {
+          found.set(series);
+        }
+      }
+    }
+
+    private long hash(int series) {
+      int begin = begin(series);
+      return XXH64.hashUnsafeBytes(names, Platform.BYTE_ARRAY_OFFSET + begin, ends[series] - begin, SEED);
+    }
+
+    /** The name of a series up to its second slash. */
+    private String owner(int series) {
+      int begin = begin(series), at = begin, slashes = 0;
+      while (at < ends[series] && slashes < 2) {
+        slashes += names[at++] == '/' ? 1 : 0;
+      }
+      return new String(names, begin, at - begin, StandardCharsets.ISO_8859_1);
     }
 
     /** The row of a series. */
@@ -210,6 +278,7 @@ public class FlatSums implements MapPartitionsFunction {
     private Row record;
     private ArrayDeque full = new ArrayDeque(); // windows that are handed out
     private Window given; // the one of them whose rows are
+    private BitSet surplus; // of its series
     private int next = 0; // of its series
 
     Summed(FlatSums of, Iterator records) {
@@ -239,7 +308,9 @@ public class FlatSums implements MapPartitionsFunction {
         throw new NoSuchElementException();
       }
       if (record == null) {
-        return given.row(next++);
+        Row found = given.row(next);
+        next = Math.min(surplus.nextClearBit(next + 1), given.size);
+        return found;
       }
       Object[] row = new Object[COLUMNS + 7 + of.sumScales.length + of.squareScales.length];
       for (int i = 0; i < COLUMNS; i++) {
@@ -253,7 +324,8 @@ public class FlatSums implements MapPartitionsFunction {
     private boolean hasRow() {
       while ((given == null || next == given.size) && !full.isEmpty()) {
         given = (Window) full.poll();
-        next = 0;
+        surplus = given.surplus(of.most);
+        next = surplus.nextClearBit(0); // before the end: some of each host are kept
       }
       return given != null && next < given.size;
     }

@@ -36,6 +36,7 @@ public abstract class Gate implements Clock {
   private Admin admin;
   private List parts;
   private long opened = System.currentTimeMillis();
+  private long took;
   private volatile long behind;
   private volatile long looks;
 
@@ -66,6 +67,11 @@ public abstract class Gate implements Clock {
     }
   }
 
+  /** How long the last batch took, ms. */
+  protected long took() {
+    return took;
+  }
+
   /** How often the gate has looked at the log. It grows while the query waits and Kafka answers. */
   public long looks() {
     return looks;
@@ -84,6 +90,7 @@ public abstract class Gate implements Clock {
   /** Wait until a batch may begin: not before a time, except where it follows the last one. */
   @Override
   public long waitTillTime(long time) {
+    took = System.currentTimeMillis() - opened;
     tell();
     try {
       if (!follows()) {

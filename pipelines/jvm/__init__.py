@@ -124,17 +124,19 @@ def sums_of_flat(
     skew: int,
     scales: Sequence[Sequence[float]],
     order: tuple[int, int, int],
+    most: int,
 ) -> DataFrame:
     """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others.
 
     `window`, `lateness`, `skew` are in milliseconds, `scales` those of sums and of squares, `order` as in
-    `extract.arrival_order`: bits of offset and of partition, microseconds of a step. Columns of sums are `sums_window` (end,
+    `extract.arrival_order`: bits of offset and of partition, microseconds of a step. Of a host no more than `most` series of a
+    kind need be handed out in a window, those with the least hashes. Columns of sums are `sums_window` (end,
     ms), `sums_series`, `sums_n`, `sums_s0`, ..., `sums_q0`, ..., `sums_min`, `sums_max`, `sums_last`, `sums_order`.
     """
     schema = StructType([*RECORD, *sums_schema(scales)])
     columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
     arrays = (java_array(raw.sparkSession, "double", each) for each in scales)
-    rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order)
+    rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order, most)
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 

@@ -20,6 +20,7 @@ from app.kafka.heartbeats import Heartbeats
 from app.kafka.producer import BoundedProducer
 from pipelines.gates import Gate, WindowGrid, gate_of
 from pipelines.runner import Input, Job, Kafka, Runner
+from pipelines.spark_internals import jvm_of
 from pipelines.windowing import WindowingConfig
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -114,6 +115,16 @@ def test_many_records_are_reason_enough_and_few_wait_for_the_window(
         assert at() is None
         append(stack, topic, 0, 5_000)
         wait_for(at)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "left", "took", "worth"),
+    [(5_000, 4_000, 1_500, True), (4_999, 4_000, 1_500, False), (10**6, 1_400, 1_500, False), (5_000, 1, 0, True)],
+)
+def test_no_batch_begins_that_would_not_have_ended_when_a_window_can_be_closed(
+    kafka_spark: SparkSession, waiting: int, left: int, took: int, worth: bool
+) -> None:
+    assert jvm_of(kafka_spark).kappa.ClosingGate.isWorthABatch(waiting, left, took) is worth
 
 
 def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(

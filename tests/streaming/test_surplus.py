@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,15 @@ def test_what_is_written_is_the_same_as_of_all_rows(spark: SparkSession) -> None
     assert sum("overflow/" in one for one in wanted) == 5, "of three hosts, two of them in two windows"
     back = frame(spark, points[::-1], 1), frame(spark, lines[::-1], 1)
     assert written(extract.closed_windows(*back, WINDOWING, limits=LIMITS)) == wanted
+
+
+def test_of_a_host_no_more_sums_are_handed_out_than_are_kept(spark: SparkSession) -> None:
+    values = [point(1, at(i % 10), "big", ("gauge", "counter")[i % 2], f"m{i}") for i in range(2_000)]
+    values += [point(1, at(5), "honest", metric=f"m{i}") for i in range(40)]
+    records = [raw(value, offset, at(10)) for offset, value in enumerate(values)]
+    sums = extract.points_and_sums(frame(spark, records, 1), WINDOWING, 35).where("sums_n is not null")
+    found = Counter("/".join(row.series.split("/")[:2]) for row in sums.collect())
+    assert found == {"gauge/big": 35, "counter/big": 35, "gauge/honest": 35}
 
 
 def test_a_stream_keeps_few_rows_of_a_flood_however_many_batches_it_comes_in(
