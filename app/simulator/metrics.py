@@ -114,8 +114,6 @@ class Machines:
         self.error_share = _column(instances, "error_share")
         self.cpu_share = _column(instances, "cpu_share")
         self.owner = np.array([row for row, _, _ in group.instances], dtype=np.int64)
-        self._sum = np.zeros((len(group.vms), len(instances)))
-        self._sum[self.owner, np.arange(len(instances))] = 1.0
         self._layout = self._noise_layout()
         self._memory = np.array([m for _, count, m in self._layout for _ in range(count)])
         self.physical_memory = float(self.scale["memory_bytes"].sum()) * 1.1
@@ -151,7 +149,7 @@ class Machines:
         load = self._load(span.number, epoch, noise) * effects.load
         running = effects.alive[:-1]
         work = running[self.owner] if len(self.owner) else np.ones((0, steps), dtype=bool)
-        busy = self._sum @ (load * work * self.cpu_share[:, None])
+        busy = self._of_machines(load * work * self.cpu_share[:, None])
         burst = self._bursts(rng, steps)
         vm = self._vm_gauges(rng, epoch, noise, busy, burst=burst, e=effects)
         service = self._service_gauges(rng, vm, load, noise, effects)
@@ -185,6 +183,12 @@ class Machines:
             return np.zeros((0, len(epoch)))
         out: Floats = np.array(rows) * np.exp(0.03 * noise["service.slow"] + 0.03 * noise["service.fast"])
         return out
+
+    def _of_machines(self, values: Floats) -> Floats:
+        """Sums of the values of each machine's instances, `(I, T)` -> `(V, T)`: of a product of matrices last bits depend on the processor."""
+        sums = np.zeros((len(self.group.vms), values.shape[1]))
+        np.add.at(sums, self.owner, values)
+        return sums
 
     def _bursts(self, rng: np.random.Generator, steps: int) -> Floats:
         """Harmless short work, a scrape or two long, about once in three hours of a machine; points of percent."""
@@ -253,7 +257,7 @@ class Machines:
         """What each counter grows by in each step, `(V, T)`."""
         interval = self.settings.interval_seconds
         scale = {name: values[:, None] for name, values in self.scale.items()}
-        requests = self._sum @ service["service.request.rate"]
+        requests = self._of_machines(service["service.request.rate"])
         disk = scale["disk_bytes_per_second"] * (0.4 + 0.6 * busy) * np.exp(0.15 * noise["vm.io"]) * e.disk_io
         disk *= 1 + burst / 10
         receive = (2e4 + requests * scale["bytes_in"]) * np.exp(0.08 * noise["vm.receive"]) * e.network

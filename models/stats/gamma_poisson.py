@@ -289,8 +289,8 @@ def without_lines(s: Floats, p: DetectorParameters) -> dict[str, float]:
         "rows": float(s[ROWS]),
         "seen": float(s[SEEN]),
         "windows": float(s[WINDOWS]),
-        "excess": float(weight @ (mean**2 - mean)),
-        "square": float(weight @ mean**2),
+        "excess": float(np.sum(weight * (mean**2 - mean))),  # not `@`: its last bits depend on the processor
+        "square": float(np.sum(weight * mean**2)),
         "zero_evidence": run_length.UNCOUNTED_RUN,
         "zero_asked": run,
         "zero_stayed": run,
