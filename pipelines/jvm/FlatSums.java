@@ -1,6 +1,7 @@
 package kappa;
 
 import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.BitSet;
@@ -29,6 +30,7 @@ public class FlatSums implements MapPartitionsFunction {
   private static final int COLUMNS = 5;
   private static final long ENOUGH = 32L << 20; // bytes of the arrays of all windows that wait in memory
   private static final long SEED = 42; // of Spark's xxhash64
+  private static final long SECRET = new SecureRandom().nextLong(); // nobody can choose names that share a place
 
   private final long windowMillis;
   private final long latenessMillis;
@@ -92,10 +94,7 @@ public class FlatSums implements MapPartitionsFunction {
 
     /** Where the numbers of a series begin; it is added if it is new. */
     int find(byte[] name, int length) {
-      int hash = 0;
-      for (int i = 0; i < length; i++) {
-        hash = 31 * hash + name[i];
-      }
+      int hash = (int) XXH64.hashUnsafeBytes(name, Platform.BYTE_ARRAY_OFFSET, length, SECRET);
       int at = place(hash);
       while (places[at] != 0) {
         int found = (places[at] - 1) * stride;
