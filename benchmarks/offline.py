@@ -208,10 +208,16 @@ def quantiles_of_others(values: Floats) -> Floats:
 
 
 def windows_of(
-    rows: pd.DataFrame, *, alone: bool = False, shards: int = SHARDS
+    rows: pd.DataFrame, *, alone: bool = False, shards: int = SHARDS, peers: bool = True
 ) -> Iterator[tuple[int, dict[int, Windows]]]:
-    """Every window from the first to the last, those without a row too: its rows by shard; if `alone`, without peers."""
-    rows = rows.assign(**dict.fromkeys(PEERS, np.nan)) if alone else with_peers(rows.reset_index(drop=True))
+    """Every window from the first to the last, those without a row too: its rows by shard.
+
+    If `alone`, without peers; without `peers` the rows are as they are, with the columns `PEERS`.
+    """
+    if alone:
+        rows = rows.assign(**dict.fromkeys(PEERS, np.nan))
+    elif peers:
+        rows = with_peers(rows.reset_index(drop=True))
     hosts = {name: zlib.crc32(parse(name).host.encode()) % shards for name in rows["series"].unique()}
     rows = rows.assign(shard=rows["series"].map(hosts)).sort_values(["window_end", "shard", "series"])
     empty = rows.iloc[:0]
