@@ -109,5 +109,5 @@ def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
 
 
 def place(job: str) -> int:
-    """Where a job stands in the chain; one of several `extract` stands with it."""
-    return next((n for n, name in enumerate(ORDER) if job.startswith(name)), len(ORDER))
+    """Where a job stands in the chain."""
+    return ORDER.index(job) if job in ORDER else len(ORDER)

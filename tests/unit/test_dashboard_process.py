@@ -64,13 +64,13 @@ def test_pages_are_told_where_servers_and_jobs_are(tmp_path: Path) -> None:
 def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     health = Health(120.0)
     health.on_progress("index", {"batchId": 3, "batchDuration": 500, "numInputRows": 7})
-    health.expect("extract-0-of-2")
+    health.expect("extract")
     health.quarantined(3)
     with HealthServer(health, "127.0.0.1", 0) as server:
         addresses = [server.address, "http://127.0.0.1:1"]
         monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps(addresses))
         found = jobs.report("live")
-    assert list(found.jobs) == ["extract-0-of-2", "index"]
+    assert list(found.jobs) == ["extract", "index"]
     assert (found.jobs["index"]["rows"], found.jobs["index"]["batch_seconds"]) == (7, 0.5)
     assert list(found.silent) == ["http://127.0.0.1:1"]
     assert found.quarantined == 3

@@ -129,9 +129,9 @@ LOST = OffsetGap("telemetry", 1, 300, 1199, NOON, NOON + HOUR)
 
 
 def test_a_gap_is_described_in_one_sentence_with_place_time_and_what_to_do() -> None:
-    text = describe_gaps("extract-0-of-2", "live", [LOST, LOST])
+    text = describe_gaps("extract", "live", [LOST, LOST])
     for word in (
-        "extract-0-of-2",
+        "extract",
         "telemetry/1",
         "offset 1200",
         "300 to 1199",
@@ -146,7 +146,7 @@ def test_a_gap_is_described_in_one_sentence_with_place_time_and_what_to_do() -> 
 
 
 def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
-    headers = dict(headers_of("extract-0-of-2", LOST))
+    headers = dict(headers_of("extract", LOST))
     assert headers == {
         "kappa.record": b"refused",
         "kappa.topic": b"telemetry",
