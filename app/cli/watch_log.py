@@ -17,7 +17,7 @@ from app.kafka.connection import client_options, unavailable
 from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import incident_record
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
-from models.records.records import EarlyAlarm, WatermarkMessage
+from models.records.records import EarlyAlarm
 from pipelines.errors import InputError
 
 log = structlog.get_logger()
@@ -110,7 +110,7 @@ class LogReader:
                 self._alarms += [alarm for record in records if (alarm := alarm_of(record.value)) is not None]
             else:
                 for record in records:
-                    self._watermarks.update(WatermarkMessage.from_json(record.value))
+                    self._watermarks.update(record.value, record.timestamp)
         return found
 
     def alarms(self) -> list[EarlyAlarm]:

@@ -20,7 +20,7 @@ from app.kafka.producer import BoundedProducer
 from app.kafka.quarantine import records_to
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.kafka.topics import EARLY
-from models.records.records import EarlyAlarm, HeldAlarms, WatermarkMessage
+from models.records.records import EarlyAlarm, HeldAlarms
 from models.records.schema import plain
 from pipelines.errors import InputError
 
@@ -96,7 +96,7 @@ class EarlyLog:
             if alarm is not None:
                 self._on_alarm(alarm)
         elif part.topic == self._settings.topic("novelties"):
-            self._watermarks.update(WatermarkMessage.from_json(record.value))
+            self._watermarks.update(record.value, record.timestamp)
         else:
             seen = incident_of(record.value, record.timestamp)
             if seen is not None:

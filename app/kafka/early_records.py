@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from app.core.timestamps import LAST_MS
+from app.kafka.incident_records import ID
 from models.core.series import parse
 from models.records.records import EARLY_STATUSES, EarlyAlarm
 from models.records.schema import parsed
@@ -23,4 +24,5 @@ def alarm_of(value: bytes | None) -> EarlyAlarm | None:
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     sound = source.get("record") == EarlyAlarm.KIND and found.status in EARLY_STATUSES
-    return found if sound and 0 <= found.window_end < LAST_MS else None
+    sound = sound and bool(ID.fullmatch(found.id))  # it becomes a header of a webhook
+    return found if sound and 0 <= found.window_end < LAST_MS and 0 <= found.event_time < LAST_MS else None

@@ -95,10 +95,11 @@ def _time(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    """A text. Raises TypeError for any other value."""
+    """A text. Raises TypeError for any other value, ValueError for one with half of a pair, which nothing can write."""
     if not isinstance(value, str):
         msg = f"{type(value).__name__} is no text"
         raise TypeError(msg)
+    value.encode()
     return value
 
 

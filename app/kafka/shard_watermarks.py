@@ -8,6 +8,8 @@ from models.records.records import WatermarkMessage
 
 # The watermark messages of the last minutes show where the shards stand.
 WATERMARKS_BACK_MS = 600_000
+# No window ends after the append time of what is written of it, but for clocks that differ: of producers by an hour, in a log of history.
+AHEAD_MS = 7_200_000
 
 
 @dataclass
@@ -17,10 +19,14 @@ class ShardWatermarks:
     latest: dict[int, int] = field(default_factory=dict)
     shards: int = 0
 
-    def update(self, message: WatermarkMessage | None) -> None:
-        """Take in a watermark message; None is anything else."""
-        if message is not None and message.shards is not None:
-            self.shards = message.shards
+    def update(self, value: bytes | None, appended: int) -> None:
+        """Take in a record of `novelties`, appended then (epoch ms); what is no watermark message that `detect` writes is left out."""
+        message = WatermarkMessage.from_json(value)
+        if message is None or message.shards is None or message.watermark > appended + AHEAD_MS:
+            return
+        if message.shards != self.shards:
+            self.latest, self.shards = {}, message.shards
+        if 0 <= message.shard < message.shards:
             self.latest[message.shard] = max(message.watermark, self.latest.get(message.shard, 0))
 
     @property

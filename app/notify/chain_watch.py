@@ -14,7 +14,6 @@ from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.notify.chain import ChainAlerts, ChainState
 from app.runtime.served_health import addresses, health_at
 from app.versions import serving
-from models.records.records import WatermarkMessage
 from pipelines.errors import KappaError
 
 log = structlog.get_logger()
@@ -80,7 +79,7 @@ class ChainWatch:
         while not self._ending.is_set() and self._serves.version() == own.version:
             for records in (consumer.poll(timeout_ms=min(1_000, self._look_ms)) if parts else {}).values():
                 for record in records:
-                    self._watermarks.update(WatermarkMessage.from_json(record.value))
+                    self._watermarks.update(record.value, record.timestamp)
             self._look(own)
             if not parts and not self._ending.wait(AGAIN_SECONDS):
                 return  # the topic may be there now

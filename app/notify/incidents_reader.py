@@ -171,7 +171,7 @@ class IncidentsReader:
 
 def labelled(value: bytes | None) -> str:
     """The incident that a label is about; empty of heartbeats, and of what is no label."""
-    if value is None or len(value) > MOST_BYTES or b'"label"' not in value:
+    if value is None or len(value) > MOST_BYTES or (b'"label"' not in value and b"\\" not in value):
         return ""
     try:
         found = json.loads(value)

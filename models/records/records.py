@@ -36,6 +36,7 @@ MAX_REASON = 1_000  # characters of why it was refused
 MAX_SENTENCE = 2_000  # characters of the reason of an episode
 MOST_SERVICES = 500  # that a watermark message lists
 LIST_BYTES = 131_072  # of JSON of each list in an incident
+MOST_WATCHED = 10**12  # series or hosts of a shard: sums over all shards are of 64 bits
 MOST_CALLS = 500  # that a watermark message lists
 CALL_BYTES = 65_536  # of JSON of them
 CHANGE_KINDS = ("deployment", "configuration", "scaling", "other")
@@ -148,7 +149,8 @@ class Watched:
     def is_sound(self) -> bool:
         """Whether these can be numbers of what is watched."""
         numbers = (self.series, self.hosts, self.window_seconds, self.services_omitted, *self.services.values())
-        return min(numbers) >= 0 and len(self.services) <= MOST_SERVICES and len(self.calls) <= MOST_CALLS
+        within = min(numbers) >= 0 and max(numbers) <= MOST_WATCHED
+        return within and len(self.services) <= MOST_SERVICES and len(self.calls) <= MOST_CALLS
 
     def population(self, role: Key) -> int:
         """How many hosts could do what is done in this role; 0 if that is not known.

@@ -246,6 +246,8 @@ def _typed(kind: Any, value: Any) -> Any:
     if whole and abs(value) >= LARGEST:
         msg = "is out of range"
         raise ValueError(msg)
+    if kind is str:
+        value.encode()  # half of a pair is legal in JSON, and a ValueError here: nothing that is written could hold it
     return value
 
 

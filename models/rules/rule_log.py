@@ -27,6 +27,9 @@ MOST_NAME = 100  # characters
 HOUR_MS = 3_600_000
 MOST_PATTERN, MOST_REGEX = 512, 200
 COUNTED = re.compile(r"\{\d")  # `a{1000}` is a thousand steps for each character of a name
+UNICODE_CLASS = re.compile(
+    r"(?<!\\)(?:\\\\)*\\[pP]"
+)  # `\pL` is a thousand ranges: a pattern of them takes 30 ms to read, for each name
 MOST_OF_ROUTE = 16  # labels, and channels
 OF_ROUTES = "channels"  # what gives it is a route
 KEYS = tuple(dict.fromkeys(field.name for kind in (Rule, Route) for field in fields(kind)))
@@ -208,6 +211,9 @@ def check_pattern(part: str, pattern: str) -> None:
         raise ValueError(msg)
     if pattern.startswith(REGEX) and COUNTED.search(pattern):
         msg = f"{part} is {pattern!r}, which counts repetitions; wanted a regular expression without {{n}}"
+        raise ValueError(msg)
+    if pattern.startswith(REGEX) and UNICODE_CLASS.search(pattern):
+        msg = f"{part} is {pattern!r}, with a class of Unicode; wanted a regular expression without \\p"
         raise ValueError(msg)
 
 

@@ -188,8 +188,9 @@ def _generalised(tokens: Tokens, alike: list[Tokens]) -> Tokens | None:
         others.pop((), None)
         first = next((at for at, token in enumerate(base) if _is_word(token)), 0)
         for places in sorted(others, key=lambda found: (len(found), found)):
-            words = [{one[at] for one in [base, *others[places], *others.get((at,), ())]} for at in places]
-            if not all(_are_many(found, FIRST if at == first else 1) for at, found in zip(places, words, strict=True)):
+            # One after the other: most end with the first, and there may be sixty of them.
+            words = ((at, {one[at] for one in [base, *others[places], *others.get((at,), ())]}) for at in places)
+            if not all(_are_many(found, FIRST if at == first else 1) for at, found in words):
                 continue
             general = tuple(PLACE if at in places else token for at, token in enumerate(base))
             if _equal_words(general) >= LEAST_EQUAL:

@@ -8,7 +8,6 @@ and those that belong together may lie in any shard.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ OUTPUT_DDL = "key string, value string, letter string, summary string"
 OBSERVED = "incidents"
 STAGE = "correlate"
 ID = re.compile(r"[0-9a-f]{20}")
+LARGEST = 1e100  # of a number that is believed: what detect writes is far below it, and sums of many are finite
 STATE = "done long, model binary, waiting binary"
 
 # The state to begin with, as `STATE` has it; None for a correlator that begins from scratch.
@@ -93,7 +93,8 @@ class NoveltiesTopic:
         if isinstance(found, WatermarkMessage):
             shard, end = found.shard, found.watermark
             watched = found.watched
-            if found.shards != self.shards or (watched is not None and not watched.is_sound):
+            own = watched is None or (watched.is_sound and 1000 * watched.window_seconds in (0, self.window_ms))
+            if found.shards != self.shards or not own:
                 msg = f"a watermark message of {found.shards} shards or of what nobody watches; wanted {self.shards} shards"
                 raise ValueError(msg)
         else:
@@ -252,7 +253,7 @@ def summary(before: int, done: int, correlator: Correlator, incidents: Iterable[
 
 def record_of(value: str) -> EpisodeEvent | WatermarkMessage:
     """A record of `novelties` from its JSON. Raises ValueError for anything else, RecursionError for JSON that is too deep."""
-    source = json.loads(value, parse_constant=no_number, parse_float=finite)
+    source = json.loads(value, parse_constant=no_number, parse_float=bounded)
     kind = source.get("record") if isinstance(source, dict) else None
     if kind == WatermarkMessage.KIND:
         return parsed(WatermarkMessage, source)
@@ -269,10 +270,10 @@ def no_number(text: str) -> float:
     raise ValueError(msg)
 
 
-def finite(text: str) -> float:
-    """A number of JSON. Raises ValueError for one that is too large for a double."""
+def bounded(text: str) -> float:
+    """A number of JSON. Raises ValueError for one that is larger than `LARGEST`."""
     found = float(text)
-    return found if math.isfinite(found) else no_number(text)
+    return found if abs(found) <= LARGEST else no_number(text)
 
 
 def event_of(value: str) -> EpisodeEvent:

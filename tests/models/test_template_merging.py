@@ -382,6 +382,13 @@ def test_merging_makes_room_under_a_limit_and_a_flood_is_not_remembered() -> Non
     assert len(state.templates["h/shop"].merger) == len(known(run))
 
 
+def test_lines_that_vary_in_each_of_sixty_places_cost_little() -> None:
+    lines = [" ".join(f"v{i // 60}x" if at == i % 60 else "k" for at in range(60)) for i in range(600)]
+    began = time.process_time()
+    assert len(merger_of(lines)) < 10
+    assert time.process_time() - began < 3.0  # half a second; seven where all places of all groups are looked at
+
+
 def test_templates_are_forgotten_with_their_series() -> None:
     parameters = replace(QUICK, forget_days=0.5)
     run = DetectorRun(ShardDetector(parameters))

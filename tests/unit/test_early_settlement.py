@@ -134,7 +134,23 @@ def test_the_time_that_confirmation_takes_follows_from_the_settings() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"record": "late"}, {"status": "open"}, {"series": "cpu"}, {"window_end": -1}, {"window_end": "x"}, {"id": None}],
+    [
+        *(
+            {"record": "late"},
+            {"status": "open"},
+            {"series": "cpu"},
+            {"series": "gauge/\ud800//cpu"},
+            {"window_end": -1},
+        ),
+        *(
+            {"window_end": "x"},
+            {"event_time": -1},
+            {"event_time": 2**62},
+            {"id": None},
+            {"id": "a\r\nX: y"},
+            {"id": "\u00e9"},
+        ),
+    ],
 )
 def test_nothing_is_believed_of_what_is_no_early_alarm(change: dict[str, Any]) -> None:
     good = plain(alarm())

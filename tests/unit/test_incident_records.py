@@ -60,6 +60,8 @@ def test_a_record_of_before_had_no_severity_and_no_services() -> None:
         {"score": float("inf")},
         {"score": 10**400},
         {"version": "../v"},
+        {"reason": "\ud800"},
+        {"hosts": ["\udc00"]},
         {"version": 5},
         {"causes": 5},
         {"causes": [{"kind": "change"}]},

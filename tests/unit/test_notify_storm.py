@@ -122,6 +122,7 @@ def test_escalation_needs_a_time_and_a_channel() -> None:
     [
         (b'{"label": "acknowledged", "incident": "ab"}', "ab"),
         (b'{"record": "label", "label": "true", "incident": "ab"}', "ab"),
+        (rb'{"l\u0061bel": "acknowledged", "incident": "ab"}', "ab"),
         (b'{"record": "heartbeat"}', ""),
         (b'{"label": "nonsense", "incident": "ab"}', ""),
         (b'{"label": "true", "incident": 7}', ""),

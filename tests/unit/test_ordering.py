@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,20 @@ def log_of(content: dict[int, set[int]]) -> list[Item]:
     return [
         item for w in sorted(content) for item in [*[("row", w, s) for s in sorted(content[w])], ("watermark", w, 0)]
     ]
+
+
+def test_a_long_name_does_not_make_the_others_long() -> None:
+    columns = rows([(10, s) for s in range(5_000)])
+    columns["series"][7] = "gauge/h/s/" + "m" * 2_038
+    buffer = WindowBuffer()
+    buffer.add_rows(columns)
+    buffer.dump()  # the first time modules are imported
+    tracemalloc.start()
+    try:
+        buffer.dump()
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000  # 41 MB with texts of numpy
+    finally:
+        tracemalloc.stop()
 
 
 contents = st.dictionaries(st.integers(1, 8).map(lambda w: w * 10), st.sets(st.integers(0, 5)), min_size=1, max_size=6)

@@ -11,6 +11,7 @@ import pytest
 from app.cli.rule_files import rules_in
 from app.cli.rules import CHANGED, NEW, SAME, difference, removal
 from app.core.settings import load
+from app.kafka.rule_topic import rule_text
 from models.rules.rule import Rule
 from models.rules.rule_log import MOST_RULES, RuleLog
 from pipelines.errors import InputError
@@ -124,3 +125,11 @@ def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> No
     assert found[1] == {"record": "rule", "name": "born", "removed": True, "since": "2026-03-01T00:00:00Z"}
     with pytest.raises(InputError, match="there is no rule 'b'"):
         removal(settings, known, ["a", "b"], None)
+
+
+def test_no_spelling_hides_a_rule_that_takes_effect() -> None:
+    hidden = rb'{"rec\u006frd":"rul\u0065","name":"a","mute":true}'
+    log = RuleLog()
+    assert log.take(hidden.decode(), 0, 0)
+    assert rule_text(hidden) == hidden.decode()
+    assert rule_text(b'{"record":"heartbeat"}') is None

@@ -19,6 +19,7 @@ from app.cli.watch_incidents import IncidentTracker, PipelineHealth
 from app.cli.watch_view import JsonView, LineView, TerminalView
 from app.kafka.shard_watermarks import ShardWatermarks
 from models.records.records import EarlyAlarm, WatermarkMessage
+from models.records.schema import plain
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00:00 UTC
 
@@ -81,13 +82,28 @@ def test_tracker_forgets_closed_incidents_and_never_an_open_one(monkeypatch: pyt
     assert tracker.update(incident("open one", "open", 0)) is None
 
 
+def message(watermark: int, shard: int, shards: int = 2) -> bytes:
+    return json.dumps(plain(WatermarkMessage(watermark=watermark, shard=shard, shards=shards))).encode()
+
+
 def test_windows_are_scored_when_the_last_shard_has_sent_its_watermark() -> None:
     watermarks = ShardWatermarks()
-    watermarks.update(WatermarkMessage(watermark=NOON, shard=0, shards=2))
+    watermarks.update(message(NOON, 0), NOON)
     assert watermarks.behind(NOON / 1000) is None
-    watermarks.update(WatermarkMessage(watermark=NOON - 10_000, shard=1, shards=2))
-    watermarks.update(None)
+    watermarks.update(message(NOON - 10_000, 1), NOON)
+    watermarks.update(None, NOON)
     assert watermarks.behind(NOON / 1000 + 30) == 40
+
+
+def test_a_watermark_message_of_the_future_and_one_of_other_shards_hide_nothing() -> None:
+    watermarks = ShardWatermarks()
+    for shard in (0, 1):
+        watermarks.update(message(9 * 10**15, shard), NOON)
+    watermarks.update(message(10_000, 4_999, 5_000), NOON)
+    watermarks.update(message(10_000, 7), NOON)
+    for shard in (0, 1):
+        watermarks.update(message(NOON - 10_000, shard), NOON)
+    assert watermarks.until == NOON - 10_000
 
 
 JOB = {"healthy": True, "lag": 12, "batch_seconds": 0.5, "dropped_by_watermark": 0}
