@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.core.timestamps import iso_millis
+from app.core.timestamps import LAST_MS, iso_millis
 from pipelines.inputs.syslog import RFC5424
 
 LONGEST_LINE = 64 * 1024
@@ -191,16 +191,18 @@ def level_of(message: str) -> str:
 
 
 def _moment(text: str, now: int, zone: tzinfo | None) -> int | None:
-    """Epoch milliseconds, or None where the text is no time."""
-    try:
-        if text[:1].isdigit():
-            found = datetime.fromisoformat(text.replace(",", "."))
-        elif text == "-":
-            return None
-        else:
-            return _without_year(text, now, zone)
-    except ValueError:
+    """Epoch milliseconds, or None where the text is no time that an event has."""
+    if text == "-":
         return None
+    try:
+        at = _with_year(text, zone) if text[:1].isdigit() else _without_year(text, now, zone)
+    except (ValueError, OverflowError):  # a calendar ends with the year 9999, wherever one is then
+        return None
+    return at if 0 <= at < LAST_MS else None
+
+
+def _with_year(text: str, zone: tzinfo | None) -> int:
+    found = datetime.fromisoformat(text.replace(",", "."))
     if found.tzinfo is None:
         found = found.replace(tzinfo=zone) if zone else found.astimezone()
     return round(found.timestamp() * 1000)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
+from zoneinfo import ZoneInfo
 
 import psutil
 import pytest
@@ -273,6 +274,15 @@ def test_a_level_is_a_word_that_stands_for_one(message: str, level: str) -> None
 def test_times_without_a_zone_are_in_the_given_zone() -> None:
     east = timezone(timedelta(hours=2))
     assert log_event("2026-01-05 10:00:00 x", "a", "h", NOW, east)["@timestamp"] == "2026-01-05T08:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    "time", ["0001-01-01T00:00:00", "9999-12-31T23:59:59", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]
+)
+@pytest.mark.parametrize("zone", [None, UTC, ZoneInfo("America/New_York"), ZoneInfo("Pacific/Kiritimati")])
+def test_a_line_at_the_ends_of_the_calendar_has_the_time_at_which_it_was_read(time: str, zone: tzinfo | None) -> None:
+    for line in (f"{time} hello", f"{time} web app: hello", f"<34>1 {time} web app 1 - - hello"):
+        assert log_event(line, "a", "h", NOW, zone)["@timestamp"] == iso_millis(NOW)
 
 
 @given(st.text(max_size=300))
