@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from elasticsearch import Elasticsearch
@@ -66,9 +66,18 @@ def of_document(source: dict[str, Any]) -> LabelDocument:
         incident=pick(source, "label.incident") or "",
         label=pick(source, "label.label"),
         given_at=datetime.fromisoformat(source["@timestamp"]),
-        start=datetime.fromisoformat(start) if start else None,
-        end=datetime.fromisoformat(end) if end else None,
+        start=moment(start),
+        end=moment(end),
         hosts=tuple(as_list(pick(source, "host.name"))),
         comment=source.get("message") or "",
         author=pick(source, "label.author") or "",
     )
+
+
+def moment(text: Any) -> datetime | None:
+    """A time as somebody wrote it into a label, in UTC without a zone; None for any other form, of which Elasticsearch takes many."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found

@@ -114,6 +114,22 @@ def given_at(
     return LabelDocument(identity, label, NOON, start, end, (host,))
 
 
+@pytest.mark.parametrize("text", ["2026", "2026-11", "1795262400000", "", 1795262400000, "9999-99-99", "now", None])
+def test_a_time_that_pages_cannot_read_hides_no_label(text: Any) -> None:
+    source = {
+        "@timestamp": NOON.isoformat(),
+        "label": {"label": "true", "incident": "a"},
+        "event": {"start": text, "end": text},
+    }
+    assert of_document(source) == LabelDocument("a", "true", NOON)
+
+
+def test_a_time_without_a_zone_can_be_compared() -> None:
+    source = {"@timestamp": NOON.isoformat(), "label": {"label": "true"}, "event": {"start": "2026-11-21T12:00:00"}}
+    start = of_document(source).start
+    assert start is not None and start <= NOON + timedelta(days=400)
+
+
 def test_version_is_judged_by_host_and_time_or_the_incident_itself() -> None:
     incidents = frame_of(
         [
