@@ -34,6 +34,8 @@ DELIVERIES = "deliveries"
 EARLY = "early"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 RULES = "rules"
+# Bytes of a batch, compressed: of lz4 it holds 255 times as much, and what Python reads is unpacked whole, where nothing can bound it.
+MOST_OF_LABELS, MOST_OF_RULES = "327680", "131072"
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 SAFE_REPLICATION = 3
 
@@ -66,7 +68,8 @@ def wanted(settings: Settings) -> list[Topic]:
     for_ever = outputs | {"retention.ms": "-1"}
     of_kind = (
         dict.fromkeys(INPUTS, inputs)
-        | {RULES: inputs | keeping_the_last(own)}
+        | {"labels": inputs | {"max.message.bytes": MOST_OF_LABELS}}
+        | {RULES: inputs | {"max.message.bytes": MOST_OF_RULES} | keeping_the_last(own)}
         | dict.fromkeys(COMPACTED, outputs | {"cleanup.policy": "compact,delete"})
     )
     count = settings.input_partitions

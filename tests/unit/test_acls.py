@@ -11,6 +11,8 @@ from app.cli import main
 from app.core.settings import INPUTS, load
 from app.kafka.acls import commands, rights
 from app.kafka.topics import OUTPUTS, QUARANTINE, wanted
+from models.rules import rule_log
+from pipelines.inputs import labels
 
 
 def test_only_jobs_write_what_jobs_write() -> None:
@@ -78,3 +80,10 @@ def test_of_bounds_and_rules_the_last_one_of_each_is_kept_and_of_other_topics_ev
 def test_history_keeps_every_rule() -> None:
     (rules,) = (t for t in wanted(load(topics={"timestamps": "create"})) if t.name == "rules")
     assert (rules.config["cleanup.policy"], rules.config["retention.ms"]) == ("delete", "-1")
+
+
+def test_what_python_unpacks_has_room_for_the_longest_record_and_not_for_much_more() -> None:
+    most = {t.name: int(t.config["max.message.bytes"]) for t in wanted(load(version="b"))}
+    assert labels.MOST_BYTES < most["labels"] < 1.3 * labels.MOST_BYTES
+    assert 16 * rule_log.MOST_BYTES < most["rules"] < most["labels"]
+    assert {most[kind] for kind in ("telemetry", "logs", "changes", "statistics.b")} == {2 << 20}
