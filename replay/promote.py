@@ -233,7 +233,7 @@ def shown(what: PromotionPlan) -> dict[str, Any]:
         "reached_time": iso_or(reached, "no watermark yet"),
         "previous_reached": other,
         "previous_reached_time": iso_or(other, "no watermark yet"),
-        "previous_running": bool(locks.busy(what.old, names_of(what.old))),
+        "previous_running": bool(locks.busy(what.old, jobs.NAMES)),
     }
 
 
@@ -290,7 +290,7 @@ def take_over(
             msg = "the serving version has changed meanwhile, by another promotion; look with `kappa replay list`, and try again"
             raise InputError(msg)
         began = time.monotonic()
-        followed = bool(locks.busy(what.old, names_of(what.old)))
+        followed = bool(locks.busy(what.old, jobs.NAMES))
         if what.first:
             after = None
             switch(what, after)
@@ -306,7 +306,7 @@ def again(new: Settings, served: Serving, report: Report) -> dict[str, Any]:
     report(f"version {new.version} serves already" + ("" if served.aliased else "; the aliases follow now"))
     follow(new)
     after = served.intervals[-1].after
-    return made(new, served.previous, after, 0.0, bool(locks.busy(new, names_of(new)))) | {"already": True}
+    return made(new, served.previous, after, 0.0, bool(locks.busy(new, jobs.NAMES))) | {"already": True}
 
 
 def made(new: Settings, previous: str | None, after: int | None, seconds: float, running: bool) -> dict[str, Any]:
@@ -320,11 +320,6 @@ def made(new: Settings, previous: str | None, after: int | None, seconds: float,
         "running": running,
         "already": False,
     }
-
-
-def names_of(settings: Settings) -> list[str]:
-    """The names that a version's jobs run under."""
-    return [*jobs.NAMES]
 
 
 def caught_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnProgress, report: Report) -> int:
@@ -359,7 +354,7 @@ class HandoverWatch:
         old, new = self.old.look(), self.new.look()
         if self.agreed is None and self.may_be(old) and old is not None and new is not None:
             self.agreed = old if old - new <= CLOSE_SECONDS * MILLIS else None
-        if not self.may_be(old) and not locks.busy(self.what.old, names_of(self.what.old)):
+        if not self.may_be(old) and not locks.busy(self.what.old, jobs.NAMES):
             self.refuse(old)
         return PromotionProgress(old, new, self.agreed)
 
@@ -386,7 +381,7 @@ def finish_index(old: Settings, report: Report) -> None:
     with locks.taken(old, ["index"]) as busy:
         if busy:
             return
-        others = locks.busy(old, [name for name in names_of(old) if name != "index"])
+        others = locks.busy(old, [name for name in jobs.NAMES if name != "index"])
         if others:
             msg = (
                 f"version {old.version}: {', '.join(others)} run, index does not, so Elasticsearch falls behind; start "
@@ -406,9 +401,8 @@ def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
 
     Where another process runs all of them, it is left alone. Raises InputError where it runs some of them.
     """
-    names = names_of(new)
-    with locks.taken(new, names) as busy:
-        if not busy and len(names) == len(jobs.NAMES):
+    with locks.taken(new, jobs.NAMES) as busy:
+        if not busy:
             report(f"running the jobs of version {new.version} until it has caught up")
             start_position.start_after_replay(new, report)
             session(new, "kappa-promote", report)
@@ -423,8 +417,7 @@ def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
 
 def check_run_elsewhere(new: Settings) -> None:
     """Raise InputError where not all jobs of a version run."""
-    names = names_of(new)
-    missing = sorted(set(names) - set(locks.busy(new, names)))
+    missing = sorted(set(jobs.NAMES) - set(locks.busy(new, jobs.NAMES)))
     if missing:
         msg = (
             f"nobody runs {', '.join(missing)} of version {new.version}, and not all of its jobs can be run here: start them "
@@ -455,7 +448,7 @@ def follow(new: Settings) -> None:
 def is_run(new: Settings, stopping: threading.Event, wait_seconds: float) -> bool:
     """Whether some process runs a version. One that ran the version of before takes a moment to take it over."""
     deadline = time.monotonic() + wait_seconds
-    while not locks.busy(new, names_of(new)):
+    while not locks.busy(new, jobs.NAMES):
         if time.monotonic() >= deadline or stopping.wait(POLL_SECONDS):
             return False
     return True
