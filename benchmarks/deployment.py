@@ -22,7 +22,8 @@ from app.core.settings import Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime.spark import session
 from app.search.connection import elasticsearch_connection
@@ -165,15 +166,7 @@ def far_ahead() -> int:
 def close_windows(settings: Settings, at_ms: int) -> None:
     """A heartbeat of a time after all windows and delays in every input partition, so that all of them are closed."""
     with BoundedProducer(client_options(settings)) as outbox:
-        for kind in topics.INPUTS:
-            topic = settings.topic(kind)
-            for partition in range(outbox.partitions(topic)):
-                beat(outbox, topic, partition, at_ms)
-
-
-def beat(outbox: BoundedProducer, topic: str, partition: int, at_ms: int) -> None:
-    """A heartbeat of a time."""
-    outbox.send(topic, heartbeat(at_ms), key=HEARTBEAT_KEY, partition=partition, timestamp_ms=at_ms)
+        send_heartbeats(outbox, input_partitions(settings), at_ms)
 
 
 def machine() -> dict[str, Any]:

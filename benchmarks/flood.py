@@ -37,7 +37,8 @@ from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime.plan import GIB, MIB, Load, plan
 from benchmarks.deployment import machine, say
@@ -127,15 +128,7 @@ class Sender:
 
     def _beats(self, outbox: BoundedProducer, moment: int) -> None:
         """A heartbeat to each input partition."""
-        for kind, count in self.settings.input_partitions.items():
-            for partition in range(count):
-                outbox.send(
-                    self.settings.topic(kind),
-                    heartbeat(moment),
-                    key=b"heartbeat",
-                    partition=partition,
-                    timestamp_ms=moment,
-                )
+        send_heartbeats(outbox, input_partitions(self.settings), moment)
 
 
 def record(moment: int, host: str, service: str, metric: str, value: float) -> bytes:

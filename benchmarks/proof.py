@@ -36,11 +36,12 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.checkpoints import last_committed
 from app.kafka.connection import admin_client, client_options
+from app.kafka.heartbeats import send_heartbeats
 from app.kafka.producer import BoundedProducer
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
 from app.versions.replay_manifest import RESULT_KINDS
-from benchmarks.deployment import beat, close_windows, machine, say
+from benchmarks.deployment import close_windows, machine, say
 from benchmarks.reached import announced, share_read
 
 RESULTS = Path(__file__).parent / "results"
@@ -121,7 +122,7 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
     last = sent.until - 1000
     with BoundedProducer(client_options(settings)) as outbox:
         for at in range(simulation.settings.start, sent.until, 1000):
-            beat(outbox, names["telemetry"], TELEMETRY - 1, at)
+            send_heartbeats(outbox, [(names["telemetry"], TELEMETRY - 1)], at)
     length = 1000 * WINDOW_SECONDS
     return sent.events, simulation.settings.start, last // length * length + length
 

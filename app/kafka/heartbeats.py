@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from models.records.records import Heartbeat
 from pipelines.errors import KappaError
 from pipelines.windowing import MILLIS, WindowingConfig
 
-HEARTBEAT_KEY = b"heartbeat"
+HEARTBEAT_KEY = b"heartbeat"  # a compacted topic, as `rules` is, refuses records without a key
 STEP_SECONDS = 5  # at most, from one heartbeat to the next
 ANSWER_SECONDS = 2.0
 QUIET_SECONDS = 120.0  # without a record of anybody else
@@ -28,6 +28,15 @@ Where = tuple[str, int]  # a partition of a topic
 def heartbeat(milliseconds: int) -> bytes:
     """The value of a heartbeat at a time (epoch milliseconds)."""
     return f'{{"record":"{Heartbeat.KIND}","@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
+
+
+def send_heartbeats(outbox: BoundedProducer, partitions: Iterable[Where], at_ms: int) -> dict[Where, Any]:
+    """Queue the heartbeat of a time, epoch ms, for each of some partitions; returns kafka-python's futures. Raises as `BoundedProducer.send`."""
+    value = heartbeat(at_ms)
+    return {
+        (topic, p): outbox.send(topic, value, key=HEARTBEAT_KEY, partition=p, timestamp_ms=at_ms)
+        for topic, p in partitions
+    }
 
 
 def next_beat(now_ms: int, windows: WindowingConfig) -> int:
@@ -137,10 +146,7 @@ class Heartbeats:
     def _append(self, outbox: BoundedProducer, partitions: list[Where]) -> dict[Where, int]:
         """Append a heartbeat to each of some partitions. Returns the append times, epoch ms."""
         now = self._clock()
-        sent = {
-            (topic, p): outbox.send(topic, heartbeat(now), key=HEARTBEAT_KEY, partition=p, timestamp_ms=now)
-            for topic, p in partitions
-        }
+        sent = send_heartbeats(outbox, partitions, now)
         outbox.flush(ANSWER_SECONDS)
         for where, future in sent.items():
             if future.value.offset != self._ends.get(where):

@@ -29,7 +29,8 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.search.connection import elasticsearch_connection
 
@@ -76,14 +77,11 @@ def beat(settings: Settings) -> None:
     """
     options = client_options(settings)
     with BoundedProducer(options) as outbox, closing(KafkaConsumer(**options)) as consumer:
-        for kind in topics.INPUTS:
-            topic = settings.topic(kind)
-            for partition in range(outbox.partitions(topic)):
-                part = TopicPartition(topic, partition)
-                consumer.assign([part])
-                consumer.seek(part, consumer.end_offsets([part])[part] - 1)
-                last = next(consumer).timestamp
-                outbox.send(topic, heartbeat(last), key=b"heartbeat", partition=partition, timestamp_ms=last)
+        for where in input_partitions(settings):
+            part = TopicPartition(*where)
+            consumer.assign([part])
+            consumer.seek(part, consumer.end_offsets([part])[part] - 1)
+            send_heartbeats(outbox, [where], next(consumer).timestamp)
 
 
 def test_crashes_batches_and_backlogs_change_nothing(

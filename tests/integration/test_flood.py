@@ -17,7 +17,8 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare
@@ -59,16 +60,8 @@ def send(settings: Settings, *, flood: bool) -> None:
                     where = i % partitions["telemetry"]
                     outbox.send(topic, value, key=b"", partition=where, timestamp_ms=begin + 7000)
             for moment in range(begin, begin + WINDOW_MS, 5_000):
-                beat(outbox, settings, moment)
-        beat(outbox, settings, START + (WINDOWS + 10) * WINDOW_MS)
-
-
-def beat(outbox: BoundedProducer, settings: Settings, moment: int) -> None:
-    for kind, count in settings.input_partitions.items():
-        for partition in range(count):
-            outbox.send(
-                settings.topic(kind), heartbeat(moment), key=b"heartbeat", partition=partition, timestamp_ms=moment
-            )
+                send_heartbeats(outbox, input_partitions(settings), moment)
+        send_heartbeats(outbox, input_partitions(settings), START + (WINDOWS + 10) * WINDOW_MS)
 
 
 def run(spark: SparkSession, settings: Settings, *, flood: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
-from support.live_jobs import records, settings_file
+from support.live_jobs import beat, records, settings_file
 from support.malformed import MEGABYTE, iso
 
 from app.core.settings import Settings, load
@@ -74,14 +74,8 @@ def feed(settings: Settings, *, hostile: bool) -> None:
             ):
                 producer.send(topic, value, key=key, headers=headers, partition=p, timestamp_ms=at)
     producer.flush()
-    for second in (SECONDS, 200):
-        moment = START + 1000 * second
-        for kind, count in settings.input_partitions.items():
-            for p in range(count):
-                beat = heartbeat(moment)
-                producer.send(settings.topic(kind), beat, key=b"heartbeat", partition=p, timestamp_ms=moment)
-    producer.flush()
     producer.close()
+    beat(settings, (START + 1000 * second for second in (SECONDS, 200)))
     if hostile:
         in_transactions(settings, topic, 200)
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
-from support.live_jobs import records, settings_file
+from support.live_jobs import beat, records, settings_file
 from support.malformed import iso
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import quarantine
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs
 from app.runtime.run import prepare
 from models.records.records import LETTER_BYTES, QuarantinedRecord
@@ -58,15 +57,9 @@ def feed(settings: Settings, long: dict[str, list[bytes]]) -> None:
                 for value in values:
                     producer.send(settings.topic(kind), value, partition=0, timestamp_ms=at)
                     producer.flush()
-    for second in (60, 200):
-        moment = START + 1000 * second
-        for kind, count in settings.input_partitions.items():
-            for p in range(count):
-                producer.send(
-                    settings.topic(kind), heartbeat(moment), key=b"heartbeat", partition=p, timestamp_ms=moment
-                )
     producer.flush()
     producer.close()
+    beat(settings, (START + 1000 * second for second in (60, 200)))
 
 
 @pytest.mark.long

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 from support.commands import Running, answer, assert_one_line, get, healthz, kappa
 from support.live_jobs import records, settings_file
@@ -20,10 +19,13 @@ from support.malformed import iso
 
 from app.core.ports import free_port
 from app.core.settings import Settings, load
+from app.core.timestamps import wall_clock
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
+from app.kafka.producer import BoundedProducer
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -106,7 +108,7 @@ class ExtractAndDetect:
     def __init__(self, file: Path, environment: dict[str, str], settings: Settings) -> None:
         self.file, self.environment, self.settings = file, environment, settings
         self.sent = 0
-        self.producer = KafkaProducer(**client_options(settings), acks="all")
+        self.outbox = BoundedProducer(client_options(settings))
 
     def command(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         return kappa(*arguments, "--config", str(self.file), **(self.environment | more))
@@ -117,7 +119,7 @@ class ExtractAndDetect:
     def send(self, count: int = 20) -> None:
         """Measurements of now, and with them a heartbeat to every partition."""
         for i in range(count):
-            now = int(time.time() * 1000)
+            now = wall_clock()
             point = {
                 "@timestamp": iso(now),
                 "host.name": "web-1",
@@ -125,16 +127,13 @@ class ExtractAndDetect:
                 "metric.name": "load",
                 "metric.value": i / 7,
             }
-            self.producer.send(self.settings.topic("telemetry"), json.dumps(point).encode())
+            self.outbox.send(self.settings.topic("telemetry"), json.dumps(point).encode(), key=str(self.sent).encode())
             self.sent += 1
         self.beat()
 
     def beat(self) -> None:
-        for kind, count in self.settings.input_partitions.items():
-            for partition in range(count):
-                now = int(time.time() * 1000)
-                self.producer.send(self.settings.topic(kind), heartbeat(now), partition=partition)
-        self.producer.flush()
+        send_heartbeats(self.outbox, input_partitions(self.settings), wall_clock())
+        self.outbox.flush()
 
     def statistics(self) -> list[tuple[int, str]]:
         """Window and record of all rows of the series, in the order written."""
@@ -171,7 +170,7 @@ def deployment(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> It
     assert json.loads(out) == dict.fromkeys(wanted, "created")
     made = ExtractAndDetect(file, environment, settings)
     yield made
-    made.producer.close()
+    made.outbox.close()
 
 
 @pytest.mark.long
@@ -255,7 +254,7 @@ def test_jobs_go_on_after_their_process_was_killed_or_stopped(
         [child] = psutil.Process(process.process.pid).children()
         hit = child if name == "python" else next(one for one in child.children(recursive=True) if one.name() == name)
         hit.send_signal(number)
-        killed = int(time.time() * 1000)
+        killed = wall_clock()
         process.wait(lambda: "jobs start again" in process.output, 120, "the restart")
         assert not hit.is_running()
         process.wait(lambda: goes_on(killed), 240, "statistics after the restart")

@@ -8,25 +8,30 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from support.commands import Running, answer, assert_one_line, healthz, kappa
 from support.live_jobs import records
 from support.malformed import iso
 
 from app.core.settings import PROJECT, Settings, load
+from app.core.timestamps import wall_clock
 from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
+from app.kafka.producer import BoundedProducer
 from app.search.connection import elasticsearch_connection
 from app.versions import serving
 from app.versions.pinned_configuration import with_pinned_models
@@ -99,32 +104,36 @@ class EventSender:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> EventSender:
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1)
+        self._sending = self._thread.submit(self._run)
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End. Raises what Kafka refused."""
         self.stop.set()
-        self._thread.join()
+        self._thread.shutdown()
+        self._sending.result()
 
     def _run(self) -> None:
-        producer = KafkaProducer(**client_options(self.settings), acks="all")
-        noise, beat = random.Random(5), 0
-        while not self.stop.wait(0.2):
-            beat += 1
-            now = int(time.time() * 1000)
-            for host in HOSTS:
-                producer.send(self.settings.topic("telemetry"), point(host, now, noise.gauss(50, 1)))
-            if beat % 50 == 0:
-                host = HOSTS[beat // 50 % len(HOSTS)]
-                producer.send(self.settings.topic("telemetry"), point(host, now, 1.0, f"job-{beat}"))
-            if beat % 10 == 0:
-                for kind, count in self.settings.input_partitions.items():
-                    for partition in range(count):
-                        producer.send(self.settings.topic(kind), heartbeat(now), partition=partition)
-                producer.send(self.settings.topic("telemetry"), point(HOSTS[0], now - 5 * SECOND, 1.0))
-                producer.send(self.settings.topic("logs"), b"not a record")
-        producer.close()
+        with BoundedProducer(client_options(self.settings)) as outbox:
+            noise = random.Random(5)
+            for number in count(1):
+                if self.stop.wait(0.2):
+                    break
+                self._send(outbox, number, noise)
+                outbox.settle()
+
+    def _send(self, outbox: BoundedProducer, number: int, noise: random.Random) -> None:
+        now, telemetry = wall_clock(), self.settings.topic("telemetry")
+        for host in HOSTS:
+            outbox.send(telemetry, point(host, now, noise.gauss(50, 1)), key=b"")
+        if number % 50 == 0:
+            host = HOSTS[number // 50 % len(HOSTS)]
+            outbox.send(telemetry, point(host, now, 1.0, f"job-{number}"), key=b"")
+        if number % 10 == 0:
+            send_heartbeats(outbox, input_partitions(self.settings), now)
+            outbox.send(telemetry, point(HOSTS[0], now - 5 * SECOND, 1.0), key=b"")
+            outbox.send(self.settings.topic("logs"), b"not a record", key=b"")
 
 
 def point(host: str, at: int, value: float, service: str = "web") -> bytes:

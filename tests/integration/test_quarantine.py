@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from support import killers
 from support.faulty_chain import supervised
-from support.live_jobs import records, settings_file, wait_for
+from support.live_jobs import beat, records, settings_file, wait_for
 from support.malformed import iso
 from typer.testing import CliRunner
 
@@ -22,7 +22,6 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import quarantine
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import heartbeat
 from app.runtime import jobs, poison
 from app.runtime.run import prepare
 from models.records.records import QuarantinedRecord
@@ -60,14 +59,8 @@ def feed(settings: Settings, bad: list[bytes]) -> list[tuple[str, int, int]]:
         if i % every == every - 1 and i // every < len(bad):
             sent = producer.send(lines, bad[i // every], partition=i % 2, timestamp_ms=at)
             places.append(sent)
-    for second in (*range(60), 200):
-        moment = START + 1000 * second
-        for kind, count in settings.input_partitions.items():
-            for p in range(count):
-                producer.send(
-                    settings.topic(kind), heartbeat(moment), key=b"heartbeat", partition=p, timestamp_ms=moment
-                )
     producer.flush()
+    beat(settings, (START + 1000 * second for second in (*range(60), 200)))
     found = [(lines, one.get().partition, one.get().offset) for one in places]
     producer.close()
     return found

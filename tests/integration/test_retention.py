@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
@@ -21,8 +21,10 @@ from app.embedded.stack_state import Addresses
 from app.kafka import data_loss, topics
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import admin_client, client_options, kafka_connection, open_consumer
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
 from app.kafka.offset_ranges import OffsetGap, OffsetRange, find_gaps, find_gaps_since, offset_ranges
+from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare, running
 from app.search.connection import elasticsearch_connection
@@ -53,14 +55,13 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
 
 
 @pytest.fixture
-def producer(settings: Settings) -> Iterator[KafkaProducer]:
-    made = KafkaProducer(**client_options(settings), acks="all")
-    yield made
-    made.close()
+def outbox(settings: Settings) -> Iterator[BoundedProducer]:
+    with BoundedProducer(client_options(settings)) as made:
+        yield made
 
 
 def write(
-    settings: Settings, producer: KafkaProducer, first: int, count: int, each: int = 1, more_bytes: int = 0
+    settings: Settings, outbox: BoundedProducer, first: int, count: int, each: int = 1, more_bytes: int = 0
 ) -> None:
     """History of `count` windows from number `first` on: in every partition a heartbeat, and in one of telemetry a host."""
     for window in range(first, first + count):
@@ -73,10 +74,10 @@ def write(
             }
             more = random.Random(i).randbytes(more_bytes // 2).hex()
             value = json.dumps(point | {"metric.value": window / 7, "more": more}).encode()
-            producer.send(settings.topic("telemetry"), value, partition=0, timestamp_ms=now)
-            for kind, partition in (("telemetry", 1), ("logs", 0), ("labels", 0), ("changes", 0), ("rules", 0)):
-                producer.send(settings.topic(kind), heartbeat(now), partition=partition, timestamp_ms=now)
-    producer.flush()
+            outbox.send(settings.topic("telemetry"), value, key=b"", partition=0, timestamp_ms=now)
+            silent = [where for where in input_partitions(settings) if where != (settings.topic("telemetry"), 0)]
+            send_heartbeats(outbox, silent, now)
+    outbox.flush()
 
 
 def delete(settings: Settings, kind: str, partition: int, before: int) -> None:
@@ -132,19 +133,19 @@ def read_so_far(settings: Settings, job: str) -> dict[tuple[str, int], int]:
 
 
 def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
-    spark: SparkSession, settings: Settings, producer: KafkaProducer
+    spark: SparkSession, settings: Settings, outbox: BoundedProducer
 ) -> None:
     checkpoints = data_loss.checkpoints(settings, ["extract", "detect"])
     assert data_loss.check_before_start(settings, checkpoints) == set(), "a version that has not begun has no gap"
     prepare(settings, ("extract", "detect"))
-    write(settings, producer, 0, 20)
+    write(settings, outbox, 0, 20)
     run_to_end(spark, settings, "extract", "detect")
     where = (settings.topic("telemetry"), 0)
     assert read_so_far(settings, "extract")[where] == 20
     assert data_loss.check_before_start(settings, checkpoints, accept=True) == set()
     assert letters(settings) == []
 
-    write(settings, producer, 20, 40)
+    write(settings, outbox, 20, 40)
     delete(settings, "telemetry", 0, 45)
     with pytest.raises(DeterminismViolation) as before:
         data_loss.check_before_start(settings, checkpoints)
@@ -286,11 +287,11 @@ def assert_topic_made_anew_is_refused(settings: Settings, checkpoints: dict[str,
 
 
 def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence(
-    spark: SparkSession, settings: Settings, producer: KafkaProducer
+    spark: SparkSession, settings: Settings, outbox: BoundedProducer
 ) -> None:
     topics.create(settings)
     # More than a consumer fetches at once: what it has already, it reads although the log has it no longer.
-    write(settings, producer, 0, 30, each=100, more_bytes=4000)
+    write(settings, outbox, 0, 30, each=100, more_bytes=4000)
     checkpoints = data_loss.checkpoints(settings, ["extract"])
     deleted = threading.Event()
 
@@ -316,11 +317,11 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
 
 
 def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
-    spark: SparkSession, settings: Settings, producer: KafkaProducer
+    spark: SparkSession, settings: Settings, outbox: BoundedProducer
 ) -> None:
     topics.create(settings)
-    producer.send(settings.topic("novelties"), b'{"neither": "event nor watermark"}', partition=0)
-    producer.flush()
+    outbox.send(settings.topic("novelties"), b'{"neither": "event nor watermark"}', key=b"", partition=0)
+    outbox.flush()
     with pytest.raises(
         DeterminismViolation, match=r"^novelties: .* is neither an episode event nor a watermark message [^\n]*$"
     ) as error:
@@ -328,9 +329,9 @@ def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
     assert "Traceback" in str(error.value.__cause__)
 
 
-def test_offset_gaps_of_a_log_with_deleted_records(settings: Settings, producer: KafkaProducer) -> None:
+def test_offset_gaps_of_a_log_with_deleted_records(settings: Settings, outbox: BoundedProducer) -> None:
     topics.create(settings)
-    write(settings, producer, 0, 30)
+    write(settings, outbox, 0, 30)
     topic = settings.topic("telemetry")
     parts = [(topic, 0), (topic, 1), (settings.topic("logs"), 0)]
     delete(settings, "telemetry", 0, 10)
@@ -343,9 +344,9 @@ def test_offset_gaps_of_a_log_with_deleted_records(settings: Settings, producer:
     assert find_gaps_since(at - 1, held) == [OffsetGap(topic, 0, None, 9, at - 1, at)]
 
 
-def test_a_partition_without_records_and_one_that_does_not_exist(settings: Settings, producer: KafkaProducer) -> None:
+def test_a_partition_without_records_and_one_that_does_not_exist(settings: Settings, outbox: BoundedProducer) -> None:
     topics.create(settings)
-    write(settings, producer, 0, 30)
+    write(settings, outbox, 0, 30)
     topic = settings.topic("telemetry")
     delete(settings, "telemetry", 1, 30)
     with open_consumer(settings) as consumer:

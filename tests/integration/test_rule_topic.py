@@ -48,7 +48,7 @@ def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: st
             b'{"record":"rule","name":"bad"}',
             b'{"record":"rule"' + b" " * 5_000 + b"}",
         ):
-            producer.send(settings.topic("rules"), value, partition=0)
+            producer.send(settings.topic("rules"), value, key=b"any", partition=0).get(10.0)
     listed = kappa("list")["rules"]
     assert [(one["name"], one["series"], one["does"], one["author"]) for one in listed] == [
         ("night", "host=db-*", "mute", "me"),

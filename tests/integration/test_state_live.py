@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT, Settings
@@ -18,7 +18,9 @@ from app.core.timestamps import iso_millis
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
+from app.kafka.producer import BoundedProducer
 from app.runtime import jobs, state_query, state_server
 from app.runtime.supervise import run_until_stopped
 from models.core.parameters import DetectorParameters
@@ -63,20 +65,18 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
 
 def write(settings: Settings, first: int, count: int) -> None:
     """History of some windows: a gauge and a log line of every host."""
-    producer = KafkaProducer(**client_options(settings), acks="all")
-    for window in range(first, first + count):
-        now = START + window * WINDOW + 5000
-        for i, host in enumerate(HOSTS):
-            about = {"@timestamp": iso_millis(now), "host.name": host, "service.name": "web"}
-            value = 5000.0 + window if window >= 30 and host == "web-3" else 20 + (window * 7 + i) % 5
-            point = about | {"metric.name": "load", "metric.value": value}
-            line = about | {"message": f"took {window} ms", "log.level": "info"}
-            for kind, record in (("telemetry", point), ("logs", line)):
-                producer.send(settings.topic(kind), json.dumps(record).encode(), partition=0, timestamp_ms=now)
-        for kind in topics.INPUTS:
-            producer.send(settings.topic(kind), heartbeat(now), partition=0, timestamp_ms=now)
-    producer.flush()
-    producer.close()
+    with BoundedProducer(client_options(settings)) as outbox:
+        for window in range(first, first + count):
+            now = START + window * WINDOW + 5000
+            for i, host in enumerate(HOSTS):
+                about = {"@timestamp": iso_millis(now), "host.name": host, "service.name": "web"}
+                value = 5000.0 + window if window >= 30 and host == "web-3" else 20 + (window * 7 + i) % 5
+                point = about | {"metric.name": "load", "metric.value": value}
+                line = about | {"message": f"took {window} ms", "log.level": "info"}
+                for kind, event in (("telemetry", point), ("logs", line)):
+                    sent = json.dumps(event).encode()
+                    outbox.send(settings.topic(kind), sent, key=b"", partition=0, timestamp_ms=now)
+            send_heartbeats(outbox, input_partitions(settings), now)
 
 
 def statistics(settings: Settings) -> list[dict[str, Any]]:

@@ -7,15 +7,17 @@ import threading
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from app.core.settings import INPUTS, PROJECT, Settings
+from app.core.settings import PROJECT, Settings
 from app.core.timestamps import iso_or
 from app.embedded.stack_state import Addresses
 from app.kafka.checkpoints import PlannedBatch, last_committed
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
+from app.kafka.producer import BoundedProducer
 from app.runtime import attempts
 from app.runtime.run import prepare, running
 from app.versions import violations
@@ -45,15 +47,14 @@ def settings(folder: Path, stack: Addresses, unique: str) -> Settings:
 
 def send(settings: Settings, *windows: int) -> None:
     """A measurement and the heartbeats of windows, appended in this order at the windows' own times."""
-    producer = KafkaProducer(**client_options(settings), acks="all")
-    for window in windows:
-        now = START + window * WINDOW + 5000
-        point = {"@timestamp": iso_or(now, ""), "host.name": "web-1", "metric.name": "load", "metric.value": window}
-        producer.send(settings.topic("telemetry"), json.dumps(point).encode(), partition=0, timestamp_ms=now)
-        for kind in INPUTS:
-            producer.send(settings.topic(kind), heartbeat(now), partition=0, timestamp_ms=now)
-        producer.flush()
-    producer.close()
+    with BoundedProducer(client_options(settings)) as outbox:
+        for window in windows:
+            now = START + window * WINDOW + 5000
+            point = {"@timestamp": iso_or(now, ""), "host.name": "web-1", "metric.name": "load", "metric.value": window}
+            value = json.dumps(point).encode()
+            outbox.send(settings.topic("telemetry"), value, key=b"", partition=0, timestamp_ms=now)
+            send_heartbeats(outbox, input_partitions(settings), now)
+            outbox.flush()
 
 
 def everything(settings: Settings, kind: str) -> list[tuple[bytes, dict[str, str]]]:

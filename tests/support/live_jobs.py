@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from app.core.settings import FEW, PROJECT, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import send_heartbeats
+from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare
@@ -99,22 +100,17 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
     with BoundedProducer(client_options(settings)) as outbox:
         topic = settings.topic("labels")
         for now in range(*span, 1000):
-            for each in FEW:
-                outbox.send(settings.topic(each), heartbeat(now), key=b"heartbeat", partition=0, timestamp_ms=now)
+            send_heartbeats(outbox, [(settings.topic(each), 0) for each in FEW], now)
             if now <= at < now + 1000:
                 for label in labels:
                     outbox.send(topic, json.dumps(label).encode(), key=b"", partition=0, timestamp_ms=now)
 
 
-def beat(settings: Settings, begin: int, end: int) -> None:
-    """A heartbeat a second in each partition of the inputs, from one append time to another, epoch ms: closes the windows before."""
+def beat(settings: Settings, moments: Iterable[int]) -> None:
+    """Heartbeats of some append times, epoch ms, in each partition of the inputs: they close the windows before. Raises when Kafka refuses one."""
     with BoundedProducer(client_options(settings)) as outbox:
-        for now in range(begin, end, 1000):
-            for kind, count in settings.input_partitions.items():
-                for partition in range(count):
-                    outbox.send(
-                        settings.topic(kind), heartbeat(now), key=b"heartbeat", partition=partition, timestamp_ms=now
-                    )
+        for at in moments:
+            send_heartbeats(outbox, input_partitions(settings), at)
 
 
 def append_rule(settings: Settings, at: int, rule: dict[str, Any]) -> None:
@@ -122,7 +118,7 @@ def append_rule(settings: Settings, at: int, rule: dict[str, Any]) -> None:
     with BoundedProducer(client_options(settings)) as outbox:
         value = json.dumps({"record": "rule"} | rule).encode()
         outbox.send(settings.topic("rules"), value, key=rule["name"].encode(), partition=0, timestamp_ms=at)
-    beat(settings, at, at + 60_000)
+    beat(settings, range(at, at + 60_000, 1000))
 
 
 def run_to_end(spark: SparkSession, settings: Settings) -> int:
