@@ -45,7 +45,7 @@ from models.core.parameters import DetectorParameters
 from models.detection.control import ControlledParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.route import Route
-from models.rules.rule import Rule
+from models.rules.rule import Rule, check_selected
 from models.rules.runbook import Runbook
 from pipelines.windowing import WindowingConfig
 
@@ -394,10 +394,16 @@ class EarlySettings(SettingsGroup):
     )
 
 
+def matching_some(rule: Rule) -> Rule:
+    """The same rule. Raises ValueError for patterns that no series can match."""
+    check_selected(rule.selected)
+    return rule
+
+
 class ControlSettings(SettingsGroup):
     """Rules about alarms and learning."""
 
-    rules: tuple[Rule, ...] = Field(
+    rules: tuple[Annotated[Rule, AfterValidator(matching_some)], ...] = Field(
         default=(),
         description="What may be reported of which series and when, and what is learnt: tables `[[control.rules]]`, see [control](control.md).",
     )

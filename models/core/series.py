@@ -18,7 +18,18 @@ from typing import NamedTuple
 
 FLEET = "fleet"
 LABEL = re.compile(r'([^{},="]{1,128})=([^,{}]{0,128})')
-SERIES_KINDS = ("gauge", "counter", "logs", "template", "host", "service", FLEET)
+LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")  # of log lines; `extract` gives others one of these
+OF_METRIC, OF_LINES = ("host", "service", "metric"), ("host", "service", "level")
+PARTS = {
+    "gauge": OF_METRIC,
+    "counter": OF_METRIC,
+    "logs": OF_LINES,
+    "template": (*OF_LINES, "template"),
+    "host": ("host",),
+    "service": ("host", "service"),
+    FLEET: ("metric",),
+}  # that a series of each kind can have
+SERIES_KINDS = tuple(PARTS)
 
 
 class Series(NamedTuple):

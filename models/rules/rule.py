@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from models.core.series import SERIES_KINDS, Series, parse
+from models.core.series import LEVELS, PARTS, SERIES_KINDS, Series, parse
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DIRECTIONS = ("up", "down", "both")
@@ -47,13 +47,9 @@ class Selector:
     """
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
-        """Raises ValueError for a malformed pattern, or a kind that no series has."""
+        """Raises ValueError for a malformed pattern."""
         self._patterns = {part: matcher(part, text) for part, text in patterns.items()}
         self._any_labels = "{" not in patterns.get("metric", "{") and not patterns["metric"].startswith(REGEX)
-        kind = self._patterns.get("kind")
-        if kind is not None and not any(map(kind, SERIES_KINDS)):
-            msg = f"kind is {patterns['kind']!r}, which no series is; there are {', '.join(SERIES_KINDS)}"
-            raise ValueError(msg)
         self._known: dict[tuple[str, str], bool] = {}
 
     def matches(self, name: str, text: str | None = None) -> bool:
@@ -103,10 +99,37 @@ def matcher(part: str, text: str) -> Matcher:
     return lambda value: bool(pc.match_substring_regex(pa.scalar(value), pattern=whole).as_py())
 
 
+def check_selected(patterns: Mapping[str, str]) -> None:
+    """Raise ValueError for patterns that no series can match: a kind or level that there is none of, or parts that no kind has together."""
+    for part, known in {"kind": SERIES_KINDS, "level": LEVELS}.items():
+        if part in patterns and not any(map(matcher(part, patterns[part]), known)):
+            msg = f"{part} is {patterns[part]!r}, which no series has; there are {', '.join(known)}"
+            raise ValueError(msg)
+    check_filled(patterns)
+    kind = matcher("kind", patterns.get("kind", "*"))
+    parts = [part for part in patterns if part != "kind"]
+    if not any(kind(name) and set(parts) <= set(own) for name, own in PARTS.items()):
+        of = f" of kind {patterns['kind']!r}" if "kind" in patterns else ""
+        msg = f"no series{of} has {' and '.join(parts)}; there are " + "; ".join(
+            f"{name} with {', '.join(own)}" for name, own in PARTS.items()
+        )
+        raise ValueError(msg)
+
+
+def check_filled(patterns: Mapping[str, str]) -> None:
+    """Raise ValueError for a pattern without text."""
+    empty = [part for part, text in patterns.items() if text in ("", REGEX)]
+    if empty:
+        msg = f"{empty[0]} is empty; leave it out where all are meant"
+        raise ValueError(msg)
+
+
 def place_patterns(host: str | None, service: str | None, labels: Mapping[str, str]) -> dict[str, Matcher]:
     """Patterns of what incidents are about, those that are given, by `host`, `service` and `labels.NAME`. Raises ValueError."""
     given = {"host": host, "service": service} | {f"labels.{name}": text for name, text in labels.items()}
-    return {part: matcher(part, text) for part, text in given.items() if text is not None}
+    patterns = {part: text for part, text in given.items() if text is not None}
+    check_filled(patterns)
+    return {part: matcher(part, text) for part, text in patterns.items()}
 
 
 @dataclass(frozen=True)
@@ -226,7 +249,12 @@ class Rule:
     @cached_property
     def selector(self) -> Selector:
         """The patterns that select series."""
-        return Selector({name: text for name in SELECTED if (text := getattr(self, name)) is not None})
+        return Selector(self.selected)
+
+    @property
+    def selected(self) -> dict[str, str]:
+        """The patterns that are given, by part."""
+        return {name: text for name in SELECTED if (text := getattr(self, name)) is not None}
 
     @property
     def does(self) -> dict[str, Any]:

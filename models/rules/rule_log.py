@@ -18,7 +18,7 @@ from typing import Any
 from models.records.records import RuleRecord
 from models.records.schema import fields_of, parsed
 from models.rules.route import Route
-from models.rules.rule import REGEX, SELECTED, Rule, instant, rule_of
+from models.rules.rule import REGEX, SELECTED, Rule, check_selected, instant, rule_of
 
 MOST_RULES = 256  # of the log that are in effect, or will be
 MOST_A_WINDOW = 1_000  # records that are looked at: all shards read each
@@ -199,7 +199,9 @@ def checked(record: RuleRecord) -> RuleRecord:
     if record.since is not None:
         instant("since", record.since)
     if not record.removed:
-        rule_from(keys_of(record), 0)
+        rule = rule_from(keys_of(record), 0)
+        if isinstance(rule, Rule):
+            check_selected(rule.selected)
     return record
 
 

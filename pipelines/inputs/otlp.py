@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from models.core.series import LEVELS
 from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, point
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
@@ -31,7 +32,7 @@ LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECO
 
 # parts of a resource that tell apart what runs on one host
 _RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", "container.name")
-_SEVERITIES = [level for level in ("trace", "debug", "info", "warn", "error", "fatal") for _ in range(4)]
+_SEVERITIES = [level for level in LEVELS for _ in range(4)]
 
 
 def points(resource_metrics: Column) -> Column:

@@ -96,12 +96,15 @@ def test_rules_at_other_times_do_not_contradict(tmp_path: Path) -> None:
 
 def test_everything_that_is_wrong_is_a_line_and_exit_1(tmp_path: Path) -> None:
     file = settings_with(
-        tmp_path, '[[control.rules]]\nhost="a"\n[[control.rules]]\nmute=true\nhuost="a"\n[detection]\nspikes=1\n'
+        tmp_path,
+        '[[control.rules]]\nhost="a"\n[[control.rules]]\nmute=true\nhuost="a"\n[[control.rules]]\nmute=true\nlevel="eror"\n'
+        "[detection]\nspikes=1\n",
     )
     with pytest.raises(RulesRefused) as refused:
         settings_of(file)
-    assert len(refused.value.lines) == 3
+    assert len(refused.value.lines) == 4
     assert any("control.rules.0: the rule does nothing" in line for line in refused.value.lines)
+    assert any("control.rules.2: level is 'eror', which no series has" in line for line in refused.value.lines)
     result = CliRunner().invoke(app, ["config", "check", "--config", str(file)])
     assert result.exit_code == 1
     assert "control.rules.1.huost" in result.stderr
