@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboards import commands
+from dashboards import commands, labelling
 from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.identity import RESPONDER
 from dashboards.queries.incident import Incident
-from dashboards.queries.labels import LabelDocument
+from dashboards.queries.labels import Answers, LabelDocument
 from dashboards.words import clock, plain
 from models.records.records import ACKNOWLEDGED
 
 SECONDS = 60.0
 
 
-def in_words(label: LabelDocument | None, view: View) -> str:
-    """Who has it, since when."""
-    if label is None:
-        return "Nobody has acknowledged it."
-    return f"**{plain(label.author) or 'Somebody'}** has it, since {clock(label.given_at, view.zone)}."
+def in_words(given: Answers, view: View) -> str:
+    """Who has it, since when, and what it was. What somebody has judged is no more waiting for somebody to take it in hand."""
+    words = []
+    if given.taken is not None:
+        words += [
+            f"**{plain(given.taken.author) or 'Somebody'}** has it, since {clock(given.taken.given_at, view.zone)}."
+        ]
+    if given.judged is not None:
+        words += [labelling.in_words(given.judged, view)]
+    return " ".join(words) or "Nobody has acknowledged it."
+
+
+def briefly(given: Answers) -> str:
+    """The same in a few words."""
+    words = []
+    if given.taken is not None:
+        words += [f"{plain(given.taken.author) or 'somebody'} has it"]
+    if given.judged is not None:
+        words += [
+            f"{plain(given.judged.author) or 'somebody'}: {labelling.BRIEFLY.get(given.judged.label) or plain(given.judged.label)}"
+        ]
+    return " · ".join(words) or "nobody has it"
 
 
 def button(view: View, of: Incident, label: LabelDocument | None) -> None:

@@ -31,7 +31,7 @@ from dashboards.queries.early import FirstSeen
 from dashboards.queries.episodes import newest_event
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
-from dashboards.queries.labels import LabelDocument, acknowledged, of_incidents
+from dashboards.queries.labels import Answers, LabelDocument, acknowledged, of_incidents
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE, Span
 from dashboards.queries.series import points
@@ -210,8 +210,7 @@ def head(of: Incident, view: View) -> None:
 def show_done(found: Found, view: View) -> None:
     """Who has it, and its label."""
     st.subheader("What was done")
-    judged = f" {labelling.in_words(found.label, view)}" if found.label is not None else ""
-    st.markdown(f"{acknowledging.in_words(found.acknowledged, view)}{judged}")
+    st.markdown(acknowledging.in_words(Answers(found.acknowledged, found.label), view))
 
 
 def show_next(of: Incident, view: View, taken: LabelDocument | None) -> None:

@@ -22,6 +22,7 @@ SAYS = {
     FALSE_ALARM: "False alarm: nothing was wrong or new",
     EXPECTED: "Expected change: this is the new normal",
 }
+BRIEFLY = {TRUE: "worth knowing", FALSE_ALARM: "false alarm", EXPECTED: "expected change"}
 SECONDS = 60.0
 
 

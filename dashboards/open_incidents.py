@@ -9,31 +9,34 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboards.acknowledging import briefly
 from dashboards.chrome import View
 from dashboards.queries.frames import Listing
-from dashboards.queries.labels import LabelDocument
+from dashboards.queries.labels import Answers
 from dashboards.storms import storms
 from dashboards.theme import badge, severity_badge
 from dashboards.words import clock, duration, plain, plural, some
 from models.records.records import SEVERITIES
 
-Acknowledged = Mapping[str, LabelDocument]
+Answered = Mapping[str, Answers]
 
 
-def by_severity(listing: Listing, acknowledged: Acknowledged) -> str:
-    """How many are open of each severity, and how many somebody has."""
+def by_severity(listing: Listing, answers: Answered) -> str:
+    """How many are open of each severity, how many somebody has, and how many others are labelled."""
     counts = listing.rows["severity"].value_counts()
     words = [f"{severity_badge(word)} **{counts[word]}**" for word in reversed(SEVERITIES) if word in counts]
-    taken = sum(name in acknowledged for name in listing.rows["id"])
+    given = [answers[name] for name in listing.rows["id"] if name in answers]
+    taken = sum(one.taken is not None for one in given)
+    parts = [f"{taken} acknowledged", *([f"{len(given) - taken} labelled"] if len(given) > taken else [])]
     part = f" Of the {len(listing.rows)} worst:" if listing.total > len(listing.rows) else ""
-    return f"{part} {' · '.join([*words, f'{taken} acknowledged, {len(listing.rows) - taken} not'])}".strip()
+    return f"{part} {' · '.join([*words, ', '.join([*parts, f'{len(listing.rows) - len(given)} not'])])}".strip()
 
 
-def show_lines(rows: pd.DataFrame, acknowledged: Acknowledged, view: View, read: datetime) -> None:
+def show_lines(rows: pd.DataFrame, answers: Answered, view: View, read: datetime) -> None:
     """Incidents as lines; those of a storm behind one. Columns of INCIDENT, the worst first."""
     for group in storms(rows):
         if len(group) == 1:
-            line(group.iloc[0], acknowledged, view, read)
+            line(group.iloc[0], answers, view, read)
             continue
         began, ended = group["since"].min(), group["since"].max()
         within = duration(max(ended - began, timedelta(minutes=1)))
@@ -41,7 +44,7 @@ def show_lines(rows: pd.DataFrame, acknowledged: Acknowledged, view: View, read:
         title = f"{worst} **{len(group)} incidents** began within {within} from {clock(began, view.zone)}: {plural(hosts(group), 'host')}"
         with st.expander(f"{title}; the worst: {plain(str(group.iloc[0]['reason']))}"):
             for _, row in group.iterrows():
-                line(row, acknowledged, view, read)
+                line(row, answers, view, read)
 
 
 def hosts(rows: pd.DataFrame) -> int:
@@ -49,14 +52,13 @@ def hosts(rows: pd.DataFrame) -> int:
     return len({host for names in rows["hosts"] for host in names})
 
 
-def line(row: Any, acknowledged: Acknowledged, view: View, read: datetime) -> None:
-    """An incident as a line: its severity, its reason, which leads to its page, where, since when, and who has it."""
+def line(row: Any, answers: Answered, view: View, read: datetime) -> None:
+    """An incident as a line: its severity, its reason, which leads to its page, where, since when, and what people answered."""
     severity, reason, where, since = st.columns([1, 6, 3, 3], vertical_alignment="center")
     severity.markdown(severity_badge(row["severity"]) or "–")
     with reason:
         view.link("incident", plain(str(row["reason"])), incident=row["id"])
     where.markdown(f"{badge(row['kind'])} {some(row['hosts']) or '–'}")
     began: pd.Timestamp = row["since"]
-    label = acknowledged.get(row["id"])
-    who = f"{plain(label.author) or 'somebody'} has it" if label is not None else "nobody has it"
+    who = briefly(answers.get(row["id"], Answers()))
     since.markdown(f"since {clock(began, view.zone)}, {duration(max(read - began, timedelta()))} · {who}")

@@ -72,8 +72,8 @@ def show_open(found: Overview, view: View) -> None:
     if not listing.total:
         st.success("No incident is open.", icon=":material/check_circle:")
         return
-    st.markdown(by_severity(listing, found.acknowledged))
-    show_lines(listing.rows[:SPELLED_OUT], found.acknowledged, view, found.read)
+    st.markdown(by_severity(listing, found.answers))
+    show_lines(listing.rows[:SPELLED_OUT], found.answers, view, found.read)
     if listing.total > SPELLED_OUT:
         rest = Listing(listing.rows[SPELLED_OUT:], listing.total - SPELLED_OUT)
         with st.expander(f"{plural(rest.total, 'more open incident')}, less severe"):

@@ -33,6 +33,20 @@ class LabelDocument:
     author: str = ""
 
 
+@dataclass(frozen=True)
+class Answers:
+    """What people answered to an incident: who has it in hand, and what it was, each by the latest such label."""
+
+    taken: LabelDocument | None = None
+    judged: LabelDocument | None = None
+
+
+def answers(client: Elasticsearch, identities: Sequence[str]) -> dict[str, Answers]:
+    """What was answered to each of these incidents, of those with an answer. Raises QueryError if a search fails."""
+    taken, judged = acknowledged(client, identities), of_incidents(client, identities)
+    return {name: Answers(taken.get(name), judged.get(name)) for name in taken | judged}
+
+
 def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
     """The latest label of each of these incidents that has one, by its id. Raises QueryError if the search fails."""
     return latest(client, all_of(JUDGES, terms("label.incident", identities))) if identities else {}

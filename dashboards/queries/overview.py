@@ -22,7 +22,7 @@ from dashboards.queries.episodes import (
     touching,
 )
 from dashboards.queries.frames import Listing
-from dashboards.queries.labels import LabelDocument, acknowledged
+from dashboards.queries.labels import Answers, answers
 from dashboards.queries.search import SIDE_BY_SIDE, Query, Span, all_of, at_least, at_most, buckets, search, term, terms
 from models.records.index_names import alias_of
 
@@ -52,7 +52,7 @@ class Lanes:
 class Overview:
     """All that the first page shows. `newest` is the latest event time, None where nothing has been written.
 
-    `novelties` are those of `lanes`; `changes` those since `changes_from`; `acknowledged` has who has open incidents, by their ids.
+    `novelties` are those of `lanes`; `changes` those since `changes_from`; `answers` has what people answered to open incidents, by their ids.
     """
 
     read: datetime
@@ -65,7 +65,7 @@ class Overview:
     changes: Listing
     changes_from: datetime
     refused: int
-    acknowledged: Mapping[str, LabelDocument] = field(default_factory=dict)
+    answers: Mapping[str, Answers] = field(default_factory=dict)
     early: EarlySummary = field(default_factory=EarlySummary)
 
     @property
@@ -113,7 +113,7 @@ def overview(
             changes=changed.result(),
             changes_from=since,
             refused=count.result(),
-            acknowledged=acknowledged(client, list(opened.result().rows["id"])),
+            answers=answers(client, list(opened.result().rows["id"])),
             early=alarms.result(),
         )
 

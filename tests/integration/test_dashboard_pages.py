@@ -351,6 +351,10 @@ def test_last_word_on_an_incident_is_on_its_page_however_long_ago(client: Elasti
     assert "False alarm: nothing was wrong or new**, says Ada" in words(test)
     assert "the backup" in words(test)
     assert "Nobody has labelled" not in words(test)
+    assert "Nobody has acknowledged" not in words(test)
+    first = words(opened("overview"))
+    assert "Ada: false alarm" in first
+    assert "0 acknowledged, 1 labelled" in first
     (similar,) = [frame.value for frame in test.dataframe if "label" in frame.value]
     assert "expected-change" in list(similar["label"])
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from support.markdown import HOSTILE, as_read
 
 from dashboards import open_incidents, runbook, sharing, storms
+from dashboards.acknowledging import briefly
 from dashboards.queries.frames import Listing, frame_of
 from dashboards.queries.incident import CAUSE, CONTRIBUTION, Incident
-from dashboards.queries.labels import LabelDocument
+from dashboards.queries.labels import Answers, LabelDocument
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VIENNA = ZoneInfo("Europe/Vienna")
@@ -48,10 +49,26 @@ def test_many_within_minutes_are_a_storm_where_its_worst_would_be() -> None:
 
 def test_what_is_open_is_counted_by_severity_and_by_who_has_it() -> None:
     rows = pd.DataFrame({"id": ["a", "b", "c"], "severity": ["major", "minor", "minor"]})
-    text = open_incidents.by_severity(Listing(rows, 3), {"b": LabelDocument("b", "acknowledged", NOON, author="Ada")})
+    has, judged = LabelDocument("b", "acknowledged", NOON, author="Ada"), LabelDocument("c", "false-alarm", NOON)
+    text = open_incidents.by_severity(Listing(rows, 3), {"b": Answers(has)})
     assert text.index("[major]") < text.index("[minor]")
     assert text.endswith("**2** · 1 acknowledged, 2 not")
+    both = {"b": Answers(has, judged), "c": Answers(judged=judged)}
+    assert open_incidents.by_severity(Listing(rows, 3), both).endswith("1 acknowledged, 1 labelled, 1 not")
     assert open_incidents.by_severity(Listing(rows, 300), {}).startswith("Of the 3 worst:")
+
+
+def test_what_somebody_labelled_is_not_said_to_wait_for_somebody() -> None:
+    has = LabelDocument("b", "acknowledged", NOON, author="Ada")
+    for label, words in {
+        "false-alarm": "false alarm",
+        "expected-change": "expected change",
+        "true": "worth knowing",
+    }.items():
+        judged = LabelDocument("b", label, NOON, author="Bob")
+        assert briefly(Answers(judged=judged)) == f"Bob: {words}"
+        assert briefly(Answers(has, judged)) == f"Ada has it · Bob: {words}"
+    assert briefly(Answers()) == "nobody has it"
 
 
 def incident(text: str = "cpu 99") -> Incident:
