@@ -68,9 +68,9 @@ lint: setup
 KEPT := not long and not browser
 SHARED := (spark or stack) and not beside
 test: lint
-	@mkdir -p build; $(BIN)/pytest -p no:cacheprovider -m "$(KEPT) and not ($(SHARED))" > build/tests-beside.txt 2>&1 & plain=$$!; \
+	@mkdir -p build; $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and not ($(SHARED))" > build/tests-beside.txt 2>&1 & plain=$$!; \
 	trap 'kill $$plain 2> /dev/null' EXIT; \
-	$(BIN)/pytest -m "$(KEPT) and $(SHARED)"; shared=$$?; \
+	$(BIN)/pytest -rs -m "$(KEPT) and $(SHARED)"; shared=$$?; \
 	wait $$plain; code=$$?; cat build/tests-beside.txt; exit $$((shared + code))
 
 FAST := not spark and not stack and not slow and not long and not browser

@@ -7,9 +7,8 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
+from support.distribution_programs import program
 
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT
@@ -28,16 +28,7 @@ from pipelines.inputs import log_lines, telemetry_points
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
 EXAMPLES = PROJECT / "docs" / "inputs"
-RSYSLOG_MODULES = ("/usr/lib/x86_64-linux-gnu/rsyslog", "/usr/lib/aarch64-linux-gnu/rsyslog", "/usr/lib64/rsyslog")
 SECONDS = 120.0
-
-
-def program(name: str, packages: str, *also: bool) -> str:
-    """Where a program is; skips the test where it or a part of it is not installed."""
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if found is None or not all(also):
-        pytest.skip(f"{name} is not installed: {packages}")
-    return found
 
 
 def broker(stack: Addresses) -> str:
@@ -64,9 +55,9 @@ def example(folder: Path, name: str, stack: Addresses, replaced: Mapping[str, st
 
 
 @contextmanager
-def running(log: Path, *command: str | Path) -> Iterator[None]:
+def running(log: Path, command: Sequence[str | Path], environment: Mapping[str, str]) -> Iterator[None]:
     with log.open("wb") as out:
-        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=out)
+        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=out, env=environment)
     try:
         yield
         assert process.poll() is None, log.read_text()
@@ -96,9 +87,8 @@ def read_after(
 
 
 def test_lines_of_rsyslog_are_read(kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str) -> None:
-    rsyslogd = program(
-        "rsyslogd", "apt install rsyslog rsyslog-kafka", any(Path(m, "omkafka.so").exists() for m in RSYSLOG_MODULES)
-    )
+    rsyslogd = program("rsyslogd")
+    modules = rsyslogd.part("usr/lib/*/rsyslog")
     name, port = topic(stack, f"logs-{unique}"), free_port(None)
     given = example(folder, "rsyslog.conf", stack, {'"logs"': f'"{name}"'})
     main = folder / "main.conf"
@@ -116,7 +106,8 @@ def test_lines_of_rsyslog_are_read(kafka_spark: SparkSession, stack: Addresses, 
             for line in sent:  # what comes before rsyslog listens is lost
                 udp.sendto(line.encode(), (LOOPBACK, port))
 
-    with running(folder / "log", rsyslogd, "-n", "-f", main, "-i", folder / "pid"):
+    command = (rsyslogd.path, "-n", "-f", main, "-i", folder / "pid", "-M", modules)
+    with running(folder / "log", command, rsyslogd.environment):
         rows = read_after(kafka_spark, stack, name, 2 * len(sent), log_lines, send)
     assert {row["message"] for row in rows} == {f"Failed password for user {i}" for i in range(3)}
     assert {(row["host"], row["service"], row["level"], row["reason"]) for row in rows} == {
@@ -126,19 +117,20 @@ def test_lines_of_rsyslog_are_read(kafka_spark: SparkSession, stack: Addresses, 
 
 
 def test_values_of_collectd_are_read(kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str) -> None:
-    needed = (Path("/usr/lib/collectd/write_kafka.so").exists(), find_library("yajl") is not None)
-    collectd = program("collectd", "apt install collectd-core libyajl2 librdkafka1", *needed)
+    collectd = program("collectd")
+    types, own = collectd.part("usr/share/collectd/types.db"), collectd.part("usr/lib/collectd")
     name = topic(stack, f"telemetry-{unique}")
     given = example(folder, "collectd.conf", stack, {'"telemetry"': f'"{name}"'})
     main = folder / "main.conf"
     plugins = "".join(f"LoadPlugin {plugin}\n" for plugin in ("load", "memory", "cpu"))
-    main.write_text(f'Hostname "web-1"\nInterval 1\nBaseDir "{folder}"\n{plugins}Include "{given}"\n')
+    places = f'BaseDir "{folder}"\nPluginDir "{own}"\nTypesDB "{types}"\n'
+    main.write_text(f'Hostname "web-1"\nInterval 1\n{places}{plugins}Include "{given}"\n')
     wanted = {
         *(f"gauge/web-1//load.{term}term" for term in ("short", "mid", "long")),
         "gauge/web-1//memory{type_instance=free}",
         "counter/web-1//cpu{plugin_instance=0,type_instance=idle}",
     }
-    with running(folder / "log", collectd, "-f", "-C", main, "-P", folder / "pid"):
+    with running(folder / "log", (collectd.path, "-f", "-C", main, "-P", folder / "pid"), collectd.environment):
         rows = read_after(kafka_spark, stack, name, 100, telemetry_points)
     assert wanted <= {row["series"] for row in rows}
     assert {(row["host"], row["reason"]) for row in rows} == {("web-1", None)}
@@ -147,10 +139,16 @@ def test_values_of_collectd_are_read(kafka_spark: SparkSession, stack: Addresses
     assert {abs(row["event_time"].timestamp() - row["timestamp"].timestamp()) < 60 for row in rows} == {True}
 
 
+def collector() -> str:
+    """An OpenTelemetry Collector with the components of contrib. Skips the test where there is none."""
+    found = shutil.which("otelcol-contrib")
+    return found or pytest.skip("there is no OpenTelemetry Collector here (contrib, as otelcol-contrib)")
+
+
 def test_what_prometheus_would_scrape_is_read(
     kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
 ) -> None:
-    command = program("otelcol-contrib", "an OpenTelemetry Collector, contrib")
+    command = collector()
     name, health = topic(stack, f"telemetry-{unique}"), Health(stale_seconds=60.0)
     health.expect("detect")
     health.quarantined(3)
@@ -162,7 +160,7 @@ def test_what_prometheus_would_scrape_is_read(
             "web-1.example.net:9100": server.address.split("//")[1],
         }
         given = example(folder, "prometheus-collector.yaml", stack, own)
-        with running(folder / "collector.txt", command, "--config", given):
+        with running(folder / "collector.txt", (command, "--config", given), os.environ):
             points = read_after(kafka_spark, stack, name, 3, telemetry_points)
     assert {(row["host"], row["reason"]) for row in points} == {(LOOPBACK, None)}
     values = {row["series"]: row["value"] for row in points}

@@ -1,4 +1,4 @@
-"""A real Prometheus and a real Alertmanager on loopback, where they are installed."""
+"""A real Prometheus and a real Alertmanager on loopback."""
 
 from __future__ import annotations
 
@@ -13,22 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-import pytest
+from support.distribution_programs import program
 
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import PROJECT
 
-PROMETHEUS = shutil.which("prometheus")
-ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 EXAMPLE = PROJECT / "deploy" / "prometheus" / "prometheus.yml"
 RULES = PROJECT / "deploy" / "prometheus" / "kappa.rules.yml"
 SECONDS = 60.0
-needs_alertmanager = pytest.mark.skipif(
-    ALERTMANAGER is None, reason="there is no alertmanager here: apt-get install prometheus-alertmanager"
-)
-needs_prometheus = pytest.mark.skipif(
-    PROMETHEUS is None, reason="there is no Prometheus here: apt-get install prometheus"
-)
 
 
 @contextmanager
@@ -46,7 +38,10 @@ def serving(folder: Path, name: str, command: Sequence[str], url: str) -> Iterat
 
 
 def prometheus(folder: Path, target: str, alertmanager: str) -> Any:
-    """A Prometheus with the configuration of the example, but for the target, the Alertmanager, and how often it looks."""
+    """A Prometheus with the configuration of the example, but for the target, the Alertmanager, and how often it looks.
+
+    The test is skipped where there is none.
+    """
     port, text = free_port(None), EXAMPLE.read_text()
     for old, new in {"127.0.0.1:9464": target, "127.0.0.1:9093": alertmanager.partition("//")[2]}.items():
         assert text.count(old) == 1
@@ -54,16 +49,20 @@ def prometheus(folder: Path, target: str, alertmanager: str) -> Any:
     (folder / "prometheus.yml").write_text(text.replace("interval: 15s", "interval: 1s"))
     shutil.copy(RULES, folder)
     options = ("config.file=prometheus.yml", "storage.tsdb.path=data", f"web.listen-address={LOOPBACK}:{port}")
-    command = [str(PROMETHEUS), *(f"--{one}" for one in options)]
+    command = [str(program("prometheus").path), *(f"--{one}" for one in options)]
     return serving(folder, "prometheus", command, f"http://{LOOPBACK}:{port}")
 
 
 def alertmanager(folder: Path) -> Any:
-    """An Alertmanager, alone, that tells nobody."""
+    """An Alertmanager, alone, that tells nobody. The test is skipped where there is none."""
     port, file = free_port(None), folder / "alertmanager.yml"
     file.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
     options = (f"config.file={file}", f"storage.path={folder / 'alerts'}", f"web.listen-address={LOOPBACK}:{port}")
-    command = [str(ALERTMANAGER), *(f"--{one}" for one in options), "--cluster.listen-address="]
+    command = [
+        str(program("prometheus-alertmanager").path),
+        *(f"--{one}" for one in options),
+        "--cluster.listen-address=",
+    ]
     return serving(folder, "alertmanager", command, f"http://{LOOPBACK}:{port}")
 
 

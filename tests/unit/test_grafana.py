@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.distribution_programs import program
 from support.exposed_metrics import metrics, named
 
 from app.search.mappings import PROPERTIES
@@ -97,11 +97,10 @@ def test_each_severity_has_a_colour() -> None:
         assert [one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]] == list(grafana.COLOURS)
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
 def test_promtool_can_read_every_query() -> None:
     for target in of(grafana.PROMETHEUS):
         expression = target["expr"].replace("$__rate_interval", "5m").replace("$instance", "a")
         rules = {"groups": [{"name": "one", "rules": [{"record": "one:one", "expr": expression}]}]}
-        command = ["promtool", "check", "rules", "/dev/stdin"]
+        command = [str(program("promtool").path), "check", "rules", "/dev/stdin"]
         done = subprocess.run(command, input=json.dumps(rules), text=True, capture_output=True, check=False, timeout=60)
         assert done.returncode == 0, (expression, done.stdout, done.stderr)

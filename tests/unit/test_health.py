@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from support.distribution_programs import program
 
 from app.core.distribution import DISTRIBUTION
 from app.core.errors import SettingsError
@@ -171,7 +171,6 @@ def test_durations_of_batches_are_a_histogram_and_the_release_is_a_label() -> No
     assert metadata.version(DISTRIBUTION) in build
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
 def test_promtool_has_nothing_to_say_about_names_and_units() -> None:
     health = Health(60, clock=lambda: NOW)
     for job in ("extract", "detect", "correlate", "index"):
@@ -179,7 +178,11 @@ def test_promtool_has_nothing_to_say_about_names_and_units() -> None:
         health.on_progress(job, of_correlate(40))
     health.refused("late", 1)
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=health.exposition(), capture_output=True, check=False, timeout=60
+        [program("promtool").path, "check", "metrics"],
+        input=health.exposition(),
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

@@ -20,7 +20,7 @@ import apprise
 import pytest
 from aiosmtpd.controller import Controller
 from support.incident_records import alarm, incident
-from support.prometheus_servers import alertmanager, alerts, needs_alertmanager
+from support.prometheus_servers import alertmanager, alerts
 from support.receiver import Answer, Receiver, receiving
 from typer.testing import CliRunner
 
@@ -267,7 +267,6 @@ def test_a_mail_server_that_is_away_is_tried_again() -> None:
 # --- Alertmanager
 
 
-@needs_alertmanager
 def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url:
         own, now = channel("alertmanager", url), wall_clock()
@@ -289,7 +288,6 @@ def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(
         assert alerts(url) == []
 
 
-@needs_alertmanager
 def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url:
         own, now = channel("alertmanager", url), wall_clock()
@@ -308,7 +306,6 @@ def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) 
         assert alerts(url) == []
 
 
-@needs_alertmanager
 def test_an_alertmanager_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url:
         own = channel("alertmanager", f"{url}/no/such/place")

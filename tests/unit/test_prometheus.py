@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from support.distribution_programs import program
 from support.exposed_metrics import metrics, named
 
 from app.core.settings import PROJECT, Settings
@@ -18,7 +18,6 @@ FOLDER = PROJECT / "deploy" / "prometheus"
 RULES = FOLDER / "kappa.rules.yml"
 TESTS = PROJECT / "tests" / "unit" / "kappa.rules.test.yml"
 PAGE = PROJECT / "docs" / "prometheus.md"
-promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
 
 
 def read(file: Path) -> Any:
@@ -68,10 +67,11 @@ def test_the_example_scrapes_the_port_of_the_readme() -> None:
     assert group["targets"] == [f"{Settings().health.host}:{port}"]
 
 
-@promtool
 @pytest.mark.parametrize(
     "command", [("check", "config", str(FOLDER / "prometheus.yml")), ("test", "rules", str(TESTS))]
 )
 def test_promtool_accepts_the_example_and_each_alert_fires_when_it_should(command: tuple[str, ...]) -> None:
-    done = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [program("promtool").path, *command], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,8 +11,6 @@ from support.prometheus_servers import (
     alertmanager,
     alerts,
     asked,
-    needs_alertmanager,
-    needs_prometheus,
     prometheus,
     until,
 )
@@ -20,7 +18,7 @@ from support.prometheus_servers import (
 from app.core.ports import LOOPBACK
 from app.runtime.health import Health, HealthServer
 
-pytestmark = [pytest.mark.slow, needs_prometheus, needs_alertmanager]
+pytestmark = pytest.mark.slow
 
 
 def test_prometheus_scrapes_evaluates_every_rule_and_tells_an_alertmanager_what_is_wrong(tmp_path: Path) -> None:

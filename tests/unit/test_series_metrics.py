@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.distribution_programs import program
 from typer.testing import CliRunner
 
 from app.cli import main, series_metrics
@@ -67,9 +67,8 @@ def test_every_metric_is_documented() -> None:
     assert [name for name, _ in series_metrics.METRICS.values() if f"`{name}`" not in page] == []
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
 def test_promtool_has_nothing_to_say_about_them() -> None:
-    command = ["promtool", "check", "metrics"]
+    command = [str(program("promtool").path), "check", "metrics"]
     done = subprocess.run(
         command, input=exposition({NAME: POINT}), capture_output=True, text=True, check=False, timeout=60
     )
