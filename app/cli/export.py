@@ -24,10 +24,11 @@ def export(
     config: Config = None,
 ) -> None:
     """Value, expected values and score of the newest window of each series; of one without any in 15 minutes nothing."""
-    from app.cli.series_metrics import exposition, newest  # loads Kafka's client
+    from app.cli.series_metrics import exposition, named, newest  # loads Kafka's client
 
     if not prometheus:
         msg = "export: no form is named; wanted --prometheus"
         raise InputError(msg)
+    names = named(series)
     settings = connected(serving.of_version(config, version), ("kafka",))
-    sys.stdout.write(exposition(newest(settings, series, round(1000 * time.time()))))
+    sys.stdout.write(exposition(newest(settings, names, round(1000 * time.time()))))

@@ -59,8 +59,13 @@ def explain(
         print_json(found)
         return
     print_line(f"incident {incident}: {found['kind']}, {found['severity']}, {found['status']}: {found['reason']}")
-    print_table("routes", ["route", "matches"], [[one["route"], one["mismatch"] or "yes"] for one in found["routes"]])
-    print_table("channels", ["channel", "by"], [[one["channel"], one["why"]] for one in found["channels"]])
+    print_table(
+        "routes" if found["routes"] else "routes: none",
+        ["route", "matches"],
+        [[one["route"], one["mismatch"] or "yes"] for one in found["routes"]],
+    )
+    rows = [[one["channel"], one["why"]] for one in (*found["channels"], *found["escalates"])]
+    print_table("channels" if rows else "channels: none, nobody is notified", ["channel", "by"], rows)
     if found["channels"]:
         print_line(f"{found['title']}\n{found['text']}")
 
@@ -94,6 +99,7 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
             for one in routes.verdicts(found)
         ],
         "channels": [{"channel": one.channel, "why": one.why} for one in routes.routed(found)],
+        "escalates": [{"channel": one.channel, "why": one.why} for one in routes.escalated(found)],
         "title": note.title,
         "text": note.text,
         "link": note.link,

@@ -30,10 +30,19 @@ METRICS = {
 
 
 def newest(settings: Settings, series: Sequence[str], now_ms: int) -> dict[str, Mapping[str, Any]]:
-    """The newest window of each series that has one in the last 15 minutes, as `app.kafka.score_log` has it.
+    """The newest window of each of these series that has one in the last 15 minutes, as `app.kafka.score_log` has it."""
+    # A point a second: no window is shorter, so none is mixed with another one.
+    asked = Question(tuple(series), now_ms - LOOK_BACK_MS, now_ms, now_ms, points=LOOK_BACK_MS // 1000, seconds=SECONDS)
+    log = ScoreLog(settings, as_begun(settings).windowing.shards)
+    try:
+        found = log.answer(asked).series
+    finally:
+        log.close()
+    return {name: points[-1] for name, points in found.items()}
 
-    Raises InputError for what is no name of a series, and for more than MOST_SERIES.
-    """
+
+def named(series: Sequence[str]) -> Sequence[str]:
+    """The names of series, each once. Raises InputError for what is none, and for more than MOST_SERIES."""
     names = tuple(dict.fromkeys(series))
     if len(names) > MOST_SERIES:
         msg = f"export: got {len(names)} series; wanted at most {MOST_SERIES}"
@@ -44,14 +53,7 @@ def newest(settings: Settings, series: Sequence[str], now_ms: int) -> dict[str, 
     except ValueError as error:
         msg = f"export: {error}"
         raise InputError(msg) from error
-    # A point a second: no window is shorter, so none is mixed with another one.
-    asked = Question(names, now_ms - LOOK_BACK_MS, now_ms, now_ms, points=LOOK_BACK_MS // 1000, seconds=SECONDS)
-    log = ScoreLog(settings, as_begun(settings).windowing.shards)
-    try:
-        found = log.answer(asked).series
-    finally:
-        log.close()
-    return {name: points[-1] for name, points in found.items()}
+    return names
 
 
 def exposition(points: Mapping[str, Mapping[str, Any]]) -> str:

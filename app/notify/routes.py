@@ -116,6 +116,17 @@ class Routes:
         matching = [one for one in self.at(incident.window_end) if not self.mismatch(one.route, incident)]
         return self._channels(matching[: 1 if self.notify.match == "first" else None])
 
+    def escalated(self, incident: ReadIncident) -> list[RoutedChannel]:
+        """The channels that it goes to as well where nobody labels it in time, and when, by the routes that send it."""
+        by = {one.why for one in self.routed(incident)}
+        return [
+            RoutedChannel(name, f"{one.title}, {one.route.escalate_minutes:g} minutes later unless somebody labels it")
+            for one in self.at(incident.window_end)
+            if one.title in by and one.route.escalate_minutes is not None
+            for name in one.route.escalate_to
+            if name in self.notify.channels
+        ]
+
     def routed_early(self, alarm: EarlyAlarm) -> list[RoutedChannel]:
         """The channels that take early alarms and that an incident of this alarm's host and service could go to: kind and severity are not
         known yet.

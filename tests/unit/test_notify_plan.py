@@ -24,7 +24,7 @@ from app.notify.links import Links
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions
-from app.notify.routes import MOST_CHANGES, Routes
+from app.notify.routes import MOST_CHANGES, RoutedChannel, Routes
 from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
 
 HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
@@ -182,6 +182,8 @@ def test_a_route_of_the_log_escalates_to_channels_that_there_are() -> None:
     escalation.opened("k", one, LogPlace("incidents", 0, 1), "rule ours", 0)
     (due,) = escalation.due(300_000)
     assert own.escalates and due.channels == ("b",) and due.why.startswith("rule ours: nobody acknowledged")
+    assert own.escalated(one) == [RoutedChannel("b", "rule ours, 5 minutes later unless somebody labels it")]
+    assert own.escalated(incident(window_end=NOON)) == [], "before it was written"
 
 
 # --- what is notified

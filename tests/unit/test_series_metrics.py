@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from app.cli import main, series_metrics
 from app.cli.series_metrics import exposition
-from app.core.settings import PROJECT, Settings
+from app.core.settings import PROJECT
 from pipelines.errors import InputError
 
 NAME = "gauge/web-1/shop/disk.io{device=%2Fsda}"
@@ -53,7 +53,7 @@ def test_series_of_lines_are_named_by_their_level_or_template() -> None:
 )
 def test_what_is_no_series_and_too_many_of_them_are_refused(names: list[str], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        series_metrics.newest(Settings(), names, 0)
+        series_metrics.named(names)
 
 
 def test_a_form_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ def opened(notify: NotifySettings, name: str) -> Channel:
     """The channel of this name, which has sent nothing yet. Raises SettingsError where there is none, or something in it cannot be used."""
     settings = notify.channels.get(name)
     if settings is None:
-        msg = f"settings: there is no channel {name!r} in notify.channels; there are {', '.join(notify.channels) or 'none'}"
+        known = ", ".join(notify.channels) or "none"
+        msg = f"settings: there is no channel {name!r} in notify.channels; there are {known}: add [notify.channels.{name}]"
         raise SettingsError(msg)
     try:
         if settings.kind == "alertmanager":
