@@ -26,21 +26,21 @@ APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "sile
 
 
 def show_contributions(
-    of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], view: View
+    of: Incident, episodes: pd.DataFrame, curves: Mapping[str, pd.DataFrame], span: Span, view: View
 ) -> list[Callable[[], None]]:
     """Series by their share of the evidence; the first ones with observed and expected values, others where these are asked for.
 
-    `episodes` has the columns of NOVELTY, `curves` those of POINT for the series whose scores are indexed. The first of these curves is drawn
-    at once. Answered is what draws the others in their places, those from the log last: they are below what one sees first.
+    `episodes` has the columns of NOVELTY, `curves`, drawn over `span`, those of POINT for the series whose scores are indexed. The first of
+    these curves is drawn at once. Answered is what draws the others in their places, those from the log last: they are below what one sees first.
     """
     st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
     st.caption(HOW_TO_READ)
     note, places = st.container(), show_each(of, {row["series"]: row for _, row in episodes.iterrows()}, view)
-    draws = [partial(curve, n, curves[n], of.around, view, place) for n, place in places.items() if n in curves]
+    draws = [partial(curve, n, curves[n], span, view, place) for n, place in places.items() if n in curves]
     for draw in draws[:1]:
         draw()
     others = {name: place for name, place in places.items() if name not in curves}
-    return [*draws[1:], partial(draw_from_log, of, others, view, note)]
+    return [*draws[1:], partial(draw_from_log, of, others, span, view, note)]
 
 
 def show_each(of: Incident, novelties: Mapping[str, Any], view: View) -> dict[str, DeltaGenerator]:
@@ -60,12 +60,14 @@ def show_each(of: Incident, novelties: Mapping[str, Any], view: View) -> dict[st
     return places
 
 
-def draw_from_log(of: Incident, places: Mapping[str, DeltaGenerator], view: View, note: DeltaGenerator) -> None:
+def draw_from_log(
+    of: Incident, places: Mapping[str, DeltaGenerator], span: Span, view: View, note: DeltaGenerator
+) -> None:
     """Curves of the series whose scores are not indexed, in their places."""
     if places:
         for name, points in log_curves.read(view, of.series, of.around, of.since, f"seconds {of.id}", note).items():
             if name in places:
-                curve(name, points, of.around, view, places[name])
+                curve(name, points, span, view, places[name])
 
 
 def show_causes(of: Incident, view: View) -> None:

@@ -87,6 +87,10 @@ class Found:
         """What it was, by the last label."""
         return self.labels.get(self.incident.id)
 
+    def known(self, span: Span) -> Span:
+        """What of a time something is known of: nothing lasts beyond the newest event."""
+        return Span(span.start, min(span.end, max(self.newest or span.end, self.incident.span.end)))
+
 
 def page(view: View) -> None:
     """The incident that the address names; without one, a choice."""
@@ -141,7 +145,9 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     sharing.show(view, found.incident, found.episodes.rows, {"label": found.label, "acknowledged": found.acknowledged})
     show_timeline(found, view)
     show_episodes(found, view)
-    later = evidence.show_contributions(found.incident, found.episodes.rows, found.points, view)
+    later = evidence.show_contributions(
+        found.incident, found.episodes.rows, found.points, found.known(found.incident.around), view
+    )
     evidence.show_templates(found.episodes.rows, view)
     show_similar(found, view)
     notified.show(found.deliveries, view)
@@ -235,12 +241,7 @@ def show_timeline(found: Found, view: View) -> None:
     others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
     lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
     shown = rows[rows["lane"].isin(lanes)]
-    whole = found.incident.shown
-    known = max(
-        found.newest or whole.end, found.incident.span.end
-    )  # nothing lasts into a time of which nothing is known
-    span = Span(whole.start, min(whole.end, known))
-    swim_lanes(shown, lanes, span, view.zone, "lane", "series, largest share first").show()
+    swim_lanes(shown, lanes, found.known(found.incident.shown), view.zone, "lane", "series, largest share first").show()
 
 
 def show_episodes(found: Found, view: View) -> None:

@@ -28,7 +28,7 @@ LIMIT_NATS = 13.8  # one in a million
 GAP_WINDOWS = 3.5  # of usual distance: further apart, points are not joined
 HOW_TO_READ = (
     "Orange line: seen. Dashed blue line: typical. Blue band: what would have been normal. "
-    "Marks: windows that the model calls novel; their colour and shape say how."
+    "Marks: windows in which a novelty was open; their colour and shape say of which kind."
 )
 
 
