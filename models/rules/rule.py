@@ -32,6 +32,7 @@ FIRST_YEAR, LAST_YEAR = 1970, 2200
 SELECTED = ("host", "service", "metric", "level", "template", "kind")
 REGEX = "re:"
 MOST_KNOWN = 20_000  # answers kept by a selector
+OF_MACHINES = ("localtime", "posixrules")  # each machine has its own: results would depend on it
 LARGEST = 1e15  # as of the values of metrics
 
 Instant = str | datetime | None
@@ -230,6 +231,8 @@ class Rule:
         if self.hours:
             _minutes(self.hours)
         try:
+            if self.zone in OF_MACHINES:
+                raise ZoneInfoNotFoundError(self.zone)
             ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # a folder of the database is no file
             msg = f"zone is {self.zone!r}, which is none; wanted a name such as UTC or Europe/Berlin"

@@ -481,8 +481,9 @@ def explanation() -> list[Column]:
 
 
 def date(millis: Column) -> Column:
-    """Epoch milliseconds as ISO 8601."""
-    return F.date_format(F.timestamp_millis(millis), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+    """Epoch milliseconds as ISO 8601; null for what is no time of an event, of which Spark could not make one."""
+    time = F.timestamp_millis(F.when(within_range(millis), millis))
+    return F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
 
 
 def finite(value: Column) -> Column:

@@ -3,6 +3,9 @@ package kappa;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.unsafe.Platform;
 
@@ -21,12 +24,15 @@ final class StatisticsRecord {
       TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":");
   private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
       LABEL = bytes("label"), CHANGE = bytes("change"), RULE = bytes("rule"), OVERFLOW = bytes("overflow");
+  // KINDS of models/detection/limits.py
+  private static final Set LIMITS = new HashSet(Arrays.asList(new String[] {"metrics", "templates", "services", "new", "hosts",
+      "all_series", "changes", "labels", "rules"}));
   private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
   private static final int MOST_TEXT = 65536; // bytes of JSON of a template or a line: 8,192 characters of six at most
   private static final long MOST_N = 10000000000L;
   private static final double MOST_M2 = 1e45; // of so many values of 1e15
   private static final double ROUNDED = 1.000001; // a mean of values at their bound
-  private static final int OFFSET_DIGITS = 20; // of a rule
+  private static final byte[] LAST_OFFSET = bytes("09223372036854775807"); // of a rule
   private static final int MOST_DIGITS = 30; // of a number: a double has 17, and an exponent
   private static final long SEED = 42; // of Spark's xxhash64
   private static final String FORM = "not a record that extract writes";
@@ -114,7 +120,7 @@ final class StatisticsRecord {
     }
     boolean counter = isKind(COUNTER), metric = counter || isKind(GAUGE), lines = isKind(LINES);
     boolean over = isKind(OVERFLOW);
-    String problem = metric ? numbers(counter) : over && (!starts(LAST) || !(number() >= 0)) ? FORM + ": no last" : null;
+    String problem = metric ? numbers(counter) : over && !isNumberOfSeries() ? FORM + ": no last" : null;
     if (problem != null) {
       return problem;
     }
@@ -123,8 +129,7 @@ final class StatisticsRecord {
       return FORM + ": no shard at byte " + at;
     }
     shard = (int) in;
-    boolean sound = (!lines || !starts(TEMPLATE) || string(MOST_TEXT))
-        && (!(lines || over || isOfPeople()) || !starts(SAMPLE) || string(lines ? MOST_TEXT : most));
+    boolean sound = (!lines || !starts(TEMPLATE) || string(MOST_TEXT)) && (over || isOfPeople() ? sample() : sampleLine(lines));
     if (!sound || !ends()) {
       return FORM + ": something else at byte " + at;
     }
@@ -133,6 +138,30 @@ final class StatisticsRecord {
     }
     int host = over && seriesEnd == seriesBegin ? shard : host(); // what is left out of the fleet is of every shard
     return in == host ? null : "the host is of shard " + host + ", not " + in;
+  }
+
+  /** The sample of log lines, which may be missing. */
+  private boolean sampleLine(boolean lines) {
+    return !lines || !starts(SAMPLE) || string(MOST_TEXT);
+  }
+
+  /** The sample of what people write, and of what is left out: JSON that "detect" reads. Of a rule it says itself why it is none. */
+  private boolean sample() {
+    if (!starts(SAMPLE)) {
+      return false;
+    }
+    int from = at - 1;
+    if (!string(most)) {
+      return false;
+    }
+    return isKind(RULE) ? true : isKind(LABEL) ? SampleText.isLabel(text, from, at)
+        : isKind(CHANGE) ? SampleText.isAnnounced(text, from, at) : SampleText.areNames(text, from, at);
+  }
+
+  /** About how many series were sent. */
+  private boolean isNumberOfSeries() {
+    double last = starts(LAST) ? number() : Double.NaN;
+    return last >= 0 && last <= FlatPoint.MAX_GAUGE;
   }
 
   /** The five numbers of a metric. */
@@ -198,7 +227,8 @@ final class StatisticsRecord {
     kind = seriesBegin - 1;
     boolean over = isKind(OVERFLOW);
     int wanted = isKind(GAUGE) || isKind(COUNTER) || isKind(LOGS) ? 3 : isKind(LINES) ? 4 : over || isOfPeople() ? 2 : -1;
-    return slashes == wanted && (over || seriesEnd > seriesBegin) && (!isKind(RULE) || isOffset(seriesEnd + 1, length));
+    boolean sound = !(isKind(RULE) || isKind(OVERFLOW)) || (over ? isLimit(length) : isOffset(seriesEnd + 1, length));
+    return slashes == wanted && (over || seriesEnd > seriesBegin) && sound;
   }
 
   private int kind; // bytes of the series' kind
@@ -230,13 +260,20 @@ final class StatisticsRecord {
     return same;
   }
 
-  /** Whether a part of the name is an offset with its zeros. */
+  /** Whether a part of the name is an offset with its zeros, of 63 bits. */
   private boolean isOffset(int from, int to) {
-    boolean found = to - from == OFFSET_DIGITS;
+    boolean found = to - from == LAST_OFFSET.length;
+    int beyond = 0; // above 0: the first digit that differs is larger than that of the last offset
     for (int i = from; found && i < to; i++) {
       found = name[i] >= '0' && name[i] <= '9';
+      beyond = beyond == 0 ? name[i] - LAST_OFFSET[i - from] : beyond;
     }
-    return found;
+    return found && beyond <= 0;
+  }
+
+  /** Whether the rest of the name is a limit. */
+  private boolean isLimit(int to) {
+    return seriesEnd < to && LIMITS.contains(new String(name, seriesEnd + 1, to - seriesEnd - 1, StandardCharsets.UTF_8));
   }
 
   private boolean follows(String two) {

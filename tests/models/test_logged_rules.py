@@ -146,6 +146,7 @@ REFUSED: list[tuple[Any, str]] = [
     (rule(mute=True, since="0001-01-01T00:00:00+14:00"), "wanted an instant from 1970"),
     (rule(mute=True, zone="../../etc/passwd"), "zone is"),
     (rule(mute=True, zone="Europe"), "zone is"),
+    (rule(mute=True, zone="localtime"), "zone is"),
     (rule(mute=True, days=["mon", 3]), "days is"),
     (rule(mute=True, hours="99"), "hours is"),
     (rule("a" * 101, mute=True), "1 to 100 printable"),

@@ -422,6 +422,17 @@ def test_what_nobody_should_write_has_a_problem_and_harms_no_other_record(spark:
     assert all(one[name] is not None for one in found for name in ("index", "id", "document"))
 
 
+@pytest.mark.parametrize("time", [2**63 - 1, -(2**63), 9_300_000_000_000_000, -1])
+def test_a_time_beyond_all_events_is_left_out_and_ends_nothing(spark: SparkSession, time: int) -> None:
+    (incident,) = indexed(spark, ("incidents", INCIDENT | {"end": time, "causes": [CAUSE | {"onset": time}]}))
+    assert "end" not in incident["document"]["event"] and "onset" not in incident["document"]["novelty"]["causes"][0]
+    alarm = {"record": "early", "id": "e" * 20, "version": "live", "status": "raised", "window_end": NIGHT} | {
+        "series": "gauge/web//cpu", "event_time": NIGHT, "value": 1.0, "bound_window_end": time, "settled_at": time,
+    }  # fmt: skip
+    (early,) = indexed(spark, ("early", alarm))
+    assert not {"bound_window_end", "settled_at"} & early["document"]["alarm"].keys()
+
+
 def test_a_dead_letter_without_headers_is_named_for_itself(spark: SparkSession) -> None:
     found = indexed(spark, ("dead-letters", b"a"), ("dead-letters", b"b"))
     assert [d["document"]["pipeline"]["offset"] for d in found] == [0, 1]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from models.detection.limits import KINDS
 from pipelines.jobs import extract
 from pipelines.jobs.detect import add_records
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
@@ -30,6 +31,11 @@ NAME = st.text(
 ) | st.sampled_from(['"shard":9', '","shard":9', "\\", '{"watermark":1}', "a/b%c", "\u2028", "\U0001f600"])
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=30)
 VALUE = st.floats(-1e15, 1e15, allow_subnormal=True)
+CHANGE = '{"at":1700000000000,"change":"other","service":TEXT,"host":"","version":"","comment":TEXT,"author":""}'
+SAMPLES = {  # what detect reads of what people write
+    "label": ['{"label":"true","series":["gauge/h//m",TEXT]}'],
+    "change": [CHANGE, '{"client":TEXT,"server":"s","removed":false}'],
+}
 
 
 def values(spark: SparkSession, records: list[tuple[bytes | None, int]], append: int = W) -> DataFrame:
@@ -56,7 +62,7 @@ def quoted(part: str) -> str:
 def rows(draw: st.DrawFn) -> dict[str, Any]:
     """A row as extract writes it, without its shard."""
     host, service, name = (quoted(draw(NAME)) for _ in range(3))
-    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "label", "change", "rule"]))
+    kind = draw(st.sampled_from(["gauge", "counter", "logs", "template", "overflow", "rule", *SAMPLES]))
     about: dict[str, Any] = {"window_end": W - 10_000 * draw(st.integers(0, 5)), "n": draw(st.integers(1, 10**8))}
     if kind in ("gauge", "counter"):
         least, last, most = sorted(draw(st.lists(VALUE, min_size=3, max_size=3)))
@@ -75,8 +81,12 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
         return {"series": f"logs/{host}/{service}/error", **about}
     if kind == "rule":
         return {"series": f"rule/{draw(st.integers(0, TOPIC.shards - 1))}/{7:020d}", **about, "sample": draw(TEXT)}
-    if kind in ("label", "change"):
-        return {"series": f"{kind}/{host}/{7:020d}", **about, "sample": draw(TEXT)}
+    if kind == "overflow":
+        series = f"overflow/{host}/{draw(st.sampled_from(KINDS))}"
+        return {"series": series, **about, "last": float(about["n"]), "sample": json.dumps(draw(st.lists(TEXT)))}
+    if kind in SAMPLES:
+        sample = draw(st.sampled_from(SAMPLES[kind])).replace("TEXT", json.dumps(draw(TEXT)))
+        return {"series": f"{kind}/{host}/{7:020d}", **about, "sample": sample}
     return {"series": f"template/{host}//info/{'0a' * 8}", **about, "template": draw(TEXT), "sample": draw(TEXT)}
 
 
@@ -243,6 +253,7 @@ def test_a_row_that_was_tampered_with_is_refused(spark: SparkSession, old: bytes
         (b'"shard":1', b'"shard":3'),
         (b"0007", b"007"),
         (b"0007", b"x007"),
+        (b"00000000000000000007", b"09223372036854775808"),
         (b'"sample"', b'"template"'),
     ],
 )
@@ -252,6 +263,55 @@ def test_a_rule_that_is_not_for_its_shard_is_refused(spark: SparkSession, old: b
     assert old in value
     good, letters = packed(spark, [(value, 1), (value.replace(old, new, 1), 1)])
     assert (good, len(letters)) == ([(shard, value)], 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "samples"),
+    [
+        (
+            "label/h",
+            [
+                "junk",
+                "{}",
+                "null",
+                "[]",
+                '{"label":"true"}',
+                '{"label":5,"series":["a"]}',
+                '{"label":"true","series":"a"}',
+            ],
+        ),
+        (
+            "label/h",
+            [
+                '{"label":"true","series":[5]}',
+                '{"label":"true","series":["\\ud800"]}',
+                '{"label":"true","series":[]}{}',
+            ],
+        ),
+        ("label/h", ['{"label":"true","series":[' + "[" * 900, '{"label":"true","label":"true","series":[]}', None]),
+        (
+            "change/h",
+            ["junk", "{}", CHANGE.replace("1700000000000", "1e400"), CHANGE.replace("1700000000000", "9" * 19)],
+        ),
+        (
+            "change/h",
+            [CHANGE.replace("TEXT", '"\\udc00"'), CHANGE.replace("TEXT", "7"), '{"client":"a"}', "[" * 900, None],
+        ),
+        ("change/h", ['{"client":"a","server":"b","removed":"yes"}', '{"client":null,"server":"b"}', '{"at":1}']),
+        ("overflow/h/metrics", ["junk", "{}", "[5]", "[null]", '["\\ud800"]', '["a"', None]),
+        ("overflow/h/none", ["[]"]),
+        ("overflow/h/", ["[]"]),
+        ("rule/1", [None]),
+    ],
+)
+def test_json_in_a_row_that_detect_could_not_read_is_refused(
+    spark: SparkSession, kind: str, samples: list[str | None]
+) -> None:
+    series = kind if kind.startswith("overflow") else f"{kind}/{7:020d}"
+    row = {"series": series, "window_end": W, "n": 1, **({"last": 1.0} if kind.startswith("overflow") else {})}
+    records = written(spark, [row | {"sample": sample} for sample in samples])
+    good, letters = packed(spark, [(value, shard % 2) for shard, value in records])
+    assert (good, len(letters)) == ([], len(samples))
 
 
 def test_whatever_bytes_are_changed_what_is_believed_can_be_read(spark: SparkSession) -> None:

@@ -187,6 +187,7 @@ def of_collectd() -> Rows:
     for name, text, _ in NAMES:
         yield f"source {name}", collectd("1", source=json.dumps(text)), ANY
         yield f"instance {name}", collectd("1", more=f',"plugin_instance":{json.dumps(text)}'), ANY
+    yield "100,000 values", collectd(",".join(["1"] * 100_000)), "more than"
     yield "2,048 values", collectd(",".join(["1"] * 2_048)), "no metric.name"
     yield "9,000 values", collectd(",".join(["1"] * 9_000)), "more than 2048 points"
     yield "2,400 lists without a value", "[" + ",".join([collectd("")[1:-1]] * 2_400) + "]", "nothing to read"
@@ -304,6 +305,8 @@ def of_otlp_logs() -> Rows:
     ):
         yield f"body {body}", made(at(f'"body":{body}')), ANY
     yield "records that are none", made('null,7,"x",[],{}'), ANY
+    levels = (at(f'"severityText":"level {i}","body":{{"stringValue":"it works"}}') for i in range(2_000))
+    yield "2,000 levels", made(",".join(levels)), None
 
 
 def of_labels() -> Rows:
@@ -416,6 +419,25 @@ def of_rules() -> Iterator[Poison]:
         yield Poison(f"rule: {name}", "rules", text.encode(), reason)
 
 
+def of_people() -> Iterator[Poison]:
+    """Attacks on what people write, whatever it is about: other encodings, and more members than anybody has."""
+    good = {
+        "labels": '{"label":"true","series":["host/poison-people-1"]%s}',
+        "changes": '{"change":"other","service":"poison-people-2"%s}',
+        "rules": '{"record":"rule","name":"poison","mute":true%s}',
+    }
+    many = ",".join(f'"k{i}":{i}' for i in range(10_000))
+    for topic, text in good.items():
+        kind = f"not a {topic[:-1]}"
+        whole = text.replace("%s", "")
+        for codec in ("utf-16", "utf-16-be", "utf-32", "utf-8-sig"):
+            yield Poison(f"people: {codec}", topic, whole.encode(codec), kind)
+        yield Poison("people: 10,000 members", topic, text.replace("%s", f",{many}").encode(), f"{kind}: more than")
+        if topic != "rules":  # a rule that is read has no name of its own by which a test could find it
+            yield Poison("people: half a pair", topic, text.replace("%s", r',"comment":"\ud800"').encode(), None)
+            yield Poison("people: NUL", topic, text.replace("%s", r',"comment":"\u0000"').encode(), None)
+
+
 ATTACKS: tuple[Poison, ...] = (
     *canonical("telemetry"),
     *canonical("logs"),
@@ -431,5 +453,6 @@ ATTACKS: tuple[Poison, ...] = (
     *named("labels", "label", of_labels()),
     *named("changes", "change", of_changes()),
     *of_rules(),
+    *of_people(),
     *OTLP_ATTACKS,
 )

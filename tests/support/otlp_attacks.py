@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import struct
+import sys
 from collections.abc import Iterator
 
 from support.poison import ANY, NANOSECONDS, Poison
@@ -53,10 +56,7 @@ SPAN = field(1, bytes(16)) + field(2, bytes(8)) + field(5, b"GET /") + b"\x30\x0
 
 def deep(levels: int) -> bytes:
     """A body of lists in lists."""
-    body = field(1, b"it works")
-    for _ in range(levels):
-        body = field(5, field(1, body))
-    return line(field(5, body))
+    return line(field(5, nested(levels)))
 
 
 def _of_wire() -> Iterator[tuple[str, bytes, str | None]]:
@@ -101,6 +101,50 @@ def _of_wire() -> Iterator[tuple[str, bytes, str | None]]:
     yield "without a sign", record(gauge(field(3, 2**64 - 1) + field(6, 1))), "event time outside"
 
 
+def _of_values() -> Iterator[tuple[str, bytes, str | None]]:
+    """Numbers, times and attributes at the ends of what bytes can say."""
+    double = struct.Struct("<d").pack
+    for name, value, why in (
+        ("infinity", double(math.inf), "value is not a number"),
+        ("minus infinity", double(-math.inf), "value is not a number"),
+        ("a quiet NaN with a sign", b"\x01" + b"\xff" * 7, "value is not a number"),
+        ("minus zero", double(-0.0), None),
+        ("the least double", double(5e-324), None),
+        ("the largest double", double(sys.float_info.max), "value beyond"),
+    ):
+        yield name, record(gauge(field(3, TIME) + b"\x21" + value)), why
+    for time in (1, 2**63 - 1, 2**63):
+        yield f"the time {time}", record(gauge(field(3, time) + field(6, 1))), ANY
+    count = field(3, TIME) + field(4, 2**64 - 1)
+    yield "as many as 64 bits hold", record(metric(9, count)), "value beyond"
+    yield (
+        "packed buckets of 800,000 bytes",
+        record(metric(9, field(3, TIME) + field(4, 1) + field(6, bytes(800_000)))),
+        None,
+    )
+    yield "packed buckets cut off", record(metric(9, field(3, TIME) + b"\x32\xff\xff\x03" + bytes(80))), BROKEN
+    zigzag = field(3, TIME) + field(4, 1) + b"\x30" + b"\xff" * 9 + b"\x01"
+    yield "a scale of ten bytes in zigzag", record(metric(10, zigzag)), None
+    yield "a field of a number beyond all", record(gauge(POINT + varint((1 << 40) << 3) + b"\x00")), ANY
+    yield "50,000 exemplars", record(gauge(POINT + field(5, b"") * 50_000)), None
+    yield "16 members of an attribute without a key", record(gauge(POINT + field(7, field(2, b"")) * 16)), ANY
+    yield "an attribute twice", record(gauge(POINT + field(7, attribute("a", "b")) * 2)), None
+    yield "an attribute 5,000 deep", record(gauge(POINT + field(7, field(1, b"a") + field(2, nested(5_000))))), None
+
+
+def metric(form: int, point: bytes) -> bytes:
+    """A metric of another form: a histogram (9), exponential (10), a summary (11)."""
+    return field(1, b"m") + field(form, field(1, point))
+
+
+def nested(levels: int) -> bytes:
+    """A value of lists in lists."""
+    value = field(1, b"x")
+    for _ in range(levels):
+        value = field(5, field(1, value))
+    return value
+
+
 def _of_bounds() -> Iterator[tuple[str, bytes, str | None]]:
     many = [field(1, attribute(f"k{i}", "v")) for i in range(9_000)]
     yield "2,048 points", record(gauge(*[POINT] * 2_048)), None
@@ -133,7 +177,10 @@ def _of_logs() -> Iterator[tuple[str, bytes, str | None]]:
 
 
 OTLP_ATTACKS: tuple[Poison, ...] = (
-    *(Poison(f"OTLP protobuf: {name}", "telemetry", value, why) for name, value, why in (*_of_wire(), *_of_bounds())),
+    *(
+        Poison(f"OTLP protobuf: {name}", "telemetry", value, why)
+        for name, value, why in (*_of_wire(), *_of_values(), *_of_bounds())
+    ),
     *(Poison(f"OTLP protobuf: {name}", "logs", value, why) for name, value, why in _of_logs()),
     Poison("OTLP protobuf", "labels", record(gauge(POINT)), "not a label"),
     Poison("OTLP protobuf", "changes", record(gauge(POINT)), "not a change"),
