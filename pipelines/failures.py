@@ -19,6 +19,7 @@ PYTHON_RAISED = re.compile(
 )
 # Spark's words; of a function that fails by itself it says STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE.
 NOT_PLANNED = ("Python worker failed to connect back", "STREAMING_PYTHON_RUNNER_INITIALIZATION_COMMUNICATION_FAILURE")
+OF_ANOTHER_RELEASE = ("KEY_SCHEMA_NOT_COMPATIBLE", "VALUE_SCHEMA_NOT_COMPATIBLE")
 OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
 MOST_CHARACTERS = 300
 # What Kafka's clients raise when they have tried for long enough.
@@ -44,6 +45,12 @@ def is_of_a_planning_worker(error: BaseException) -> bool:
     """Whether a job ended before it began: the Python process that says what a state is like did not start in ten seconds, or was killed."""
     text = str(error)
     return any(word in text for word in NOT_PLANNED)
+
+
+def is_of_another_release(error: BaseException) -> bool:
+    """Whether Spark's own state in a checkpoint has other columns than the job has now."""
+    text = str(error)
+    return any(word in text for word in OF_ANOTHER_RELEASE)
 
 
 def is_of_deleted_records(error: BaseException) -> bool:

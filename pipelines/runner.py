@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import failures
 from pipelines.consumer_lag import QueryProgress, lag_of
-from pipelines.errors import DeterminismViolation
+from pipelines.errors import DeterminismViolation, InputError
 from pipelines.gates import Gate, WindowGrid, gate_of
 from pipelines.spark_internals import ProgressListener, dropped_by_watermark, gated, prepare_gates
 
@@ -410,6 +410,11 @@ class Runner:
         ours = None if error is None else failures.of_ours(error)
         if ours is None and self.dropped_by_watermark:
             ours = dropped_rows(query.name, self.dropped_by_watermark)
+        if error is not None and failures.is_of_another_release(error):
+            ours = InputError(
+                f"{query.name}: its checkpoint was written by another release, whose state this one cannot read; go on with that release, "
+                "or replay into a new version (docs/running.md, Upgrade)"
+            )
         if isinstance(ours, DeterminismViolation):
             self._on_violation(query.name, ours)
         if ours is not None:

@@ -95,8 +95,12 @@ def home_without_archive(folder: Path) -> Path:
     return folder
 
 
-def register_functions(spark: SparkSession, functions: Functions, changing: Mapping[str, str]) -> None:
+def register_functions(
+    spark: SparkSession, functions: Functions, changing: Mapping[str, str], aggregates: Mapping[str, str]
+) -> None:
     """Register our classes in the JVM under SQL names. Those of `changing`, by name, make functions that Spark calls once for each row.
+
+    Those of `aggregates` make one array of bytes of many.
 
     Uses the Java API of the session: the Python one wants a class with generics, which the compiler of our classes leaves
     out. Without it, records are parsed and written by Spark's SQL functions (decision 10 has figures).
@@ -106,6 +110,9 @@ def register_functions(spark: SparkSession, functions: Functions, changing: Mapp
         java.udf().register(name, java_object(spark, kind, *arguments), java.parseDataType(answer.json()))
     for name, kind in changing.items():
         java.udf().register(name, java_object(spark, kind).function())
+    sql = jvm_of(spark).org.apache.spark.sql
+    for name, kind in aggregates.items():
+        java.udf().register(name, sql.functions.udaf(java_object(spark, kind), sql.Encoders.BINARY()))
 
 
 def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:

@@ -1,8 +1,8 @@
-"""Rows that cannot be among those that `overflow` keeps go before they are summed, so a flood takes no more memory than what is kept of it.
+"""What a flood sends and `overflow` would leave out goes before it is kept, so a flood takes no more memory than what is kept of it.
 
 Kept are the least hashes of a host's series in a window. A series that has as many with smaller hashes before it now has as many at
-the end, whatever comes in between and however the log is cut into batches: without its rows the least are the same. Most go where flat
-points are summed (`FlatSums`), before there is a row of them. Of a log line whose template goes its level still counts. What goes
+the end, whatever comes in between and however the log is cut into batches: without it the least are the same. Metrics go where points are
+summed (`SumsBlock`), log lines before they are counted. Of a log line whose template goes its level still counts. What goes
 early is therefore a matter of memory alone, and no part of a result.
 """
 
@@ -13,16 +13,9 @@ from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
 from models.detection.limits import SHOWN_NAMES
-from pipelines.overflow import level_of, of_metric, of_other_templates, of_template
+from pipelines.overflow import level_of, of_other_templates, of_template
 
 ALL = 2**31 - 1  # the largest int of Java
-
-
-def points_without(points: DataFrame, limits: LimitParameters | None) -> DataFrame:
-    """Points of `extract.admitted` without those of series that will be left out."""
-    if limits is None:
-        return points
-    return points.where(F.when(of_metric(), may_be_kept(F.col("series"), most_series(limits))).otherwise(F.lit(True)))
 
 
 def most_series(limits: LimitParameters | None) -> int:

@@ -26,7 +26,7 @@ from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
 from app.kafka.connection import java_properties
 from pipelines import spark_internals
-from pipelines.jvm import CHANGING, functions
+from pipelines.jvm import AGGREGATES, CHANGING, functions
 
 LEAST_TASKS = 6
 TASK_TRIES = 4  # as Spark has it on a cluster
@@ -81,7 +81,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     spark.sparkContext.setLogLevel("ERROR")
-    spark_internals.register_functions(spark, functions(), CHANGING)
+    spark_internals.register_functions(spark, functions(), CHANGING, AGGREGATES)
     return spark
 
 
@@ -251,6 +251,8 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         # Counting rows costs a read for each one that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # Blocks of sums: some hundreds in a batch. Above this number Spark sorts them, and above its default of 128.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         # Rows of packed records are up to 256 KiB: a batch of these is bounded by bytes.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),

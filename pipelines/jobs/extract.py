@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, reduce
+from functools import cache
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,31 +26,20 @@ from pipelines import letters, overflow, surplus
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
-from pipelines.jvm import sums_of_flat, sums_schema
+from pipelines.jvm import SUMS, rows_of_sums, sums_of_flat, sums_of_points
 from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
-from pipelines.windowing import MICROS, MILLIS, WindowingConfig
+from pipelines.windowing import MILLIS, WindowingConfig
 
 # The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
 WATERMARK_MARK = "spark.watermarkDelayMs"
 LATE, DEAD_LETTERS = "late", "dead-letters"
 STATISTICS = [name for name in fields_of(StatisticsRow) if name != "record"]
 
+SUM_COLUMNS = [field.name for field in SUMS]
+
 ROW_BYTES = 2_048  # of text, in the count of a window's rows: what has few rows can be large
-
-# Scales of the fixed-point parts: a value is cut into multiples of each, which are summed as longs. Values are at most
-# 1e15 (inputs.py), squares 1e30, so that no sum of fewer than 1e8 rows a window can overflow.
-SUM_SCALES = (2.0**32, 1.0, 2.0**-32, 2.0**-64)
-SQUARE_SCALES = (2.0**64, 2.0**32, 1.0, 2.0**-32, 2.0**-64)
-
-# `last` is the value with the largest order: 24 bits of event time within the window, 33 of offset, 6 of partition.
-TIME_BITS, OFFSET_BITS, PARTITION_BITS = 24, 33, 6
-
-# What has been added up before Spark's own aggregation: null on rows of single points.
-SUMS = [
-    field.name for field in sums_schema((SUM_SCALES, SQUARE_SCALES)) if field.name not in ("sums_window", "sums_series")
-]
 
 # A refused record: the kind of topic it goes to, its source position and append time (ms), why, its first bytes, and the
 # length and SHA-256 of all of them.
@@ -82,15 +71,15 @@ def closed_windows(
     record: then `series` is null, and `refused` has the fields of `REFUSED`.
     """
     read_points, read_lines, read_labels, read_changes, read_rules = readers(windowing, quarantine, limits)
-    points = admitted(read_points(telemetry), ["series", "value", *SUMS], windowing, quarantine)
+    points = admitted(read_points(telemetry), ["series", "value", *SUM_COLUMNS], windowing, quarantine)
     lines = read_lines(logs)
     for read, few in ((read_labels, labels), (read_changes, changes), (read_rules, rules)):
         if few is not None:
             found = read(few)
             lines = lines.select(*found.columns).unionByName(found)
     lines = admitted(lines, ["series", "template", "message"], windowing, quarantine)
-    points, lines = surplus.points_without(points, limits), surplus.lines_without(lines, limits)
-    return point_statistics(points, windowing).unionByName(line_statistics(lines))
+    rows = point_statistics(points, windowing, surplus.most_series(limits))
+    return rows.unionByName(line_statistics(surplus.lines_without(lines, limits)))
 
 
 def readers(
@@ -114,7 +103,7 @@ def readers(
 
 
 def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
-    """Points as `telemetry_points` has them, and sums of many: rows of a series, with the columns `SUMS`.
+    """Points as `telemetry_points` has them, and rows of the sums of many, with the columns `SUM_COLUMNS`.
 
     Sums are at the last moment of their window, with which they were admitted. There need be no more than `most` of a host and kind.
     """
@@ -123,16 +112,11 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int)
         window=windowing.window_seconds * MILLIS,
         lateness=windowing.lateness_seconds * MILLIS,
         skew=windowing.skew_seconds * MILLIS,
-        scales=(SUM_SCALES, SQUARE_SCALES),
-        order=(OFFSET_BITS, PARTITION_BITS, resolution(windowing)),
         most=most,
     )
     time = F.timestamp_millis(F.col("sums_window") - 1)
-    return (
-        telemetry_points(summed, F.col("sums_n").isNotNull(), refusal_of(windowing))
-        .withColumn("event_time", F.coalesce(time, "event_time"))
-        .withColumn("series", F.coalesce("sums_series", "series"))
-    )
+    points = telemetry_points(summed, F.col("sums_block").isNotNull(), refusal_of(windowing))
+    return points.withColumn("event_time", F.coalesce(time, "event_time"))
 
 
 def template_series() -> Column:
@@ -189,7 +173,6 @@ def admitted(
         quarantine.length(length_of(value)),
         quarantine.sha256(sha256_of(value)),
     ).cast(f"struct<{REFUSED}>")
-    mark = {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
     kept = [c for c in keep if c != "series"]
     # Never null, and Spark can see it: else it would filter for nulls before the parser, by parsing everything twice.
     time = F.coalesce(
@@ -200,7 +183,7 @@ def admitted(
         .withColumn("event_time", time)  # of what is refused it changes here: the two above are made of what it was
         .select(
             "event_time",
-            window(windowing).alias("window", metadata=mark),
+            window(windowing).alias("window", metadata=watermark_mark(windowing)),
             F.when(~is_refused, F.col("series")).alias("series"),
             F.when(is_refused, record).alias("refused"),
             *kept,
@@ -210,36 +193,24 @@ def admitted(
     )
 
 
-def point_statistics(points: DataFrame, windowing: WindowingConfig) -> DataFrame:
-    """Exact statistics per series and window: n, mean, M2, min, max and the last value."""
-    value = F.col("value") + F.lit(0.0)  # -0.0 is 0.0: which of them is the least depends on their order
-    level = F.when(F.col("series").startswith("counter/"), F.lit(0.0)).otherwise(value)
-    sums = (
-        points.withColumn("level", level)
-        .groupBy("window", "series", "refused")
-        .agg(
-            F.sum(either("n", F.lit(1))).alias("n"),
-            *exact_sum(F.col("level"), SUM_SCALES, "s"),
-            *exact_sum(F.col("level") * F.col("level"), SQUARE_SCALES, "q"),
-            F.min(either("min", value)).alias("min"),
-            F.max(either("max", value)).alias("max"),
-            F.max_by(either("last", value), either("order", arrival_order(windowing))).alias("last"),
-        )
+def point_statistics(points: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
+    """Exact statistics per series and window: n, mean, M2, min, max and the last value.
+
+    Summed in Java, as an array of bytes for the series of a bucket of hosts: a row for each series would cost Spark's aggregation and its
+    state several times what the sums cost (docs/decisions/0041-sums-in-blocks.md).
+    """
+    own_window = F.unix_millis("window").alias("sums_window")
+    sums = sums_of_points(
+        points.withColumn("sums_window", own_window), window=windowing.window_seconds * MILLIS, most=most
     )
-    total, squares, n = put_together(SUM_SCALES, "s"), put_together(SQUARE_SCALES, "q"), F.col("n")
-    m2 = F.when(n > 1, F.greatest(squares - total * total / n, F.lit(0.0))).otherwise(F.lit(0.0))
-    return sums.select(
-        "series",
-        window_end().alias("window_end"),
-        "n",
-        (total / n).alias("mean"),
-        m2.alias("m2"),
-        "min",
-        "max",
-        "last",
-        F.lit(None).cast("string").alias("template"),
-        F.lit(None).cast("string").alias("sample"),
-        "refused",
+    ends = F.timestamp_millis("sums_window").alias("window", metadata=watermark_mark(windowing))
+    merged = (
+        sums.select(ends, "sums_bucket", "sums_block", "refused")
+        .groupBy("window", "sums_bucket", "refused")
+        .agg(F.call_function("kappa_merged_sums", F.col("sums_block")).alias("sums_block"))
+    )
+    return rows_of_sums(merged, window_end()).withColumns(
+        {name: F.lit(None).cast("string") for name in ("template", "sample")}
     )
 
 
@@ -266,48 +237,13 @@ def window(windowing: WindowingConfig) -> Column:
     return F.timestamp_millis((F.floor(F.unix_millis("event_time") / length) + 1) * length)
 
 
+def watermark_mark(windowing: WindowingConfig) -> dict[str, int]:
+    """Metadata of the column of windows, by which Spark knows when one is closed."""
+    return {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
+
+
 def window_end() -> Column:
     return F.unix_millis("window")
-
-
-def either(name: str, own: Column) -> Column:
-    """What has been added up under a name; a point's own where nothing has."""
-    return F.coalesce(F.col(f"sums_{name}"), own)
-
-
-def exact_sum(value: Column, scales: Iterable[float], name: str) -> list[Column]:
-    """Sums of `value` that do not depend on the order of addition: whole multiples of each scale, as longs.
-
-    A double is the exact sum of its multiples down to the last scale, below which it is cut off. Where `sums_NAME` has sums
-    already, these count.
-    """
-    sums, rest = [], value
-    for i, scale in enumerate(scales):
-        # towards zero: rounded down, the rest of a small negative number would be near the scale, without its last digits
-        whole = (rest / F.lit(scale)).cast("long")
-        sums.append(F.sum(either(f"{name}{i}", whole)).alias(f"{name}{i}"))
-        rest = rest - whole.cast("double") * F.lit(scale)
-    return sums
-
-
-def put_together(scales: Iterable[float], name: str) -> Column:
-    parts = [F.col(f"{name}{i}").cast("double") * F.lit(scale) for i, scale in enumerate(scales)]
-    return reduce(lambda a, b: a + b, parts)
-
-
-def arrival_order(windowing: WindowingConfig) -> Column:
-    """Event time, then offset, then partition, in one long: a struct would cost the hash aggregation."""
-    within = F.floor(
-        F.pmod(F.unix_micros("event_time"), F.lit(windowing.window_seconds * MICROS)) / resolution(windowing)
-    )
-    offset = F.col("offset").bitwiseAND(F.lit(2**OFFSET_BITS - 1))
-    partition = F.col("partition").cast("long").bitwiseAND(F.lit(2**PARTITION_BITS - 1))
-    return F.shiftleft(within, OFFSET_BITS + PARTITION_BITS) + F.shiftleft(offset, PARTITION_BITS) + partition
-
-
-def resolution(windowing: WindowingConfig) -> int:
-    """Microseconds of event time that count as one moment in `arrival_order`."""
-    return -(-windowing.window_seconds * MICROS // (1 << TIME_BITS))
 
 
 OnRefused = Callable[[str, int], None]  # called with a kind of topic and how many records went there

@@ -1,15 +1,14 @@
 """Our Java classes in Spark's JVM: SQL functions, and their result types. Why: docs/decisions/0010-flat-records-in-java.md.
 
 Functions read or write the bytes of one record each, so that no record of the usual forms costs a parser or a writer of its
-own; `app.runtime.spark.session` makes them known. `sums_of_flat` and `packed_by_shard` make few rows of many records.
+own; `app.runtime.spark.session` makes them known. Sums and `packed_by_shard` make few rows of many records.
 """
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -25,7 +24,7 @@ from models.records.records import LETTER_BYTES
 from models.templates.masks import line_table
 from models.templates.pattern_program import Table
 from pipelines.letters import MOST_BYTES
-from pipelines.spark_internals import Functions, java_array, map_partitions
+from pipelines.spark_internals import Functions, map_partitions
 
 SOURCES = Path(__file__).parent
 
@@ -72,6 +71,9 @@ def functions() -> Functions:
 # SQL name -> class, of functions whose answers depend on what they were asked before
 CHANGING = {"kappa_among_least": "AmongLeast"}
 
+# SQL name -> class, of functions that make one array of bytes of many
+AGGREGATES = {"kappa_merged_sums": "MergedSums"}
+
 REFUSED = -1
 PACKED = StructType([StructField("shard", IntegerType()), StructField("value", BinaryType())])
 RECORD = [
@@ -80,6 +82,20 @@ RECORD = [
     StructField("offset", LongType()),
     StructField("timestamp", LongType()),  # microseconds since 1970
     StructField("value", BinaryType()),
+]
+
+
+# Sums of many series of a window and of a bucket of hosts: its end, ms, and an array of bytes (`SumsBlock.java`)
+SUMS = [
+    StructField("sums_window", LongType()),
+    StructField("sums_bucket", IntegerType()),
+    StructField("sums_block", BinaryType()),
+]
+SERIES = [
+    StructField("window_end", LongType()),
+    StructField("series", StringType()),
+    StructField("n", LongType()),
+    *(StructField(name, DoubleType()) for name in ("mean", "m2", "min", "max", "last")),
 ]
 
 
@@ -116,33 +132,39 @@ def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
     return map_partitions(columns, PACKED, "ShardPacker", topic.name, *rule)
 
 
-def sums_of_flat(
-    raw: DataFrame,
-    *,
-    window: int,
-    lateness: int,
-    skew: int,
-    scales: Sequence[Sequence[float]],
-    order: tuple[int, int, int],
-    most: int,
-) -> DataFrame:
-    """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others.
+def sums_of_flat(raw: DataFrame, *, window: int, lateness: int, skew: int, most: int) -> DataFrame:
+    """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others, with the columns `SUMS`.
 
-    `window`, `lateness`, `skew` are in milliseconds, `scales` those of sums and of squares, `order` as in
-    `extract.arrival_order`: bits of offset and of partition, microseconds of a step. Of a host no more than `most` series of a
-    kind need be handed out in a window, those with the least hashes. Columns of sums are `sums_window` (end,
-    ms), `sums_series`, `sums_n`, `sums_s0`, ..., `sums_q0`, ..., `sums_min`, `sums_max`, `sums_last`, `sums_order`.
+    `window`, `lateness`, `skew` are in milliseconds. Of a host no more than `most` series of a kind are needed in a window, those with
+    the least hashes.
     """
-    schema = StructType([*RECORD, *sums_schema(scales)])
     columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
-    arrays = (java_array(raw.sparkSession, "double", each) for each in scales)
-    rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, *arrays, *order, most)
+    schema = StructType([*RECORD, *SUMS])
+    rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, most)
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 
-def sums_schema(scales: Sequence[Sequence[float]]) -> list[StructField]:
-    """The columns of sums, in the order in which `FlatSums` writes them."""
-    parts = [f"{name}{i}" for name, each in zip("sq", scales, strict=True) for i in range(len(each))]
-    sums = [("window", LongType()), ("series", StringType()), ("n", LongType()), *((p, LongType()) for p in parts)]
-    sums += [("min", DoubleType()), ("max", DoubleType()), ("last", DoubleType()), ("order", LongType())]
-    return [StructField(f"sums_{name}", kind) for name, kind in sums]
+def sums_of_points(points: DataFrame, *, window: int, most: int) -> DataFrame:
+    """Rows of single points, of sums and of what was refused -> rows of sums and of what was refused: `SUMS` and `refused`.
+
+    Parameters
+    ----------
+    points
+        `series`, null where a row is no single point, `event_time`, `value`, `partition`, `offset`, and the columns of the answer.
+    window
+        Its length, ms.
+    most
+        As in `sums_of_flat`.
+    """
+    time = F.unix_micros("event_time")
+    found = points.select(*(c.name for c in SUMS), "refused", time, "series", "value", "partition", "offset")
+    return map_partitions(found, StructType([*SUMS, points.schema["refused"]]), "PointSums", window, most)
+
+
+def rows_of_sums(sums: DataFrame, window: Column) -> DataFrame:
+    """Rows of sums and of what was refused -> a row for each series in a window, and for each refused record.
+
+    `window` is the end of a row's window, ms. Columns are `window_end, series, n, mean, m2, min, max, last, refused`.
+    """
+    schema = StructType([*SERIES, sums.schema["refused"]])
+    return map_partitions(sums.select(window, "sums_block", "refused"), schema, "SeriesRows")

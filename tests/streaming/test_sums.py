@@ -155,3 +155,109 @@ def test_points_of_weeks_with_long_names_are_summed_in_parts(spark: SparkSession
     assert found.groupBy("n", "mean", "m2", "min", "max", "last").count().collect() == [
         (2, 0.5, 0.5, 0.0, 1.0, 1.0, windows)
     ]
+
+
+SCALES, SQUARES = (2.0**32, 1.0, 2.0**-32, 2.0**-64), (2.0**64, 2.0**32, 1.0, 2.0**-32, 2.0**-64)
+
+
+def summed_exactly(values: list[float], scales: tuple[float, ...]) -> float:
+    """The sum of values that are cut into whole multiples of each scale, with Python's integers."""
+    wholes = [0] * len(scales)
+    for value in values:
+        rest = value
+        for i, scale in enumerate(scales):
+            whole = int(rest / scale)
+            wholes[i] += whole
+            rest -= whole * scale
+    total = wholes[0] * scales[0]
+    for whole, scale in zip(wholes[1:], scales[1:], strict=True):
+        total += whole * scale
+    return total
+
+
+def statistics_of(points: list[tuple[float, int, int, int]], *, counter: bool) -> tuple[Any, ...]:
+    """n, mean, m2, min, max, last of points (value, time in the window in ms, offset, partition)."""
+    values = [value + 0.0 for value, *_ in points]
+    levels = [0.0] * len(values) if counter else values
+    n, total = len(values), summed_exactly(levels, SCALES)
+    m2 = max(summed_exactly([v * v for v in levels], SQUARES) - total * total / n, 0.0) if n > 1 else 0.0
+    return n, total / n, m2, min(values), max(values), max(points, key=lambda point: point[1:])[0] + 0.0
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_statistics_are_those_of_pythons_own_numbers(spark: SparkSession, partitions: int) -> None:
+    source, rows = random.Random(17), []
+    expected: dict[str, list[tuple[float, int, int, int]]] = {}
+    windowing = WindowingConfig(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8)
+    for offset in range(4000):
+        series = source.choice(("gauge/a//m", "gauge/b/s/m", "counter/a//n", f"gauge/h{source.randrange(400)}//m"))
+        kind, host, service, metric = series.split("/")
+        value = source.choice(
+            (0.1, -0.0, 3.0, source.gauss(0, 1e-12), source.gauss(0, 1e7), source.uniform(-1e15, 1e15))
+        )
+        if kind == "counter":
+            value = abs(value)
+        millis, partition = source.randrange(10_000), source.randrange(16)
+        about = {"host.name": host, "metric.name": metric, "metric.value": value, "metric.type": kind}
+        about |= {
+            "@timestamp": (NOON + timedelta(milliseconds=millis))
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        }
+        about |= {"service.name": service} if service else {}
+        space = b" " * source.randrange(2)  # with a space before it no reader in Java takes it
+        append = NOON + timedelta(seconds=11)
+        rows.append((space + json.dumps(about).encode(), "telemetry", partition, offset, append))
+        expected.setdefault(series, []).append((value, millis, offset, partition))
+    frame = spark.createDataFrame(rows, SOURCE)
+    found = extract.closed_windows(frame.repartition(partitions), frame.limit(0), windowing).collect()
+    assert {row.series: tuple(row[name] for name in ("n", "mean", "m2", "min", "max", "last")) for row in found} == {
+        series: statistics_of(points, counter=series.startswith("counter")) for series, points in expected.items()
+    }
+
+
+# Of `gauge/h//mNUMBER` the first 40 bits of xxhash64 are those of the number beside it: found among the first six million.
+OF_ONE_PLACE = (
+    2026740,
+    5005246,
+    923535,
+    3759769,
+    379553,
+    5260258,
+    4207767,
+    4979607,
+    1418525,
+    5561809,
+    1709020,
+    2587942,
+    876192,
+    2822529,
+    1053140,
+    1141600,
+    66696,
+    5356146,
+    3059434,
+    3388848,
+    3288121,
+    4117205,
+    3140405,
+    3343860,
+    44245,
+    4134839,
+    177414,
+    4308859,
+)
+
+
+def test_names_whose_hashes_begin_alike_are_summed_apart(spark: SparkSession) -> None:
+    """Blocks are in the order of hashes, of which the first 40 bits are compared first."""
+    windowing = WindowingConfig(window_seconds=10, lateness_seconds=15, skew_seconds=60, shards=8)
+    rows = []
+    for offset, number in enumerate((*OF_ONE_PLACE, *reversed(OF_ONE_PLACE))):
+        about = {"host.name": "h", "metric.name": f"m{number}", "metric.value": number + offset}
+        about |= {"@timestamp": NOON.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+        rows.append((json.dumps(about).encode(), "telemetry", 0, offset, NOON + timedelta(seconds=1)))
+    half = len(OF_ONE_PLACE)
+    frames = [spark.createDataFrame(part, SOURCE).coalesce(1) for part in (rows[:half], rows[half:])]
+    found = extract.closed_windows(frames[0].union(frames[1]), frames[0].limit(0), windowing).collect()
+    assert sorted((row.series, row.n) for row in found) == sorted((f"gauge/h//m{n}", 2) for n in OF_ONE_PLACE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.failures import is_of_a_planning_worker
+from pipelines.failures import is_of_a_planning_worker, is_of_another_release
 
 INITIALIZATION = "[STREAMING_PYTHON_RUNNER_INITIALIZATION{}] Streaming Runner initialization failed"
 
@@ -20,3 +20,9 @@ INITIALIZATION = "[STREAMING_PYTHON_RUNNER_INITIALIZATION{}] Streaming Runner in
 )
 def test_a_job_whose_first_worker_was_late_or_killed_never_began(words: str, planning: bool) -> None:
     assert is_of_a_planning_worker(RuntimeError(words)) == planning
+
+
+def test_state_of_other_columns_is_of_another_release() -> None:
+    told = "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema."
+    assert is_of_another_release(RuntimeError(told))
+    assert not is_of_another_release(RuntimeError("[STATE_STORE_NOT_COMMITTED] nothing of schemas"))
