@@ -23,6 +23,6 @@ def test_a_job_whose_first_worker_was_late_or_killed_never_began(words: str, pla
 
 
 def test_state_of_other_columns_is_of_another_release() -> None:
-    told = "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema."
-    assert is_of_another_release(RuntimeError(told))
+    raised = "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema."
+    assert is_of_another_release(RuntimeError(raised))
     assert not is_of_another_release(RuntimeError("[STATE_STORE_NOT_COMMITTED] nothing of schemas"))
