@@ -168,13 +168,12 @@ def of_count(numbers: Mapping[str, float], p: DetectorParameters) -> dict[str, A
     belief = poisson.predict(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
     lower, upper = belief.bounds(p.interval_probability)
     spread = np.sqrt(belief.mean + belief.mean**2 / belief.shape)
-    to_go = int(np.ceil(p.windows(minutes=p.warm_up_minutes))) - int(numbers["rows"])
     return {
         "typical": float(belief.mean[0]),
         "spread": float(spread[0]),
         "lower": float(lower[0]),
         "upper": float(upper[0]),
-        "windows_to_go": max(to_go, 0),
+        "windows_to_go": numbers["windows_to_go"],
     }
 
 

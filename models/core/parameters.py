@@ -47,10 +47,11 @@ class DetectorParameters:
     context_half_life_hours
         Half-life of how many lines and templates a service on a host has had, and of how long a metric has repeated one value.
     warm_up_minutes
-        Time for which a series must have reported before its values are judged.
+        Time for which a series must have reported before its values are judged. Series of newcomers, new hosts of a
+        known role, need a third of it, and 30 windows: see `models.detection.newcomers`.
     grace_minutes
         Time for which a shard, host or service must have been known before new series and templates in it are
-        reported.
+        reported. New templates of newcomers need a third of it.
     outlier_share
         Prior probability that a window of a count series is an outlier without meaning. Raising it forgives single
         windows with many lines.

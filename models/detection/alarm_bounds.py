@@ -150,7 +150,7 @@ class AlarmBounds:
 
     def _note_range(self, window: ShardWindow, opened: Ints) -> None:
         """Note the least and the largest values that came to nothing: not those of an episode, nor those that may still become one."""
-        s, at = self._s, window.gauges
+        s, at = self._s, window.gauges[self._model.state.hot["rows"][0, window.gauges] > 0]
         if window.end // DAY_MS != self._day:
             self._day = window.end // DAY_MS
             s[[LEAST_BEFORE, MOST_BEFORE]], s[[LEAST, MOST]] = s[[LEAST, MOST]], np.nan

@@ -17,6 +17,7 @@ from models.core.windows import Windows
 from models.detection import reasons
 from models.detection.compiled_metrics import learn_contexts
 from models.detection.episodes import APPEARED, Episode
+from models.detection.newcomers import Newcomers
 from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, is_template
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
@@ -28,8 +29,8 @@ TRIAL_MINUTES = 10.0
 class Appearance:
     """Registers new series, and reports those that are improbable given what each service has shown so far."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
-        self._state, self._p = state, p
+    def __init__(self, state: ShardState, p: DetectorParameters, newcomers: Newcomers) -> None:
+        self._state, self._p, self._newcomers = state, p, newcomers
         self._grace = 60_000 * p.grace_minutes
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
@@ -74,13 +75,13 @@ class Appearance:
         state = self._state
         host, context = state.hosts.index[quote(series.host)], state.contexts.index[context_name(series)]
         before = now - 1000 * self._p.window_seconds
-        settled = now - state.context_column("first")[context] >= self._grace
+        age = now - state.context_column("first")[context]
         if series.kind in ("gauge", "counter"):
             windows = float(state.host_column("windows")[host])
             nan = float("nan")
             state.gauges.add(name, (host, context), seen=before, host_window=windows, total=nan)
             score = self._surprise(context, "rows", "metrics")
-            if not settled or score < self._p.new_series_nats:
+            if age < self._grace or score < self._p.new_series_nats:
                 return []
             return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
         owners = host, context, is_template(name)
@@ -89,7 +90,8 @@ class Appearance:
             return []
         state.counts.add(name, owners, seen=before, last_line=now)
         score = self._surprise(context, "lines", "templates")
-        if settled:
+        needed = self._newcomers.needed(self._p.grace_minutes)
+        if age >= (self._grace if needed is None else 60_000 * needed[host]):
             state.trials[name] = NewTemplate(name, score, now)
         return []
 

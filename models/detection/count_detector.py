@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from models.detection import reasons
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.limits import TEMPLATES, Limits
+from models.detection.newcomers import Newcomers
 from models.detection.shard_state import ShardState, ShardWindow
 from models.records.records import EpisodeEvent
-from models.rules.table import Applied, deviates
+from models.rules.table import Applied, deviates, own_or
 from models.stats import gamma_poisson as poisson
 
 HIGH, ZERO = "high", "zero"
@@ -61,8 +63,10 @@ class CountScores:
 class CountDetector:
     """Scores, learns and reports the count series of a shard."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
-        self._state, self._p, self._control, self._limits = state, p, control, limits
+    def __init__(
+        self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits, newcomers: Newcomers
+    ) -> None:
+        self._state, self._p, self._control, self._limits, self._newcomers = state, p, control, limits, newcomers
 
     def score(self, window: ShardWindow, present: Bools) -> CountScores:
         """Score all count series of hosts that are present, `(n_hosts,)`, then learn them; no row counts as no line."""
@@ -113,15 +117,27 @@ class CountDetector:
         return events
 
     def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.CountMemory | None:
-        """How the chosen series are learnt by the rules that hold; None if no rule does."""
-        if applied is None:
+        """How the chosen series are learnt by the rules that hold, and on hosts that are born; None if there are neither."""
+        needed, hours = self._newcomers.needed(self._p.warm_up_minutes), self._p.count_half_life_hours
+        if applied is None and needed is None:
             return None
-        half_life, warm_up = 24.0 * applied.half_life_days[chosen], applied.warm_up_minutes[chosen]
+        warm_up = np.full(len(chosen), self._p.warm_up_minutes)
+        if needed is not None:
+            warm_up = needed[self._state.counts.owner[0, chosen]]
+        if applied is None:
+            return poisson.CountMemory(np.full(len(chosen), hours), warm_up, np.ones(len(chosen), dtype=bool))
         return poisson.CountMemory(
-            np.where(np.isnan(half_life), self._p.count_half_life_hours, half_life),
-            np.where(np.isnan(warm_up), self._p.warm_up_minutes, warm_up),
+            own_or(24.0 * applied.half_life_days[chosen], hours),
+            own_or(applied.warm_up_minutes[chosen], warm_up),
             ~applied.dont_learn[chosen],
         )
+
+    def describe_state(self, row: int) -> dict[str, int]:
+        """The `windows_to_go` of warming up of the series at a row of the table."""
+        memory = self._memory(self._control.of("counts"), np.array([row]))
+        minutes = self._p.warm_up_minutes if memory is None else float(memory.warm_up_minutes[0])
+        rows = int(self._state.counts.matrix[poisson.ROWS, row])
+        return {"windows_to_go": max(ceil(self._p.windows(minutes=minutes)) - rows, 0)}
 
     def _open_rows(self, chosen: Ints) -> list[int]:
         """Positions in `chosen` of series that have an open episode."""

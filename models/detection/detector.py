@@ -31,6 +31,7 @@ from models.detection.limits import TEMPLATES, Limits
 from models.detection.line_bounds import LineBounds
 from models.detection.logged_rules import RefusedRule
 from models.detection.mixture_detector import MixtureDetector
+from models.detection.newcomers import Newcomers
 from models.detection.peer_detector import PeerDetector
 from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
@@ -79,13 +80,14 @@ class ShardDetector:
         self._control = Control(state, p, shard)
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
         self._templates = TemplateMerging(state, p, self._control)
-        self._appearance = Appearance(state, p)
+        self._newcomers = Newcomers(state, p)
+        self._appearance = Appearance(state, p, self._newcomers)
         self._silence = Silence(state, p, self._control, self._limits)
-        self._gauges = GaugeDetector(state, p, self._control, model, settings)
+        self._gauges = GaugeDetector(state, p, self._control, model, settings, self._newcomers)
         self._changes = GaugeChanges(state, p, model, settings)
         self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes, settings)
         self._peers = PeerDetector(state, p, self._control)
-        self._counts = CountDetector(state, p, self._control, self._limits)
+        self._counts = CountDetector(state, p, self._control, self._limits, self._newcomers)
         self._mixtures = MixtureDetector(state, p, self._control, self._limits)
         self._named = UNNAMED  # the last window's names, and their rows
         self._services: dict[str, int] = {}  # hosts by service, of so many contexts
@@ -146,6 +148,7 @@ class ShardDetector:
         # metrics: scores, changes of state, episodes, silence
         events += self._silence.returned_metrics(window)
         gauges = self._gauges.score(window)
+        joined = self._newcomers.joined(window.gauges, gauges.base, gauges.value, gauges.typical)
         changes = self._changes.step(window, gauges, self._gauge_episodes.began())
         events += self._gauge_episodes.step(window, gauges, changes)
         events += self._peers.step(window, gauges)
@@ -160,6 +163,8 @@ class ShardDetector:
         events += self._mixtures.step(window_end, counts)
         events += self._appearance.new_templates(window_end, window.rows, lambda name: self._not_observed(name, silent))
         self._appearance.learn(window)
+        if len(joined):
+            events = self._newcomers.begin_again(joined, window_end, events)
 
         # what is answered and published
         scores = self._scores(window, gauges, counts)
@@ -344,4 +349,6 @@ class ShardDetector:
         self._control.hold(self._state.last)
         found = self._state.describe_state(series)
         row = self._state.gauges.index.get(series)
-        return found if row is None else found | self._gauges.describe_state(row)
+        if row is None:
+            return found | self._counts.describe_state(self._state.counts.index[series])
+        return found | self._gauges.describe_state(row)

@@ -27,8 +27,9 @@ from models.detection import gauge_columns as col
 from models.detection.change_point import ChangeParameters
 from models.detection.control import Control
 from models.detection.host_columns import WINDOWS
+from models.detection.newcomers import Newcomers
 from models.detection.shard_state import ShardState, ShardWindow
-from models.rules.table import Applied, deviates
+from models.rules.table import Applied, deviates, own_or
 from models.stats import normal_gamma
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
@@ -110,8 +111,9 @@ class GaugeDetector:
         control: Control,
         model: Univariate,
         settings: UnivariateParameters,
+        newcomers: Newcomers,
     ) -> None:
-        self._state, self._p, self._model = state, p, model
+        self._state, self._p, self._model, self._newcomers = state, p, model, newcomers
         self.rules = GaugeRules(control, model, settings, p)
         self._thresholds = _thresholds(p)
 
@@ -119,7 +121,7 @@ class GaugeDetector:
         """Learn that the metrics of a window are present, score them by what was known before it, then learn them."""
         state, index, now, n = self._state, window.gauges, float(window.end), window.metrics
         self._model.state.grow(len(state.gauges))
-        self.rules.follow()
+        self.rules.follow(self._warm_up())
         numbers, owners = state.gauges.storage
         given, found = _given(window), np.empty((step.FOUND, n))
         known, hot = np.arange(n), self._model.state.hot
@@ -169,11 +171,16 @@ class GaugeDetector:
 
     def describe_state(self, row: int) -> dict[str, Any]:
         """What the model holds of the series at a row of the table, and what it expects of the next window, by name."""
-        self.rules.follow()
+        self.rules.follow(self._warm_up())
         expected = self._model.expects(row)
         if not self._state.gauges.matrix[col.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.describe_state(row)
+
+    def _warm_up(self) -> Floats | None:
+        """Minutes for which each series warms up if no rule says otherwise, `(series,)`; None where all do for the same time."""
+        needed = self._newcomers.needed(self._p.warm_up_minutes)
+        return None if needed is None else needed[self._state.gauges.owner[0]]
 
 
 def _thresholds(p: DetectorParameters) -> Floats:
@@ -216,13 +223,18 @@ class GaugeRules:
     ) -> None:
         self._control, self._model, self._settings, self._p = control, model, settings, p
         self._followed: Applied | None = None
+        self._overrides: dict[str, Floats] = {}
 
-    def follow(self) -> None:
-        """Give the model the parameters of each series by the rules that hold now."""
+    def follow(self, warm_up: Floats | None) -> None:
+        """Give the model the parameters of each series by the rules that hold now; `warm_up` are minutes, `(series,)`, where no rule holds."""
         applied = self._control.of("gauges")
         if applied is not self._followed:
             self._followed = applied
-            self._model.overrides = {} if applied is None else overrides_of(applied, self._settings)
+            self._overrides = {} if applied is None else overrides_of(applied, self._settings)
+        self._model.overrides = self._overrides
+        if warm_up is not None:
+            minutes = warm_up if applied is None else own_or(applied.warm_up_minutes, warm_up)
+            self._model.overrides = self._overrides | {"warm_up_minutes": minutes}
 
     def not_learnt(self, rows: Ints) -> Bools:
         """Which of `rows` in the table are not to be learnt, `(n,)`."""
@@ -281,11 +293,11 @@ def overrides_of(applied: Applied, settings: UnivariateParameters) -> dict[str, 
     days, minutes = applied.half_life_days, applied.warm_up_minutes
     found: dict[str, Floats] = {}
     if not np.isnan(minutes).all():
-        found["warm_up_minutes"] = np.where(np.isnan(minutes), settings.warm_up_minutes, minutes)
+        found["warm_up_minutes"] = own_or(minutes, settings.warm_up_minutes)
     if not np.isnan(days).all():
         level, robust = settings.level_half_life_days, settings.robust_half_life_days
-        found["level_half_life_days"] = np.where(np.isnan(days), level, days)
-        found["robust_half_life_days"] = np.where(np.isnan(days), robust, days * robust / level)
+        found["level_half_life_days"] = own_or(days, level)
+        found["robust_half_life_days"] = own_or(days * robust / level, robust)
     return found
 
 

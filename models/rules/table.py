@@ -115,6 +115,12 @@ def matched(rules: Sequence[Rule], names: Sequence[str], texts: dict[str, str], 
     return found
 
 
+def own_or(own: Floats, usual: Floats | float) -> Floats:
+    """Numbers that rules set, `(n,)`; `usual` where none does (NaN)."""
+    found: Floats = np.where(np.isnan(own), usual, own)
+    return found
+
+
 def deviates(way: Floats, typical: Floats, per_unit: float, applied: Applied, rows: Ints) -> Bools:
     """Which deviations are large enough, in a direction that counts, `(n,)`.
 
