@@ -2,7 +2,8 @@
 
     python -m benchmarks.by_kind [--data DIR]
 
-Events, precision, recall and F1 as on service curves, and false alerts of a curve in a week, at thresholds fixed beforehand. DIR holds `score/`.
+Events, precision, recall and F1 as on service curves, and false alerts of a curve in a week: ours at the alerts as published, changes of level
+included, baselines at thresholds fixed beforehand. DIR holds `score/`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from benchmarks.cases import DATA, SIMULATED
 from benchmarks.experiment import answered, scores_in_thresholds
 from benchmarks.judgement import judged_events
 from benchmarks.naive import NAIVE
-from models.core.arrays import Floats, Ints
+from models.core.arrays import Ints
 from models.core.parameters import DetectorParameters
 
 OURS = "kappa"
@@ -40,9 +41,11 @@ def measures(counts: Ints) -> dict[str, float]:
 def counts_of(shared: Path) -> dict[str, Ints]:
     """Events, those found and false alerts of each curve, by who."""
     cases, answers = answered(SIMULATED, {}, shared)
-    scores: dict[str, list[Floats]] = {OURS: scores_in_thresholds(cases, answers, DetectorParameters())}
-    scores |= {who: [score(case) for case in cases] for who, score in NAIVE[SIMULATED].items()}
-    return {who: judged_events(SIMULATED, cases, own, shared) for who, own in scores.items()}
+    alerts = [case.alerts(one) for case, one in zip(cases, answers, strict=True)]
+    scores = scores_in_thresholds(cases, answers, DetectorParameters())
+    found = {OURS: judged_events(SIMULATED, cases, scores, shared, alerts)}
+    naive = {who: [score(case) for case in cases] for who, score in NAIVE[SIMULATED].items()}
+    return found | {who: judged_events(SIMULATED, cases, own, shared) for who, own in naive.items()}
 
 
 def view_of(found: dict[str, Ints]) -> Table:

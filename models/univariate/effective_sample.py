@@ -11,9 +11,9 @@ Were the rows independent, it would be v ln 2 / (2 h) (within 0.3 % from 4 rows 
 
     v ln 2 / (2 h f)
 
-Waves that are much longer than h are still worth too much: where rows of some hours have a share s of the variance in common, as with the rhythm of a
-day, n rows tell as much as n / (1 + (n - 1) s) independent ones, however many (Kish 1965, "Survey Sampling": the design effect of clusters).
-`share_of_hours` estimates s from the levels of the hours that the series has seen.
+Waves that are much longer than h are still worth too much: where rows of some hours have a share s of the variance in common, n rows tell as much as
+n / (1 + (n - 1) s) independent ones, however many (Kish 1965, "Survey Sampling": the design effect of clusters). `share_of_hours` estimates s: rows
+of an hour have in common which hour of the day it is, and how far that quarter of the day is from the usual one, as where a series wanders for days.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.core.arrays import Array, Floats, Ints
+from models.univariate import weekly
+from models.univariate.features import HOUR
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import FAST, VALUE
 
@@ -56,21 +58,36 @@ def weight_of_a_row(hot: Mapping[str, Array], rows: Ints, p: UnivariateParameter
 
 
 def share_of_hours(hot: Mapping[str, Array], cold: Mapping[str, Array], rows: Ints) -> Floats:
-    """Share of each series' variance that is between the hours of the day that have ended, from 0 to 1, shape `(n,)`.
+    """Share of each series' variance that is between hours, from 0 to 1, shape `(n,)`: those of the day, and those of quarters of other days.
 
-    What as many independent rows would differ by is taken off, and two standard deviations of that: what may be chance is no share. 0 where fewer
-    than two hours have been seen. Parameters are those of `weight_of_a_row`, and the cold columns.
+    Quarters are held against the same hours of the days before, so a series of less than a day has none. 0 where fewer than two hours have been
+    seen. Parameters are those of `weight_of_a_row`, and the cold columns.
     """
     weight = cold["rhythm_weight"][:, rows].astype(np.float64)
     seen, level = weight > 0, cold["rhythm"][:, rows].astype(np.float64)
-    hours = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, level, 0.0).sum(axis=0) / hours
-    between = np.where(seen, (level - mean) ** 2, 0.0).sum(axis=0) / np.maximum(hours - 1, 1)
-    by_chance = np.where(seen, 1 / np.where(seen, weight, 1.0), 0.0).sum(axis=0) / hours
-    most_by_chance = by_chance * (1 + 2 * np.sqrt(2 / np.maximum(hours - 1, 1)))
-    share = between / np.maximum(variance_of(hot, VALUE, rows), LEAST) - most_by_chance
-    out: Floats = np.where(hours >= 2, np.clip(share, 0.0, 1.0), 0.0)
-    return out
+    hours = seen.sum(axis=0)
+    some = np.maximum(hours, 1)
+    mean = np.where(seen, level, 0.0).sum(axis=0) / some
+    of_day = np.where(seen, (level - mean) ** 2, 0.0).sum(axis=0) / np.maximum(hours - 1, 1)
+    squares, quarters = weekly.squares(cold, rows)
+    of_quarters = squares / np.maximum(quarters, 1)
+    chance_of_day = np.where(seen, 1 / np.where(seen, weight, 1.0), 0.0).sum(axis=0) / some
+    seconds = np.maximum(hot["interval"][0, rows].astype(np.float64), 1e-3)
+    of_quarter = np.maximum(weekly.HOURS_A_SLOT * HOUR / seconds, 1.0)  # its rows
+    chance_of_quarter = 1 / of_quarter + chance_of_day / weekly.HOURS_A_SLOT
+    variance = np.maximum(variance_of(hot, VALUE, rows), LEAST)
+    share = _beyond_chance(of_day / variance, chance_of_day, hours)
+    share = share + _beyond_chance(of_quarters / variance, chance_of_quarter, quarters)
+    return np.minimum(share, 1.0)
+
+
+def _beyond_chance(share: Floats, by_chance: Floats, number: Floats | Ints) -> Floats:
+    """What is left of shares of the variance between a `number` of means, 0 to 1, `(n,)`; 0 for a single one.
+
+    What means of independent rows would differ by is taken off, and two standard deviations of that: what may be chance is no share.
+    """
+    most_by_chance = by_chance * (1 + 2 * np.sqrt(2 / np.maximum(number - 1, 1)))
+    return np.where(number >= 2, np.clip(share - most_by_chance, 0.0, 1.0), 0.0)
 
 
 def variance_of(hot: Mapping[str, Array], place: int, rows: Ints) -> Floats:

@@ -85,6 +85,17 @@ def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> Non
     cold["week"][slot, at] = halves(np.where(known, before + GAIN * error, visit))
 
 
+def squares(cold: Cold, rows: Ints) -> tuple[Floats, Floats]:
+    """Sum of the squared mean residuals of the slots that are over, and their number, fading alike, `(rows,)` each.
+
+    Of the first visit to a slot, which `week_fit` does not have, the offset as it is now stands for the residual.
+    """
+    plain, _, visits = cold["week_fit"][:, rows].astype(np.float64)
+    first = singles(cold["week"][:, rows])
+    seen = ~np.isnan(first)
+    return plain + np.where(seen, first**2, 0.0).sum(axis=0), visits + seen.sum(axis=0)
+
+
 def share(fit: Singles) -> Floats:
     """Factor by which the week's offsets are shrunk, 0 to 1, `(n,)`; `fit` is `week_fit`, `(3, n)`."""
     plain, fitted, visits = fit.astype(np.float64)

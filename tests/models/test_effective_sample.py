@@ -73,5 +73,12 @@ def test_the_share_of_hours_is_that_of_the_wave_of_a_day(size: float, wanted: fl
     assert np.median(shares(10 + wave + independent)) == pytest.approx(wanted, abs=0.08)
 
 
+def test_rows_of_a_series_that_wanders_for_days_have_a_share_in_common() -> None:
+    """Half of the variance is noise, half of it a walk that half forgets in half a day, which no hour of the day knows of."""
+    both = np.sqrt(0.5) * (noise(2 ** (-1 / 144), 8 * 288) + noise(0.0, 8 * 288))
+    assert 0.25 < np.median(shares(10 + both)) < 0.75
+    assert np.median(shares(10 + noise(0.0, 8 * 288))) < 0.03
+
+
 def test_a_series_of_one_hour_has_no_share_of_hours() -> None:
     assert shares(noise(0.9, 12)).tolist() == [0.0] * 20
