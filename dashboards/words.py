@@ -12,6 +12,7 @@ import pandas as pd
 
 from models.core.printable import printable
 from models.core.series import parse
+from models.detection.reasons import apart
 from models.detection.reasons import number as short
 
 # A row of a frame, or anything else that is read by column names.
@@ -61,8 +62,12 @@ def number(value: Any, unit: str | None = None) -> str:
     """A number with its unit; a dash for what is not known."""
     if value is None or pd.isna(value):
         return "–"
-    apart = " " if unit and unit[0].isalpha() else ""  # 3 lines/min, but 3/s
-    return f"{short(float(value))}{apart}{unit or ''}"
+    return with_unit(short(float(value)), unit)
+
+
+def with_unit(text: str, unit: str | None) -> str:
+    """`3 lines/min`, but `3/s`."""
+    return f"{text}{' ' if unit and unit[0].isalpha() else ''}{unit or ''}"
 
 
 def plain(text: Any) -> str:
@@ -136,12 +141,13 @@ def expected(row: Row) -> str:
     """Observed and normal values; empty if the novelty is not about a number."""
     if row.get("value") is None or pd.isna(row["value"]):
         return ""
-    seen, unit = number(row["value"], row.get("unit")), row.get("unit")
+    unit = row.get("unit")
     low, high = (row.get(name) for name in ("lower", "upper"))
     if low is None or high is None or pd.isna(low) or pd.isna(high):
         return ""
     usual = "" if pd.isna(row.get("typical")) else f", typically {number(row['typical'], unit)}"
-    return f"seen {seen}, expected {number(low, unit)} to {number(high, unit)}{usual}"
+    seen, lower, upper = apart(float(row["value"]), float(low), float(high))
+    return f"seen {with_unit(seen, unit)}, expected {lower} to {with_unit(upper, unit)}{usual}"
 
 
 def explained(row: Row) -> str:

@@ -178,16 +178,16 @@ class CountDetector:
     def _words(self, row: _CountRow, cause: str) -> tuple[float, float, float, float, str]:
         """Value, typical, lower, upper in lines a minute, and the reason.
 
-        The value of a rate that is too high is its mean since it became so, and the interval is that of as long a time. A
-        silence is compared with the interval of a minute.
+        The value of a rate that is too high is its mean since it became so, and the interval is that of as long a time. That of a
+        silence is of as long a time too, of a minute at least.
         """
         b, j, p = row.scores.belief, row.at, self._p
         s = self._state.counts.matrix[:, row.row]
-        windows, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
+        least, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
         if cause == HIGH:
             since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
-            windows = max(round((row.now - since) / (1000 * p.window_seconds)), 1)
-            lines = max(s[poisson.HIGH_LINES], row.scores.value[j])
+            least, lines = 1.0, max(s[poisson.HIGH_LINES], row.scores.value[j])
+        windows = max(round((row.now - since) / (1000 * p.window_seconds)), least)
         mean, outside = float(b.mean[j]), p.interval_probability if cause == HIGH else SILENT_MINUTE
         lower, upper = poisson.expected(mean, float(b.shape[j]), windows, outside)
         per_minute = p.windows(minutes=1) / windows

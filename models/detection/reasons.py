@@ -14,6 +14,7 @@ from models.records.records import Overflow
 
 LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 MOST_CHARACTERS = 160
+MOST_FURTHER = 6  # digits
 Shares = Sequence[
     tuple[str, float, float, float]
 ]  # texts of templates, shares, and the least and most expected, percent
@@ -37,24 +38,53 @@ PART_OF_FEATURE = {
 }
 
 
-def number(value: float) -> str:
-    """A number with three or four digits; large ones with a prefix such as M."""
+def number(value: float, further: int = 0) -> str:
+    """A number with three or four digits, and `further` ones; large ones with a prefix such as M."""
     if not math.isfinite(value):
         return "unknown"
     size = abs(value)
     for unit, sign in LARGE:
         if size >= unit:
-            return f"{value / unit:.3g}{sign}"
-    if size >= 1000 or value == round(value):
+            return f"{value / unit:.{3 + further}g}{sign}"
+    if value == round(value):
         return f"{value:.0f}"
+    if size >= 1000:
+        return f"{value:.{further}f}"
     if size >= 10:
-        return f"{value:.1f}"
-    return f"{value:.3g}"
+        return f"{value:.{1 + further}f}"
+    return f"{value:.{3 + further}g}"
 
 
-def interval(lower: float, upper: float) -> str:
-    """The bounds of an interval, as `LOWER to UPPER`."""
-    return f"{number(lower)} to {number(upper)}"
+def as_shown(text: str) -> float:
+    """What a text of `number` says."""
+    unit = next((unit for unit, sign in LARGE if text.endswith(sign)), None)
+    return float(text) if unit is None else float(text[:-1]) * unit
+
+
+def apart(value: float, *others: float) -> list[str]:
+    """Numbers with as many digits as show on which side of each of the others the first one lies."""
+    texts: list[str] = []
+    for further in range(MOST_FURTHER + 1):
+        texts = [number(one, further) for one in (value, *others)]
+        if not all(map(math.isfinite, (value, *others))):
+            break
+        seen = [as_shown(text) for text in texts]
+        if all(order(value, one) == order(seen[0], text) for one, text in zip(others, seen[1:], strict=True)):
+            break
+    return texts
+
+
+def order(one: float, other: float) -> int:
+    """-1, 0 or 1 as the one is below, at or above the other."""
+    return (one > other) - (one < other)
+
+
+def held(value: float, lower: float, upper: float, unit: str = "", strange: str = "") -> str:
+    """A value and what was expected of it. Where it is `strange` otherwise, and not outside of the interval, that comes first."""
+    text, low, high = apart(value, lower, upper)
+    if lower <= value <= upper:
+        return f"{text}{unit}{f': {strange}, though' if strange else ','} within the expected {low} to {high}{unit}"
+    return f"{text}{unit}, expected {low} to {high}{unit}{f': {strange}' if strange else ''}"
 
 
 def duration(seconds: float) -> str:
@@ -85,23 +115,25 @@ def percent(probability: float) -> str:
 
 def value_off(series: Series, value: float, lower: float, upper: float, unit: str, feature: str) -> str:
     """A value that is improbable by one of its features, mostly outside its interval."""
-    return f"{subject(series)} {number(value)}{unit}, expected {interval(lower, upper)}{unit}: {BY_FEATURE[feature]}"
+    return f"{subject(series)} {held(value, lower, upper, unit, BY_FEATURE[feature])}"
 
 
 def peers_off(series: Series, value: float, peers: int, median: float, *, lower: float, upper: float) -> str:
     """A value that is too far from those of the other hosts of its role."""
-    theirs = f"the other {peers:,} hosts with {series.service} have {number(median)} ({interval(lower, upper)})"
-    return f"{subject(series)} {number(value)}, {theirs}"
+    own, usual, low, high = apart(value, median, lower, upper)
+    return f"{subject(series)} {own}, the other {peers:,} hosts with {series.service} have {usual} ({low} to {high})"
 
 
 def rough(series: Series, moves: float, usual: float, unit: str) -> str:
     """Values that move too much, or too little, from window to window."""
-    return f"{subject(series)} moves by {number(moves)}{unit} from window to window, usually by {number(usual)}{unit}"
+    now, before = apart(moves, usual)
+    return f"{subject(series)} moves by {now}{unit} from window to window, usually by {before}{unit}"
 
 
 def mean_off(series: Series, value: float, lower: float, upper: float, unit: str) -> str:
-    """A fast mean outside its interval."""
-    return f"{subject(series)} averages {number(value)}{unit}, expected {interval(lower, upper)}{unit}"
+    """A fast mean, mostly outside its interval."""
+    strange = BY_FEATURE["fast mean"] if lower <= value <= upper else ""
+    return f"{subject(series)} averages {held(value, lower, upper, unit, strange)}"
 
 
 def stuck(series: Series, value: float, seconds: float, unit: str) -> str:
@@ -113,13 +145,14 @@ def new_level(
     series: Series, value: float, old: float, *, lower: float, upper: float, unit: str, of: str = "new level"
 ) -> str:
     """A change of level that was adopted; `of` says what kind of level it is."""
-    was = f"was {number(old)}{unit} ({interval(lower, upper)})"
-    return f"{subject(series)} {of} {number(value)}{unit}, {was}"
+    now, before, low, high = apart(value, old, lower, upper)
+    return f"{subject(series)} {of} {now}{unit}, was {before}{unit} ({low} to {high})"
 
 
 def new_spread(series: Series, spread: float, old: float, unit: str) -> str:
     """A change of spread that was adopted."""
-    return f"{subject(series)} spreads by {number(spread)}{unit}, was {number(old)}{unit}"
+    now, before = apart(spread, old)
+    return f"{subject(series)} spreads by {now}{unit}, was {before}{unit}"
 
 
 def over_limit(over: Overflow, what: str, shard: int) -> str:
@@ -144,28 +177,43 @@ def count_off(
     """Too many or too few lines; the numbers are lines a minute."""
     what = lines_of(series, template)
     head = f"{series.service}: " if series.service else ""
+    text, low, high = apart(per_minute, lower, upper)
+    within = "within the expected" if lower <= per_minute <= upper else "expected"
     if per_minute == 0:
-        return f"{head}no {what} for {duration(seconds)}, expected {interval(lower, upper)} lines/min"
-    return f"{head}{number(per_minute)} {what}/min, expected {interval(lower, upper)}".replace(
-        " lines of", " lines/min of"
-    ).replace("'/min,", "',")
+        return f"{head}no {what} for {duration(seconds)}, {within} {low} to {high} lines/min"
+    return f"{head}{text} {what}/min, {within} {low} to {high}".replace(" lines of", " lines/min of").replace(
+        "'/min,", "',"
+    )
 
 
 def mix_off(series: Series, parts: Shares) -> str:
     """Templates with an improbable share of a service's lines."""
-    texts = [f"{short(text)!r} is {number(round(share, 2))} %" for text, share, _, _ in parts]
-    texts[0] += f" of {lines_in(series)}"
-    expected = [f", expected {interval(round(lower, 2), round(upper, 2))} %" for _, _, lower, upper in parts]
-    return "; ".join(text + more for text, more in zip(texts, expected, strict=True))
+    texts = []
+    for place, (text, *numbers) in enumerate(parts):
+        share, low, high = shares(*numbers)
+        within = "within the expected" if numbers[1] <= numbers[0] <= numbers[2] else "expected"
+        of = "" if place else f" of {lines_in(series)}"
+        texts.append(f"{short(text)!r} is {share} %{of}, {within} {low} to {high} %")
+    return "; ".join(texts)
 
 
 def new_mix(series: Series, parts: Shares) -> str:
     """A change of those shares that was adopted."""
-    texts = [
-        f"{short(text)!r} {number(round(now, 2))} %, was {interval(round(lower, 2), round(upper, 2))} %"
-        for text, now, lower, upper in parts
-    ]
+    texts = []
+    for text, *numbers in parts:
+        share, low, high = shares(*numbers)
+        texts.append(f"{short(text)!r} {share} %, was {low} to {high} %")
     return f"new mix of {lines_in(series)}: {'; '.join(texts)}"
+
+
+def shares(share: float, lower: float, upper: float) -> list[str]:
+    """Percentages as `apart`, of which no more than hundredths are given unless they are needed."""
+    given = share, lower, upper
+    for decimals in range(2, 2 + MOST_FURTHER):
+        rounded = [round(one, decimals) for one in given]
+        if all(order(share, one) == order(rounded[0], text) for one, text in zip(given[1:], rounded[1:], strict=True)):
+            break
+    return apart(*rounded)
 
 
 def lines_in(series: Series) -> str:

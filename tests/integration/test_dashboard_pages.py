@@ -199,7 +199,7 @@ def test_incident_shows_why_and_what_was_like_it(client: Elasticsearch, version:
     assert "anomaly of score 30" in text
     assert ":red-badge[open]" in text
     assert "**100%** of the evidence" in text
-    assert "Seen 9%, expected 3% to 6%, typically 4%" in text
+    assert "Seen 9%, expected 3 to 6%, typically 4%" in text
     assert links(test) == ["cpu · vm-1 · web"]
     assert len(test.get("vega_lite_chart")) == 2
     members, messages, similar = (frame.value for frame in test.dataframe)
@@ -409,7 +409,7 @@ def test_series_has_its_curve_and_what_was_said_of_it(client: Elasticsearch, ver
     test = opened("series", series=CPU)
     assert "cpu · vm-1 · web" in words(test)
     assert len(test.get("vega_lite_chart")) == 2
-    assert list(test.dataframe[0].value["seen"]) == ["seen 9%, expected 3% to 6%, typically 4%"]
+    assert list(test.dataframe[0].value["seen"]) == ["seen 9%, expected 3 to 6%, typically 4%"]
     assert list(opened("series").dataframe[0].value["series"]) == [CPU, ERRORS]
 
 

@@ -1,6 +1,8 @@
 """Novelties in words."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.core.series import parse
 from models.detection import reasons
@@ -24,6 +26,45 @@ def test_a_value_is_held_against_its_interval() -> None:
         == "system.cpu.utilization 93.1, expected 21.4 to 38: an unusual step"
     )
     assert set(reasons.BY_FEATURE) == set(reasons.PART_OF_FEATURE) == set(FEATURES)
+
+
+@given(st.lists(st.floats(-1e16, 1e16), min_size=2, max_size=4))
+def test_numbers_are_shown_on_the_side_of_others_on_which_they_are(values: list[float]) -> None:
+    seen = [reasons.as_shown(text) for text in reasons.apart(*values)]
+    for value, shown in zip(values[1:], seen[1:], strict=True):
+        near = abs(value - values[0]) <= 1e-8 * max(abs(value), abs(values[0]), 1.0)
+        assert near or reasons.order(values[0], value) == reasons.order(seen[0], shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "lower", "upper", "text"),
+    [
+        (5.2004, 4.9, 5.2, "5.2004, expected 4.9 to 5.2: odd"),
+        (123.44, 100.0, 123.41, "123.44, expected 100 to 123.41: odd"),
+        (1.2304e9, 1e9, 1.2301e9, "1.2304G, expected 1G to 1.2301G: odd"),
+        (5.1, 4.9, 5.2, "5.1: odd, though within the expected 4.9 to 5.2"),
+    ],
+)
+def test_no_reason_names_an_interval_that_holds_the_value_as_if_it_did_not(
+    value: float, lower: float, upper: float, text: str
+) -> None:
+    assert reasons.held(value, lower, upper, strange="odd") == text
+
+
+def test_what_a_feature_other_than_the_level_found_within_the_interval_is_said_so() -> None:
+    assert reasons.value_off(CPU, 30.0, 21.44, 38.0, "", "step") == (
+        "system.cpu.utilization 30: an unusual step, though within the expected 21.4 to 38"
+    )
+    assert reasons.mean_off(CPU, 30.0, 21.44, 38.0, "/s") == (
+        "system.cpu.utilization averages 30/s: an unusual mean of late, though within the expected 21.4 to 38/s"
+    )
+    assert reasons.rough(CPU, 0.42014, 0.42011, "").endswith(
+        "moves by 0.42014 from window to window, usually by 0.42011"
+    )
+    parts = [("a <num>", 5.2041, 4.9, 5.2013), ("b", 5.0, 4.9, 5.2)]
+    assert reasons.mix_off(LOGS, parts) == (
+        "'a <num>' is 5.204 % of web's lines, expected 4.9 to 5.201 %; 'b' is 5 %, within the expected 4.9 to 5.2 %"
+    )
 
 
 def test_lines_are_told_by_the_minute() -> None:
