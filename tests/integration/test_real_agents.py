@@ -139,6 +139,36 @@ def test_values_of_collectd_are_read(kafka_spark: SparkSession, stack: Addresses
     assert {abs(row["event_time"].timestamp() - row["timestamp"].timestamp()) < 60 for row in rows} == {True}
 
 
+def test_metrics_and_lines_of_a_collector_are_read(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    command, metrics, lines = collector(), topic(stack, f"telemetry-{unique}"), topic(stack, f"logs-{unique}")
+    file = folder / "app.log"
+    file.touch()
+    own = {
+        "topic: telemetry": f"topic: {metrics}",
+        "topic: logs": f"topic: {lines}",
+        "collection_interval: 10s": "collection_interval: 1s",
+        "/var/log/*.log": f"{folder}/*.log",
+    }
+    given = example(folder, "opentelemetry-collector.yaml", stack, own)
+
+    def send() -> None:
+        with file.open("a") as opened:  # what is there before the collector begins is not read
+            opened.write("worker 17 lost its lease\n")
+
+    environment = {**os.environ, "OTEL_RESOURCE_ATTRIBUTES": "host.name=web-1"}
+    with running(folder / "collector.txt", (command, "--config", given), environment):
+        points = read_after(kafka_spark, stack, metrics, 2, telemetry_points)
+        written = read_after(kafka_spark, stack, lines, 2, log_lines, send)
+    assert {(row["host"], row["reason"]) for row in points} == {("web-1", None)}
+    assert {row["series"].split("/")[0] for row in points} == {"gauge", "counter"}
+    assert "gauge/web-1//system.memory.usage{state=used}" in {row["series"] for row in points}
+    assert {(row["host"], row["message"], row["reason"]) for row in written} == {
+        ("web-1", "worker 17 lost its lease", None)
+    }
+
+
 def collector() -> str:
     """An OpenTelemetry Collector with the components of contrib. Skips the test where there is none."""
     found = shutil.which("otelcol-contrib")
