@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from app.embedded.stack_state import Addresses
+from app.kafka.producer import BoundedProducer
 from models.incidents.parameters import CorrelationParameters
 from pipelines.jobs.correlate import NoveltiesTopic, correlate
 from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
@@ -55,12 +56,9 @@ def window(number: int) -> list[dict[str, Any]]:
 
 
 def publish(kafka: str, topic: str, records: Iterable[dict[str, Any]]) -> None:
-    producer = KafkaProducer(bootstrap_servers=kafka)
-    for record in records:
-        key = record["series"].encode() if "series" in record else None
-        producer.send(topic, json.dumps(record).encode(), key=key, partition=0)
-    producer.flush()
-    producer.close()
+    with BoundedProducer({"bootstrap_servers": kafka}) as outbox:
+        for record in records:
+            outbox.send(topic, json.dumps(record).encode(), key=record.get("series", "").encode(), partition=0)
 
 
 def everything(kafka: str, topic: str) -> list[tuple[str, dict[str, Any]]]:

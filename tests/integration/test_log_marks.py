@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions
 from kafka.errors import KafkaError
 
@@ -23,6 +22,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import data_loss, topics
 from app.kafka.connection import admin_client, client_options
 from app.kafka.log_marks import LogChange, changes_since, mark_now
+from app.kafka.producer import BoundedProducer
 from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
 
 pytestmark = pytest.mark.stack
@@ -39,11 +39,10 @@ def settings_of(folder: Path, kafka: str | None, prefix: str) -> Settings:
 
 
 def append(settings: Settings, kind: str, count: int) -> None:
-    producer = KafkaProducer(**client_options(settings), acks="all")
-    for number in range(count):
-        producer.send(settings.topic(kind), json.dumps({"n": number}).encode() * 40, partition=0)
-        producer.flush()
-    producer.close()
+    with BoundedProducer(client_options(settings)) as outbox:
+        for number in range(count):
+            outbox.send(settings.topic(kind), json.dumps({"n": number}).encode() * 40, key=b"", partition=0)
+            outbox.flush()
 
 
 def test_a_topic_that_was_made_again_is_found_although_it_has_grown(

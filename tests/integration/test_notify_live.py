@@ -18,7 +18,6 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaProducer
 from structlog.testing import capture_logs
 from support.incident_records import alarm, alarm_value, value
 from support.receiver import Answer, Post, Receiver, receiving
@@ -31,6 +30,7 @@ from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
+from app.kafka.producer import BoundedProducer
 from app.notify.deliveries import read_back
 from app.notify.notifier import Notifier
 from app.notify.service import NAME, BesideJobs, run_until_stopped
@@ -55,7 +55,7 @@ class NotifyLog:
             "topics": {"prefix": prefix, "partitions": 2},
         }
         topics.create(self.settings())
-        self._producer = KafkaProducer(**client_options(self.settings()), acks="all")
+        self._outbox = BoundedProducer(client_options(self.settings()))
 
     def settings(self, **notify: Any) -> Settings:
         return load(**self.base, notify=notify)
@@ -64,14 +64,14 @@ class NotifyLog:
         name = f"{self.base['topics']['prefix']}{topic}"
         for one in values:
             key = json.loads(one)["id"].encode() if one.startswith(b"{") else b"x"
-            self._producer.send(name, one, key=key, partition=partition)
-        self._producer.flush()
+            self._outbox.send(name, one, key=key, partition=partition)
+        self._outbox.flush()
 
     def deliveries(self) -> list[Delivery]:
         return list(read_back(self.settings()).last.values())
 
     def close(self) -> None:
-        self._producer.close()
+        self._outbox.close()
 
 
 @pytest.fixture

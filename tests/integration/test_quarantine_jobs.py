@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from support.faulty_chain import supervised
 from support.live_jobs import feed, records, run_to_end, settings_file, wait_for
@@ -18,6 +17,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import quarantine, topics
 from app.kafka.checkpoints import consumed_offsets
 from app.kafka.connection import client_options
+from app.kafka.producer import BoundedProducer
 from benchmarks.reached import ends_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(2400)]
@@ -50,14 +50,12 @@ KILLERS = (
 def append(settings: Settings, killer: Killer) -> tuple[tuple[str, int, int], bytes]:
     """The record among others that are no use either, as whoever can write to the topic could send them; where it lies, and its bytes."""
     value = json.dumps({"record": "junk", "text": killer.marker}).encode()
-    producer = KafkaProducer(**client_options(settings), acks="all")
     topic = settings.topic(killer.kind)
     sent = []
-    for number in range(2 * GOOD + 1):
-        own = value if number == GOOD else json.dumps({"record": "junk", "number": number}).encode()
-        sent.append(producer.send(topic, own, partition=0))
-    producer.flush()
-    producer.close()
+    with BoundedProducer(client_options(settings)) as outbox:
+        for number in range(2 * GOOD + 1):
+            own = value if number == GOOD else json.dumps({"record": "junk", "number": number}).encode()
+            sent.append(outbox.send(topic, own, key=b"", partition=0))
     return (topic, 0, sent[GOOD].get().offset), value
 
 
