@@ -13,12 +13,13 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
+from support.live_jobs import wait_for
 
 from app.core.report import Report
 from app.core.settings import PROJECT, Settings
 from app.core.timestamps import iso_or
 from app.embedded.stack_state import Addresses
-from app.kafka import data_loss, topics
+from app.kafka import data_loss, log_marks, topics
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import admin_client, client_options, kafka_connection, open_consumer
 from app.kafka.heartbeats import send_heartbeats
@@ -28,8 +29,9 @@ from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare, running
 from app.search.connection import elasticsearch_connection
+from app.versions import start_position
 from pipelines.consumer_lag import QueryProgress
-from pipelines.errors import DeterminismViolation
+from pipelines.errors import DeterminismViolation, InputError
 from pipelines.runner import Runner
 from pipelines.windowing import WindowingConfig
 
@@ -251,6 +253,7 @@ def assert_document_of_gap(spark: SparkSession, settings: Settings) -> None:
 
 def assert_added_partitions_are_refused(settings: Settings, checkpoints: dict[str, Path]) -> None:
     with data_loss.LogWatch(settings, "extract", every_seconds=0.2) as watch:
+        wait_for(lambda: bool(log_marks.read_marks(settings)), 60, "the first marks of the log")
         watch.check()
         client = admin_client(settings)
         client.create_partitions({settings.topic("logs"): NewPartitions(2)})
@@ -319,12 +322,12 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
 def test_an_error_of_ours_that_a_task_raises_is_that_one_line(
     spark: SparkSession, settings: Settings, outbox: BoundedProducer
 ) -> None:
-    topics.create(settings)
-    outbox.send(settings.topic("novelties"), b'{"neither": "event nor watermark"}', key=b"", partition=0)
+    start_position.set_back(settings, None)
+    begin = start_position.checkpoint_home(settings) / "begin.json"
+    begin.write_text(json.dumps(json.loads(begin.read_text()) | {"savepoint": "of a disk that broke"}))
+    outbox.send(settings.topic("novelties"), b"{}", key=b"", partition=0)
     outbox.flush()
-    with pytest.raises(
-        DeterminismViolation, match=r"^novelties: .* is neither an episode event nor a watermark message [^\n]*$"
-    ) as error:
+    with pytest.raises(InputError, match=r"^savepoint begin: cannot read [^\n]*; wanted a manifest[^\n]*$") as error:
         run_to_end(spark, settings, "correlate")
     assert "Traceback" in str(error.value.__cause__)
 
