@@ -33,7 +33,8 @@ FOUND = 14
 ALERT_NATS, WINDOW_SECONDS, CONFIRM_NATS, CONFIRM_SECONDS, STUCK_NATS, REACH, OPEN_SCALES = range(7)
 
 BEGIN_PRIOR, BEGIN_STRENGTH = run_length.BEGIN_STRENGTH * run_length.BEGIN_MEAN, run_length.BEGIN_STRENGTH
-STAY_PRIOR, STAY_STRENGTH = run_length.STAY_STRENGTH * run_length.STAY_MEAN, run_length.STAY_STRENGTH
+STAY_PRIOR = run_length.STAY_STRENGTH * run_length.STAY_MEAN
+STAY_BETA = run_length.STAY_STRENGTH - STAY_PRIOR
 UNCOUNTED_RUN = run_length.UNCOUNTED_RUN
 FIRST_RUN, FIRST_REPEAT, FIRST_EXPECTED = col.PRESENT.start, col.REPEAT.start, col.ALERT_EXPECTED.start
 ALERT_SECONDS, EXCESS, SEEN = col.ALERT_SECONDS, col.ALERT_EXCESS_NATS, col.SEEN
@@ -152,6 +153,19 @@ def begin(
 
 
 @called
+def stays(ended: float, stayed: float, going: float) -> float:
+    """Probability that a run of repeated values goes on which has done so `going` times.
+
+    Each run has a probability of its own, Beta(a, b), as a service is busy or idle: lengths are beta-geometric, with a power law for a tail, where
+    those of runs that are all alike are geometric. Their mean a / (b - 1) is that of the runs before, which ended `ended` times and went on `stayed`
+    times; b is that of a series without any. All are faded counts.
+    """
+    more = STAY_BETA - 1.0
+    alpha = more * (stayed + STAY_PRIOR) / (ended + more)
+    return (alpha + going) / (alpha + STAY_BETA + going)
+
+
+@called
 def repeats(
     s: Floats,
     row: int,
@@ -165,8 +179,7 @@ def repeats(
     """Surprise of a series' run of exactly equal values, nats; learns the run.
 
     Runs of 0 have no surprise, as an idle gauge is not a stuck one, nor have those of a series that repeats values half of the time, nor
-    those less than `longer` times as long as the longest run before: a geometric distribution takes the runs of small counts, or of a quiet
-    night, for a wonder each time.
+    those less than `longer` times as long as the longest run before.
 
     Parameters
     ----------
@@ -195,7 +208,8 @@ def repeats(
     evidence, lasted = 0.0, 0.0
     if repeated:
         chance = (begun + BEGIN_PRIOR) / (trials + BEGIN_STRENGTH)
-        chance = chance if outside else (stayed + STAY_PRIOR) / (asked + STAY_STRENGTH)
+        going = max(ended / seconds - 1.0, 0.0)
+        chance = chance if outside else stays(asked - stayed, max(stayed - going, 0.0), going)
         counted = (outside and not warming) or before > UNCOUNTED_RUN
         evidence = before - log(chance) + UNCOUNTED_RUN if counted else UNCOUNTED_RUN
         lasted = ended + seconds

@@ -2,8 +2,10 @@
 
 import numba
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from models.core.store import SeriesTable
 from models.detection import compiled_metrics as step
@@ -67,13 +69,25 @@ def test_a_series_that_repeats_itself_is_never_stuck() -> None:
     assert feed([*steps, *[7.0] * 30])[100:].max() < 18
 
 
+def test_the_lengths_of_runs_before_tell_their_mean_and_not_that_all_are_alike() -> None:
+    """Beta-geometric: the product of its conditional probabilities, after a series in which one window in four repeats a value."""
+    rng = np.random.default_rng(6)
+    values = rng.integers(1, 5, 2000).astype(float).tolist()
+    nats = feed([*values, *[9.0] * 60])[2000:]
+    beta = step.STAY_BETA
+    alpha = (beta - 1) * 0.25 / 0.75  # of which the mean is that of the geometric distribution
+    wanted = -np.log(stats.betabinom.pmf(20, 20, alpha, beta))
+    assert nats[21] - nats[1] == pytest.approx(wanted, rel=0.1)
+    assert nats[21] < 18 < -20 * np.log(0.25)
+
+
 def test_a_run_is_stuck_once_it_is_twice_as_long_as_any_before() -> None:
     """Small counts at night: runs of about a dozen windows among values that hardly ever repeat."""
     rng = np.random.default_rng(4)
     busy, night = rng.normal(50, 2, 2000).tolist(), np.repeat(rng.normal(5, 1, 12), rng.integers(9, 13, 12)).tolist()
     assert feed([*busy[:1000], *night])[1000:].max() > 18
-    later = feed([*busy[:1000], *night, *busy[1000:], *night, *busy[:20], *[7.0] * 150])
-    assert later[-len(night) - 170 : -170].max() == 0
+    later = feed([*busy[:1000], *night, *busy[1000:], *night, *busy[:20], *[7.0] * 300])
+    assert later[-len(night) - 320 : -320].max() == 0
     assert later[-1] > 18
 
 

@@ -52,11 +52,16 @@ def values(s: Floats, windows: Floats, given: Floats, counters: int, now: float,
 def score_repeats(
     s: Floats, x: Floats, repeated: Bools, warming: Bools, seconds: Floats, half_lives: tuple[float, float]
 ) -> Floats:
-    columns = list(s[col.REPEAT])
-    evidence = run_length.score_run(columns, s[col.REPEAT_EVIDENCE], repeated, warming)
-    trials, begun, asked, stayed = columns
+    trials, begun, asked, stayed = s[col.REPEAT]
     varies = (begun + stayed) < step.MOST_REPEATED * (trials + asked)
     ended, longest = s[col.REPEAT_SECONDS].copy(), s[col.LONGEST_REPEAT_SECONDS]
+    # `score_run` with counts that have the probability of going on of this run, which has done so so often
+    going = np.where(s[col.REPEAT_EVIDENCE] > 0, np.maximum(ended / seconds - 1, 0.0), 0.0)
+    beta = run_length.STAY_STRENGTH * (1 - run_length.STAY_MEAN)
+    prior = run_length.STAY_STRENGTH - beta
+    alpha = (beta - 1) * (np.maximum(stayed - going, 0.0) + prior) / (asked - stayed + beta - 1)
+    own = [trials, begun, alpha - prior + going, alpha - prior + going]
+    evidence = run_length.score_run(own, s[col.REPEAT_EVIDENCE], repeated, warming)
     lasted = np.where(repeated, ended + seconds, 0.0)
     surprise: Floats = np.where(varies & (x != 0) & (lasted > LONGER * longest), evidence, 0.0)
     of_runs, of_longest = (np.exp2(-seconds / half_life) for half_life in half_lives)
