@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MICROS = 1_000_000
 MILLIS = 1_000
 
 

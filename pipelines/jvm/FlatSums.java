@@ -48,7 +48,7 @@ public class FlatSums implements MapPartitionsFunction {
     protected boolean add(Row found) {
       byte[] record = (byte[]) found.get(4);
       if (plain.read(record)) {
-        return added(found, plain.micros, plain.value, plain.counter, plain.name, plain.length);
+        return added(found, plain.micros, plain.value, plain.name, plain.length);
       }
       Row point;
       try {
@@ -60,17 +60,16 @@ public class FlatSums implements MapPartitionsFunction {
         return false;
       }
       byte[] name = point.getString(1).getBytes(StandardCharsets.UTF_8);
-      boolean counter = PointNumbers.isCounter(name, 0, name.length);
-      return added(found, point.getLong(0), point.getDouble(2), counter, name, name.length);
+      return added(found, point.getLong(0), point.getDouble(2), name, name.length);
     }
 
     /** Add a point; false for one that is not plainly admitted. */
-    private boolean added(Row found, long micros, double value, boolean counter, byte[] name, int length) {
+    private boolean added(Row found, long micros, double value, byte[] name, int length) {
       long behind = Math.floorDiv(found.getLong(3), 1000L) - Math.floorDiv(micros, 1000L);
       if (behind > of.latenessMillis || -behind > of.skewMillis) {
         return false;
       }
-      sums.add(micros, name, length, value, counter, found.getInt(1), found.getLong(2));
+      sums.add(micros, name, length, value, found.getInt(1), found.getLong(2));
       return true;
     }
 

@@ -43,9 +43,8 @@ public class PointSums implements MapPartitionsFunction {
         return false;
       }
       byte[] name = row.getString(SERIES).getBytes(StandardCharsets.UTF_8);
-      boolean counter = PointNumbers.isCounter(name, 0, name.length);
       double value = row.isNullAt(VALUE) ? 0.0 : row.getDouble(VALUE); // a heartbeat has none
-      sums.add(row.getLong(TIME), name, name.length, value, counter, row.getInt(PARTITION), row.getLong(OFFSET));
+      sums.add(row.getLong(TIME), name, name.length, value, row.getInt(PARTITION), row.getLong(OFFSET));
       return true;
     }
 

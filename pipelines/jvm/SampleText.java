@@ -15,55 +15,58 @@ import java.util.Set;
  */
 final class SampleText {
   private static final JsonFactory JSON = RecordText.json();
-  private static final Set CHANGE = set(new String[] {"change", "service", "host", "version", "comment", "author"});
+  private static final Set LABEL = set(new String[] {"label", "series"});
   private static final Set CALL = set(new String[] {"client", "server"});
+  private static final Set ANNOUNCED = set(new String[] {"change", "service", "host", "version", "comment", "author", "client", "server",
+      "removed", "at"});
 
   /** {"label": text, "series": [text, ...]} as a string of JSON, with its quotes. */
   static boolean isLabel(byte[] text, int from, int to) {
-    try {
-      JsonParser parser = inner(text, from, to);
-      Set found = new HashSet();
-      if (parser.nextToken() != JsonToken.START_OBJECT) {
-        return false;
-      }
-      while (parser.nextToken() == JsonToken.FIELD_NAME) {
-        String name = parser.getCurrentName();
-        parser.nextToken();
-        if (!("label".equals(name) ? isText(parser) : "series".equals(name) && areTexts(parser))) {
-          return false;
-        }
-        found.add(name);
-      }
-      return found.size() == 2 && parser.nextToken() == null;
-    } catch (IOException noJson) {
-      return false;
-    }
+    Set found = members(text, from, to, LABEL);
+    return found != null && found.size() == LABEL.size();
   }
 
   /** An AnnouncedChange or an AnnouncedCall (models/records/records.py) as a string of JSON, with its quotes. */
   static boolean isAnnounced(byte[] text, int from, int to) {
+    Set found = members(text, from, to, ANNOUNCED);
+    return found != null
+        && (found.containsAll(CALL) || found.contains("at") && found.contains("change") && !found.contains("client"));
+  }
+
+  /** The names in an object as a string of JSON, if they are among those allowed and their values what they should be; null for anything else. */
+  private static Set members(byte[] text, int from, int to, Set allowed) {
     try {
       JsonParser parser = inner(text, from, to);
       Set found = new HashSet();
       if (parser.nextToken() != JsonToken.START_OBJECT) {
-        return false;
+        return null;
       }
       while (parser.nextToken() == JsonToken.FIELD_NAME) {
         String name = parser.getCurrentName();
-        JsonToken token = parser.nextToken();
-        boolean good = CHANGE.contains(name) || CALL.contains(name) ? isText(parser)
-            : "removed".equals(name) ? token == JsonToken.VALUE_TRUE || token == JsonToken.VALUE_FALSE
-            : "at".equals(name) && token == JsonToken.VALUE_NUMBER_INT && parser.getNumberType() != JsonParser.NumberType.BIG_INTEGER;
-        if (!good) {
-          return false;
+        parser.nextToken();
+        if (!allowed.contains(name) || !isValue(name, parser)) {
+          return null;
         }
         found.add(name);
       }
-      boolean whole = found.containsAll(CALL) || found.contains("at") && found.contains("change") && !found.contains("client");
-      return whole && parser.nextToken() == null;
+      return parser.nextToken() == null ? found : null;
     } catch (IOException noJson) {
-      return false;
+      return null;
     }
+  }
+
+  private static boolean isValue(String name, JsonParser parser) throws IOException {
+    JsonToken token = parser.currentToken();
+    if ("series".equals(name)) {
+      return areTexts(parser);
+    }
+    if ("removed".equals(name)) {
+      return token == JsonToken.VALUE_TRUE || token == JsonToken.VALUE_FALSE;
+    }
+    if ("at".equals(name)) {
+      return token == JsonToken.VALUE_NUMBER_INT && parser.getNumberType() != JsonParser.NumberType.BIG_INTEGER;
+    }
+    return isText(parser);
   }
 
   /** [text, ...] as a string of JSON, with its quotes. */

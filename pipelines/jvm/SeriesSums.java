@@ -13,7 +13,6 @@ import org.apache.spark.unsafe.Platform;
 final class SeriesSums {
   static final int BUCKETS = 64; // of hosts: what is summed of each goes on by itself
   private static final long SECRET = new SecureRandom().nextLong(); // nobody can choose names that share a place
-  private static final long SEED = 42; // of Spark's xxhash64
   private static final int STRIDE = 1 + PointNumbers.SIZE; // the hash by which it is found, and its numbers
   private static final int FIRST_BITS = 4;
   private static final int FIRST = 1 << FIRST_BITS; // a fleet that catches up has thousands of windows
@@ -42,10 +41,10 @@ final class SeriesSums {
   }
 
   /** Add a point; answers whether its series is new. */
-  boolean add(byte[] name, int length, double value, boolean counter, long order) {
+  boolean add(byte[] name, int length, double value, long order) {
     int before = size;
     int at = find(name, length); // may make the arrays larger
-    PointNumbers.add(numbers, at, value, counter, order);
+    PointNumbers.add(numbers, at, value, PointNumbers.isCounter(name, 0, length), order);
     return size > before;
   }
 
@@ -158,8 +157,7 @@ final class SeriesSums {
     while (to < end && names[to] != '/') {
       to++;
     }
-    long hash = XXH64.hashUnsafeBytes(names, Platform.BYTE_ARRAY_OFFSET + from, to - from, SEED);
-    return (int) Math.floorMod(hash, (long) BUCKETS);
+    return (int) Math.floorMod(SumsBlock.hash(names, from, to - from), (long) BUCKETS);
   }
 
   private void sort(long[] order, int from, int to, final long[] hashes) {
