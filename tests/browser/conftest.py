@@ -52,10 +52,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def fleet(browser: Browser, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserFleet]:
-    """The fleet, what was found on it, and the pages. Without a browser nothing is started."""
+    """The fleet, what was found on it, and the pages, whose user is Ada. Without a browser nothing is started."""
     assert browser.is_connected()
-    with running_fleet(spark, tmp_path_factory.mktemp("fleet")) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOGNAME", "Ada")
+        with running_fleet(spark, tmp_path_factory.mktemp("fleet")) as found:
+            yield found
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every page in a real browser, on what the pipeline found on a simulated fleet."""
+"""Every page in a real browser, on what the pipeline found on a simulated fleet: pictures first, while it is news."""
 
 from __future__ import annotations
 
@@ -43,6 +43,35 @@ def test_from_the_overview_to_an_incident_to_a_series(visit: Visit, pictures: Pa
     assert asked["series"]
     expect(page.locator(".vega-embed")).to_have_count(2)
     visit.picture(pictures, "series")
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_page_is_of_use_at_night_and_on_a_phone(at_night: Visit, on_a_phone: Visit, pictures: Path, name: str) -> None:
+    """The series is the one of the burst whose incident is open."""
+    asked = urlencode({"series": "gauge/vm-001/web/service.error.rate"} if name == "series" else {})
+    for visit, way in ((at_night, "dark"), (on_a_phone, "phone")):
+        page = visit.open(f"{'' if name in ('overview', 'incident') else name}?{asked}")
+        if name == "incident":
+            first_incident(page)
+        visit.heading(LAST[name])
+        visit.settle()
+        expect(page.locator(".vega-embed, [data-testid='stDataFrame']").first).to_be_visible()
+        if name == "overview":
+            is_open, number = page.get_by_role("heading", name="Open incidents"), page.get_by_test_id("stMetric").first
+            top = "place => place.getBoundingClientRect().top"
+            first = is_open.evaluate(top) < number.evaluate(top)
+            assert first == (way == "phone"), "on a phone what is open comes first"
+        visit.picture(pictures, f"{name}-{way}")
+
+
+@pytest.mark.parametrize("name", ["logs", "pipeline"])
+def test_page_shows_the_fleet(visit: Visit, pictures: Path, name: str) -> None:
+    page = visit.open(name)
+    visit.heading(LAST[name])
+    visit.settle()
+    expect(page.locator('[data-testid="stDataFrame"]')).not_to_have_count(0)
+    expect(page.locator('[data-testid="stAlertContentError"]')).to_have_count(0)
+    visit.picture(pictures, name)
 
 
 def test_label_given_on_the_page_is_in_the_log_and_then_on_the_page(
@@ -136,35 +165,6 @@ def test_promotion_asks_and_says_what_it_would_do(visit: Visit) -> None:
     expect(dialog).to_contain_text("kappa replay promote stricter")
     expect(dialog).to_contain_text("would take over from live", timeout=120_000)
     expect(dialog.get_by_role("button", name=re.compile("Yes, do it"))).to_be_visible()
-
-
-@pytest.mark.parametrize("name", ["logs", "pipeline"])
-def test_page_shows_the_fleet(visit: Visit, pictures: Path, name: str) -> None:
-    page = visit.open(name)
-    visit.heading(LAST[name])
-    visit.settle()
-    expect(page.locator('[data-testid="stDataFrame"]')).not_to_have_count(0)
-    expect(page.locator('[data-testid="stAlertContentError"]')).to_have_count(0)
-    visit.picture(pictures, name)
-
-
-@pytest.mark.parametrize("name", LAST)
-def test_page_is_of_use_at_night_and_on_a_phone(at_night: Visit, on_a_phone: Visit, pictures: Path, name: str) -> None:
-    """The series is the one of the burst whose incident is open."""
-    asked = urlencode({"series": "gauge/vm-001/web/service.error.rate"} if name == "series" else {})
-    for visit, way in ((at_night, "dark"), (on_a_phone, "phone")):
-        page = visit.open(f"{'' if name in ('overview', 'incident') else name}?{asked}")
-        if name == "incident":
-            first_incident(page)
-        visit.heading(LAST[name])
-        visit.settle()
-        expect(page.locator(".vega-embed, [data-testid='stDataFrame']").first).to_be_visible()
-        if name == "overview":
-            is_open, number = page.get_by_role("heading", name="Open incidents"), page.get_by_test_id("stMetric").first
-            top = "place => place.getBoundingClientRect().top"
-            first = is_open.evaluate(top) < number.evaluate(top)
-            assert first == (way == "phone"), "on a phone what is open comes first"
-        visit.picture(pictures, f"{name}-{way}")
 
 
 @pytest.mark.parametrize("name", PAGES)

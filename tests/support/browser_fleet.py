@@ -51,6 +51,7 @@ EPISODES = (
     ("host_silent", 5, 45, "vm-004"),
     ("error_burst", 2, 4, "vm-001"),
 )
+LEAD = 60_000  # ms: what comes while jobs catch up
 MOST_MINUTES = 8  # of what comes while jobs run: of a slow machine the rest is not fed
 
 
@@ -101,7 +102,7 @@ def running_fleet(spark: SparkSession, home: Path) -> Iterator[BrowserFleet]:
         other = {"version": "stricter", "detection": detection, "index": IndexSettings(scores=False)}
         for settings in (own.model_copy(update=other), own):
             run_to_end(spark, settings, health)
-        fed = min(now(), began + 60_000 * MOST_MINUTES)
+        fed = min(now() + LEAD, began + 60_000 * MOST_MINUTES)
         feed(own, simulation, began, fed)
         run_to_end(spark, own, health)
         with served(own) as (address, code):

@@ -1,4 +1,7 @@
-"""Pages for everybody: axe-core finds no violation on any, in both themes, and none is wider than a phone."""
+"""Pages for everybody: axe-core finds no violation on any, in both themes, and none is wider than a phone.
+
+It takes minutes, so its name is the last one: pictures of other tests are of what is news.
+"""
 
 from __future__ import annotations
 
