@@ -10,6 +10,7 @@ import typer
 
 from app.cli.output import report
 from app.core import logs
+from app.core.errors import SettingsError
 from app.core.exposure import warning
 from app.core.settings import Settings
 from app.embedded import stack_state
@@ -43,8 +44,11 @@ def connected(
     ------
     InputError
         A needed address is not set and no embedded stack runs in `settings.home`.
+    SettingsError
+        A file that they name for a server that the command needs cannot be read.
     """
     logs.configure(settings.log.format)
+    check_files(settings, needed)
     exposed = warning(settings)
     if exposed and not again:
         report(f"warning: {exposed}")
@@ -65,6 +69,18 @@ def connected(
             "elasticsearch": elasticsearch.model_copy(update={"url": elasticsearch.url or embedded.elasticsearch}),
         }
     )
+
+
+def check_files(settings: Settings, needed: tuple[str, ...]) -> None:
+    """Raise SettingsError for a file that the settings of a server name and that cannot be read: no client says which setting that is."""
+    for group in needed:
+        for name, file in getattr(settings, group):
+            if isinstance(file, Path):
+                try:
+                    file.open("rb").close()
+                except OSError as error:
+                    msg = f"settings: {group}.{name} = {file} cannot be read ({error.strerror}); wanted a PEM file that this user can read"
+                    raise SettingsError(msg) from error
 
 
 def _report_silence(addresses: str) -> None:

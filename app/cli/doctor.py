@@ -8,6 +8,7 @@ import typer
 
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, print_table
+from app.core.errors import SettingsError
 from app.core.settings import Settings, load
 from app.doctor.finding import Finding, Status
 from app.versions import serving
@@ -43,7 +44,7 @@ def settings_to_check(config: Config, version: str | None) -> Settings:
     for needed in ("kafka", "elasticsearch"):
         try:
             settings = connected(settings, (needed,))
-        except InputError:
+        except (InputError, SettingsError):
             continue
     return settings
 

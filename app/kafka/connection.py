@@ -41,6 +41,8 @@ def client_options(settings: Settings) -> dict[str, Any]:
         "bootstrap_servers": kafka.bootstrap_servers,
         "security_protocol": kafka.security_protocol,
     }
+    if kafka.security_protocol.endswith("SSL"):
+        options["ssl_context"] = tls_context(kafka)
     if kafka.security_protocol.startswith("SASL"):
         options["sasl_mechanism"] = kafka.sasl_mechanism
         if kafka.sasl_mechanism == "OAUTHBEARER":
@@ -48,28 +50,33 @@ def client_options(settings: Settings) -> dict[str, Any]:
         else:
             options["sasl_plain_username"] = kafka.sasl_username
             options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
-    if kafka.security_protocol.endswith("SSL"):
-        options["ssl_context"] = tls_context(kafka)
     return options
 
 
 def tls_context(kafka: KafkaSettings) -> ssl.SSLContext:
     """What kafka-python encrypts with: the authorities that are trusted, and who we are. Raises SettingsError for a bad file."""
-    file: Any = kafka.ssl_cafile
-    try:
-        context = ssl.create_default_context(cafile=file)
-        if kafka.ssl_certfile and kafka.ssl_keyfile:
-            file = f"{kafka.ssl_certfile}, {kafka.ssl_keyfile}"
-            key_password = kafka.ssl_key_password.get_secret_value() if kafka.ssl_key_password else ""
+    with naming(kafka, "ssl_cafile"):
+        context = ssl.create_default_context(cafile=kafka.ssl_cafile)
+    if kafka.ssl_certfile and kafka.ssl_keyfile:
+        key_password = kafka.ssl_key_password.get_secret_value() if kafka.ssl_key_password else ""
+        with naming(kafka, "ssl_certfile", "ssl_keyfile"):
             # Without a function OpenSSL would ask at the terminal for the password of a key.
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, lambda: key_password)
+    return context
+
+
+@contextmanager
+def naming(kafka: KafkaSettings, *names: str) -> Iterator[None]:
+    """Turns what OpenSSL and the system say of files into a SettingsError that names these settings and the files."""
+    try:
+        yield
     except (OSError, ssl.SSLError) as error:
+        given = " and ".join(f"kafka.{name} = {getattr(kafka, name)}" for name in names)
         msg = (
-            f"settings: kafka: {file} cannot be used ({error.strerror or error}): wanted PEM files that can be read, a key that "
+            f"settings: {given} cannot be used ({error.strerror or error}): wanted PEM files that can be read, a key that "
             "belongs to its certificate, and the key's password in kafka.ssl_key_password if it has one"
         )
         raise SettingsError(msg) from error
-    return context
 
 
 def admin_client(settings: Settings) -> KafkaAdminClient:

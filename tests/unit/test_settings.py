@@ -30,6 +30,7 @@ SECRETS = (
     "elasticsearch.password",
     "elasticsearch.api_key",
 )  # and see tests/unit/test_secrets.py
+ELASTIC = '[elasticsearch]\nurl = "https://127.0.0.1:1"'
 
 
 @pytest.fixture(autouse=True)
@@ -264,6 +265,26 @@ def test_versions_share_inputs_and_have_outputs_of_their_own(kind: str, own: boo
 
 def test_the_command_says_its_version() -> None:
     assert CliRunner().invoke(main.app, ["--version"]).stdout == f"kappa {metadata.version('kappa-novelty')}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "setting"),
+    [
+        ("rules list", '[kafka]\nbootstrap_servers = "127.0.0.1:1"\nsecurity_protocol = "SSL"', "kafka.ssl_cafile"),
+        ("dashboard", ELASTIC, "elasticsearch.ca_certs"),
+        ("label x true", f'[kafka]\nbootstrap_servers = "127.0.0.1:1"\n{ELASTIC}', "elasticsearch.ca_certs"),
+    ],
+)
+def test_a_file_that_a_server_needs_and_that_is_not_there_is_the_only_thing_that_is_said(
+    tmp_path: Path, command: str, text: str, setting: str
+) -> None:
+    file = tmp_path / "authority.pem"
+    own = toml(tmp_path, f'{text}\n{setting.partition(".")[2]} = "{file}"')
+    done = CliRunner().invoke(main.app, [*command.split(), "--config", str(own)])
+    assert isinstance(done.exception, SettingsError) and done.output == ""
+    assert one_line(done.exception).startswith(
+        f"settings: {setting} = {file} cannot be read (No such file or directory)"
+    )
 
 
 def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
