@@ -17,12 +17,11 @@ SECONDS = 60.0
 
 
 def in_words(given: Answers, view: View) -> str:
-    """Who has it, since when, and what it was. What somebody has judged is no more waiting for somebody to take it in hand."""
+    """Who has it, since when, what they wrote, and what it was. What somebody has judged is no more waiting for somebody to take it in hand."""
     words = []
     if given.taken is not None:
-        words += [
-            f"**{plain(given.taken.author) or 'Somebody'}** has it, since {clock(given.taken.given_at, view.zone)}."
-        ]
+        who, ending = plain(given.taken.author) or "Somebody", labelling.ending(given.taken)
+        words += [f"**{who}** has it, since {clock(given.taken.given_at, view.zone)}{ending}"]
     if given.judged is not None:
         words += [labelling.in_words(given.judged, view)]
     return " ".join(words) or "Nobody has acknowledged it."

@@ -37,9 +37,13 @@ def show(view: View, of: Incident, label: LabelDocument | None) -> None:
 
 def in_words(label: LabelDocument, view: View) -> str:
     """A label for people."""
-    ending = f": {plain(label.comment)}" if label.comment else "."
     who = plain(label.author) or "somebody"
-    return f"**{SAYS.get(label.label) or plain(label.label)}**, says {who}, {clock(label.given_at, view.zone)}{ending}"
+    return f"**{SAYS.get(label.label) or plain(label.label)}**, says {who}, {clock(label.given_at, view.zone)}{ending(label)}"
+
+
+def ending(label: LabelDocument) -> str:
+    """The end of a sentence about a label: its comment, if there is one."""
+    return f": {plain(label.comment)}" if label.comment else "."
 
 
 def form(view: View, of: Incident) -> None:

@@ -1,6 +1,6 @@
 """The form in which a person mutes what is strange in an incident, or says that it was maintenance.
 
-`kappa rules incident` appends the rules to the topic `rules`.
+`kappa rules incident` appends the rules to the topic `rules`, and to `labels` that who has signed in has the incident in hand.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def chosen(key: str, caption: str, spans: list[str]) -> tuple[str, str] | None:
 
 
 def write(view: View, of: Incident, what: str, span: timedelta | None, comment: str) -> None:
-    """Append the rules, and say what became of them."""
+    """Append the rules and the answer, and say what became of them."""
     until = [] if span is None else [f"--until={(datetime.now(UTC) + span).isoformat(timespec='seconds')}"]
     texts = [f"--comment={comment}", f"--author={view.who.name}", f"--version={view.version}"]
     try:
@@ -66,4 +66,4 @@ def write(view: View, of: Incident, what: str, span: timedelta | None, comment: 
     names = ", ".join(plain(one["rule"]) for one in made["rules"])
     ending = f"`kappa rules remove` takes {'it' if len(made['rules']) == 1 else 'them'} back"
     more = "" if what == "mute" else " What was learnt meanwhile stays, until a replay with `--rules-as-known-now`."
-    st.success(f"Written: {names}; {ending}.{more}", icon=":material/check_circle:")
+    st.success(f"Written: {names}; {ending}. You have the incident.{more}", icon=":material/check_circle:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -37,7 +37,8 @@ def label(
     needed = ("kafka",) if series else ("kafka", "elasticsearch")
     check_label(label)
     settings = connected(serving.of_version(config, version), needed)
-    made = record(settings, incident, label, comment, author, series or ())
+    about = about_series(series) if series else incident_of(settings, incident)
+    made = record(settings, incident, label, comment, author, about)
     send(settings, made)
     if as_json:
         print_json(made)
@@ -101,19 +102,18 @@ def check_label(label: str) -> None:
 
 
 def record(
-    settings: Settings, incident: str, label: str, comment: str, author: str | None, series: Sequence[str]
+    settings: Settings, incident: str, label: str, comment: str, author: str | None, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The label as a record. Raises InputError for an unknown label or a text that is too long, ServiceUnavailable without Elasticsearch."""
+    """The label as a record; `about` has series, hosts, start and end. Raises InputError for an unknown label or a text that is too long."""
     check_label(label)
     author_name = getpass.getuser() if author is None else author
     for field, text, most in (("comment", comment, MOST_COMMENT), ("author", author_name, MOST_AUTHOR)):
         if len(text) > most:
             msg = f"{field} has {len(text)} characters; wanted at most {most}"
             raise InputError(msg)
-    about = about_series(series) if series else incident_of(settings, incident)
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     own = {"label": label, "incident": incident, "version": settings.version, "comment": comment, "author": author_name}
-    return {"@timestamp": now, **plain(parsed(Label, own | about))}
+    return {"@timestamp": now, **plain(parsed(Label, own | dict(about)))}
 
 
 def send(settings: Settings, label: dict[str, Any]) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.core.series import Series, parse
+from models.detection.labels import MOST_COMMENT
 from models.records.records import RuleRecord
 from models.rules.rule import REGEX
 from models.rules.rule_log import MOST_REGEX
 from pipelines.errors import InputError
 
 MUTE, MAINTENANCE = ("mute", "maintenance")
+ANSWERS = {MUTE: "muted", MAINTENANCE: "in maintenance"}
 MOST_HOSTS = 50
 SHOWN_ID = 12
 
@@ -60,6 +62,11 @@ def rules_of_incident(
     head = {"record": RuleRecord.KIND}
     names = [f"{what} {identity[:SHOWN_ID]} {number}" for number in range(1, len(found) + 1)]
     return [head | {"name": name} | one | span | texts for name, one in zip(names, found, strict=True)]
+
+
+def answer_of(what: str, comment: str) -> str:
+    """What the label says with which whoever writes the rules answers the incident, cut at MOST_COMMENT characters."""
+    return f"{ANSWERS[what]}{f': {comment}' if comment else ''}"[:MOST_COMMENT]
 
 
 def hosts_of(incident: Mapping[str, Any]) -> list[str]:

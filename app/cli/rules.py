@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli import label
 from app.cli.connection import Config, connected
-from app.cli.label import incident_of
 from app.cli.output import Json, print_json, print_line, print_table
 from app.cli.rule_files import checked, rules_in
-from app.cli.rule_incident import MAINTENANCE, MUTE, rules_of_incident
+from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
 from app.versions import serving
-from models.records.records import RuleRecord
+from models.detection.labels import MOST_COMMENT
+from models.records.records import ACKNOWLEDGED, RuleRecord
 from models.rules.check import effects, selected, times
 from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, record_of, rule_from
 from pipelines.errors import InputError
@@ -31,7 +32,6 @@ rules_app = typer.Typer(
     help="Rules about alarms and learning, and where incidents go, in the log.", no_args_is_help=True
 )
 
-MOST_COMMENT = 1_000
 NEW, CHANGED, SAME, REMOVED = "new", "changed", "unchanged", "removed"
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
@@ -120,14 +120,21 @@ def incident(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Mute what is strange in an incident, or say that its hosts were in maintenance."""
+    """Mute what is strange in an incident, or say that its hosts were in maintenance. Whoever does so has acknowledged it."""
+    from app.kafka import rule_topic  # loads Kafka's client
+
     if what not in (MUTE, MAINTENANCE) or (what == MUTE and since is not None):
         msg = f"rules incident: got {what!r}{' with --since' if since else ''}; wanted {MUTE} [--until], or {MAINTENANCE} [--since] [--until]"
         raise InputError(msg)
     span = checked_time("since", since), checked_time("until", until)
     settings = connected(serving.of_version(config, version), ("kafka", "elasticsearch"))
-    found = rules_of_incident(identity, incident_of(settings, identity), what, *span, **about(comment, author))
-    applied(settings, [checked(record["name"], record) for record in found], False, dry_run, as_json)
+    of, texts = label.incident_of(settings, identity), about(comment, author)
+    rules = [checked(one["name"], one) for one in rules_of_incident(identity, of, what, *span, **texts)]
+    answer = label.record(settings, identity, ACKNOWLEDGED, answer_of(what, comment), author, of)
+    differences = difference(rule_topic.read(settings).in_effect().known, rules)
+    if not dry_run:
+        label.send(settings, answer)
+    carried_out(settings, differences, [one for one in differences if one.word != SAME], dry_run, as_json)
 
 
 @rules_app.command("list")

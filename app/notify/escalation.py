@@ -30,10 +30,10 @@ class Escalation:
         self._acknowledged: dict[str, None] = {}
 
     def opened(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
-        """A channel was notified of an incident by a route, epoch milliseconds."""
+        """A channel was notified of an incident by a route, epoch milliseconds. `key` is what channels know it by: another one in each version."""
         route = self._routes.titled(why, incident.window_end)
         minutes = None if route is None else route.escalate_minutes
-        if route is None or minutes is None or key in self._waiting or key in self._acknowledged:
+        if route is None or minutes is None or key in self._waiting or incident.id in self._acknowledged:
             return
         channels = tuple(name for name in route.escalate_to if name in self._routes.notify.channels)
         due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
@@ -44,8 +44,9 @@ class Escalation:
         self._waiting.pop(key, None)
 
     def acknowledged(self, incident: str) -> None:
-        """Somebody has labelled an incident, whatever the label."""
-        self._waiting.pop(incident, None)
+        """Somebody has labelled an incident, by its id, whatever the label: it is answered in all versions, which share labels."""
+        for key in [key for key, (_, due) in self._waiting.items() if due.incident.id == incident]:
+            del self._waiting[key]
         self._acknowledged[incident] = None
         if len(self._acknowledged) > 10_000:
             del self._acknowledged[next(iter(self._acknowledged))]

@@ -91,6 +91,8 @@ def test_who_has_no_mouse_opens_an_incident_acknowledges_and_mutes_it(visit: Vis
     expect(page.get_by_text(re.compile("Written: mute"))).to_be_visible()
     known = rule_topic.read(settings).in_effect().known
     assert {json.loads(one.rule).get("mute") for one in known.values()} == {True}
+    answers = [one["comment"] for one in written_labels(visit.fleet) if one["incident"] == identity]
+    assert answers == ["", "muted"]
     assert all(identity.startswith(name.split()[1]) for name in known)
     rule_topic.write(settings, [{"record": "rule", "name": name, "removed": True} for name in known])
 

@@ -2,8 +2,10 @@
 
 import getpass
 import json
+import re
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -302,17 +304,42 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
     button.click().run()
     assert not test.exception
     assert "It is in the log" in words(test)
-    consumer = KafkaConsumer(
-        deployed.topic("labels"),
-        bootstrap_servers=deployed.kafka.bootstrap_servers,
-        auto_offset_reset="earliest",
-        consumer_timeout_ms=30_000,
-    )
-    written = json.loads(next(consumer).value)
-    consumer.close()
+    written = first_record(deployed, "labels")
     assert (written["label"], written["incident"], written["version"]) == ("false-alarm", "now", version)
     assert (written["series"], written["host"], written["end"]) == ([CPU], ["vm-1"], None)
     assert (written["comment"], written["author"]) == ("the backup", getpass.getuser())
+
+
+def first_record(of: Settings, kind: str) -> dict[str, Any]:
+    """The first record of a topic."""
+    consumer = KafkaConsumer(
+        of.topic(kind),
+        bootstrap_servers=of.kafka.bootstrap_servers,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=30_000,
+    )
+    with closing(consumer):
+        found: dict[str, Any] = json.loads(next(consumer).value)
+        return found
+
+
+@pytest.mark.usefixtures("served")
+@pytest.mark.parametrize("what", ["mute", "maintenance"])
+def test_who_mutes_an_incident_or_says_that_it_was_maintenance_has_it(
+    client: Elasticsearch, version: str, deployed: Settings, what: str
+) -> None:
+    story(Documents(client, version, datetime.now(tz=UTC)))
+    test = opened("incident", incident="now")
+    test.text_input[0].set_value(CODE).run()
+    next(box for box in test.text_input if box.form_id == f"{what} now").set_value("a new disk")
+    next(b for b in test.button if b.form_id == f"{what} now").click().run()
+    assert not test.exception
+    assert f"Written: {what} now 1" in words(test) and "You have the incident" in words(test)
+    rule, answer = first_record(deployed, "rules"), first_record(deployed, "labels")
+    assert (rule["incident"], rule["comment"], rule["author"]) == ("now", "a new disk", getpass.getuser())
+    assert (answer["label"], answer["incident"], answer["version"]) == ("acknowledged", "now", version)
+    assert (answer["series"], answer["author"]) == ([CPU], getpass.getuser())
+    assert answer["comment"] == {"mute": "muted", "maintenance": "in maintenance"}[what] + ": a new disk"
 
 
 @pytest.mark.usefixtures("served")
@@ -324,12 +351,12 @@ def test_who_has_an_incident_is_on_its_page_and_on_the_first_one_and_is_no_judge
     mine, month = f"{version}-mine", 30 * 24 * 60  # labels are those of all versions: these are of no other test's time
     documents.incident(["vm-9"], "anomaly", "open", (30, 1), 50.0, mine)
     documents.label(mine, "true", month + 1, "vm-9", (month, month - 1))
-    documents.label(mine, "acknowledged", month, "vm-9", (month, month - 1))
+    documents.label(mine, "acknowledged", month, "vm-9", (month, month - 1), "muted: a new disk")
     for number in range(6):
         documents.incident([f"vm-{number}"], "anomaly", "open", (50 + number / 2, 1), 20.0, f"storm-{number}")
     documents.write()
     text = words(opened("incident", incident=mine))
-    assert "**Ada** has it" in text
+    assert re.search(r"\*\*Ada\*\* has it, since [-0-9: ]+: muted: a new disk", text)
     assert "True: this was worth knowing" in text
     first = opened("overview")
     assert "1 acknowledged, 7 not" in words(first)

@@ -138,7 +138,9 @@ def test_a_version_keeps_its_rules(tmp_path: Path) -> None:
 
 def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
     made = label_command.record(
-        load(settings_with(tmp_path, "")), "abc", "true", "so it was", "me", ["gauge/a%2Fb//cpu", "host/c"]
+        load(settings_with(tmp_path, "")),
+        *("abc", "true", "so it was", "me"),
+        label_command.about_series(["gauge/a%2Fb//cpu", "host/c"]),
     )
     assert made.pop("@timestamp").endswith("Z")
     assert made == {
@@ -165,4 +167,5 @@ def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
 )
 def test_what_is_no_label_is_not_written(tmp_path: Path, label: str, comment: str, series: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        label_command.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", [series])
+        about = label_command.about_series([series])
+        label_command.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", about)

@@ -12,7 +12,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.cli.rule_files import checked
-from app.cli.rule_incident import MAINTENANCE, MUTE, rules_of_incident
+from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
+from models.detection.labels import MOST_COMMENT
 from models.rules.rule import Rule
 from models.rules.rule_log import RuleLog
 from pipelines.errors import InputError
@@ -69,6 +70,11 @@ def test_maintenance_is_of_whole_hosts_as_long_as_the_incident_or_as_it_is_given
         MAINTENANCE, INCIDENT | {"series": [], "host": ["h"]}, "2026-01-05T09:00:00Z", "2026-01-05T12:00:00Z"
     )
     assert (given.since, given.until) == ("2026-01-05T09:00:00Z", "2026-01-05T12:00:00Z")
+
+
+def test_the_answer_says_what_was_done_and_why() -> None:
+    assert (answer_of(MUTE, ""), answer_of(MAINTENANCE, "a new disk")) == ("muted", "in maintenance: a new disk")
+    assert len(answer_of(MUTE, "x" * MOST_COMMENT)) == MOST_COMMENT
 
 
 def test_what_has_no_end_or_too_many_hosts_is_refused() -> None:
@@ -137,7 +143,7 @@ def test_a_button_writes_rules_for_the_time_that_it_names(
     assert arguments[5:] == ["--comment=", "--author=Ada", "--version=trial", "--json"]
     until = datetime.fromisoformat(arguments[4].removeprefix("--until="))
     assert timedelta(hours=hours, minutes=-1) < until - datetime.now(UTC) <= timedelta(hours=hours)
-    assert "`kappa rules remove`" in test.success[0].value
+    assert "`kappa rules remove`" in test.success[0].value and "You have the incident" in test.success[0].value
 
 
 def test_maintenance_of_an_incident_that_is_over_ends_with_it(called: Path) -> None:

@@ -102,14 +102,26 @@ def test_what_nobody_acknowledges_goes_further_once() -> None:
 
 def test_what_is_labelled_or_over_or_of_another_route_goes_no_further() -> None:
     own = escalation()
-    own.opened("labelled", incident(1), PLACE, "route 1", 0)
-    own.opened("over", incident(2), PLACE, "route 1", 0)
-    own.opened("default", incident(3), PLACE, "default", 0)
-    own.acknowledged("labelled")
-    own.over("over")
-    own.acknowledged("before it opened here")
-    own.opened("before it opened here", incident(4), PLACE, "route 1", 0)
+    labelled, over, default, earlier = map(incident, range(1, 5))
+    own.opened(labelled.id, labelled, PLACE, "route 1", 0)
+    own.opened(over.id, over, PLACE, "route 1", 0)
+    own.opened(default.id, default, PLACE, "default", 0)
+    own.acknowledged(labelled.id)
+    own.over(over.id)
+    own.acknowledged(earlier.id)
+    own.opened(earlier.id, earlier, PLACE, "route 1", 0)
     assert own.due(60 * MINUTE) == []
+
+
+def test_a_label_answers_the_incident_in_all_versions_before_and_after_it_opens_there() -> None:
+    own = escalation()
+    one = incident(1)
+    own.opened(one.id, one, PLACE, "route 1", 0)
+    own.opened(f"{one.id}-other", incident(1, version="other"), PLACE, "route 1", 0)
+    own.opened(f"{incident(2).id}-other", incident(2, version="other"), PLACE, "route 1", 0)
+    own.acknowledged(one.id)
+    own.opened(f"{one.id}-third", incident(1, version="third"), PLACE, "route 1", 0)
+    assert [due.key for due in own.due(60 * MINUTE)] == [f"{incident(2).id}-other"]
 
 
 def test_escalation_needs_a_time_and_a_channel() -> None:
