@@ -7,7 +7,7 @@ import streamlit as st
 from dashboards import commands, labelling
 from dashboards.chrome import View
 from dashboards.commands import CommandError
-from dashboards.identity import RESPONDER
+from dashboards.identity import RESPONDER, wanted
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import Answers, LabelDocument
 from dashboards.words import clock, plain
@@ -40,10 +40,11 @@ def briefly(given: Answers) -> str:
 
 
 def button(view: View, of: Incident, label: LabelDocument | None) -> None:
-    """Take an incident in hand, for who may label it and does not have it already."""
-    if not view.who.may(RESPONDER) or view.who.name is None or of.until is not None:
+    """Take an incident in hand while it is open, for who does not have it already; or what it takes to be allowed to."""
+    if of.until is not None or (label is not None and label.author == view.who.name):
         return
-    if label is not None and label.author == view.who.name:
+    if not view.who.may(RESPONDER) or view.who.name is None:
+        st.caption(f"To acknowledge it: {wanted(RESPONDER)}")
         return
     if st.button("Acknowledge: I have it", key=f"acknowledge {of.id}", icon=":material/front_hand:"):
         write(view, of, view.who.name)

@@ -38,9 +38,10 @@ VERSIONS_SECONDS = 20
 VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")  # as in the settings; what else an address names is no version
 # Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
 # On a phone what is chosen takes two lines instead of the whole screen: captions are for screen readers, and how often is not chosen. What is open
-# comes before the five numbers, and the reason of an incident is not cut.
+# comes before the five numbers. The reason of an incident is cut nowhere.
 LESS_ROOM = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
+[data-testid="stPageLink"] p {white-space: normal}
 @media (max-width: 640px) {
   .st-key-head > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-flow: row wrap; gap: 0.5rem}
   .st-key-head [data-testid="stColumn"] {flex: 1 1 40%; min-width: 40%; width: auto}
@@ -49,7 +50,6 @@ LESS_ROOM = """<style>
   .st-key-head [data-testid="stColumn"]:nth-child(4) {display: none}
   .st-key-head [data-testid="stWidgetLabel"] {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
   .st-key-now > [data-testid="stLayoutWrapper"]:has(> .st-key-figures) {order: 1}
-  [data-testid="stPageLink"] p {white-space: normal}
 }
 </style>"""
 

@@ -22,7 +22,7 @@ from dashboards.words import clock, expected, explained, measured, named, plain,
 
 PLOTTED = 4  # contributions with curves
 CAUSES = 3  # that are seen at once
-APPEARED = {"new": "appeared", "anomaly": "more or less often than usual", "silence": "vanished", "change": "new rate"}
+DID = {"new": "appeared", "silence": "vanished", "change": "has a new rate"}
 
 
 def show_contributions(
@@ -120,6 +120,13 @@ def sentences(words: list[str]) -> str:
     return ". ".join([first, *(text[:1].upper() + text[1:] for text in others)])
 
 
+def did(row: Any) -> str:
+    """What a message did, of the columns of NOVELTY."""
+    change = row["value"] - row["typical"]  # NaN where either is not known
+    how = "more" if change > 0 else "less" if change < 0 else "more or less"
+    return DID.get(row["kind"], f"came {how} often than usual")
+
+
 def show_templates(rows: pd.DataFrame, view: View) -> None:
     """Messages that appeared, vanished, or came more or less often, with a sample of each. Columns of NOVELTY."""
     messages = rows[rows["template"].notna()]
@@ -127,9 +134,9 @@ def show_templates(rows: pd.DataFrame, view: View) -> None:
     if messages.empty:
         st.caption("No message appeared, vanished, or changed how often it comes.")
         return
-    shown = messages.assign(did=messages["kind"].map(APPEARED))
+    shown = messages.assign(did=[did(row) for _, row in messages.iterrows()])
     config = {
-        "did": text_column("it", 190),
+        "did": text_column("what it did", 190),
         "since": time_column("since", view.zone),
         "host": text_column("host", 100),
         "service": text_column("service", 100),

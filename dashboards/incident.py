@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pandas as pd
 import streamlit as st
@@ -137,7 +137,7 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
             icon=":material/search_off:",
         )
         return
-    head(found.incident, view)
+    head(found.incident, view, found.read)
     early_alarms.show_first(found.first_seen, view)
     evidence.show_causes(found.incident, view)
     show_done(found, view)
@@ -191,15 +191,17 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         )
 
 
-def head(of: Incident, view: View) -> None:
-    """How bad, what, where, since when."""
+def head(of: Incident, view: View, read: datetime) -> None:
+    """How bad, what, where, since when; one that is open lasts until it was `read`, as on the first page."""
     st.markdown(f"### {severity_badge(of.severity)} {plain(of.reason)}")
     state = ":green-badge[closed]" if of.until is not None else ":red-badge[open]"
-    ends = f"until {local_text(of.until, view.zone)}" if of.until is not None else "not over yet"
+    lasts = duration(max((of.until or read) - of.since, timedelta()))
+    if of.until is not None:
+        ends = f"until {local_text(of.until, view.zone)} ({lasts})"
+    else:
+        ends = f"not over yet ({lasts}) · latest evidence {clock(of.latest, view.zone)}"
     st.markdown(f"**Where**: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
-    st.markdown(
-        f"**Since when**: {local_text(of.since, view.zone)}, {ends} ({duration(of.span.length)}) · latest evidence {clock(of.latest, view.zone)}"
-    )
+    st.markdown(f"**Since when**: {local_text(of.since, view.zone)}, {ends}")
     points = f"{of.points} of 100 points" if of.points is not None else "no severity"
     reach = scoped(of.about)
     facts = [points, plural(of.novelties, "episode"), *([reach] if reach else [])]

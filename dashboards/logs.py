@@ -16,7 +16,7 @@ from dashboards.queries.logs import RATE_BUCKETS, novel_templates, rates, texts
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores
 from dashboards.tables import chosen_row, count_column, score_column, text_column, time_column
-from dashboards.words import code, duration, named, plural
+from dashboards.words import code, duration, located, plural
 
 # What rates are sorted by: in words, and by which number.
 BY = {"lines": ("most lines", "lines"), "surprise": ("most surprising", "score")}
@@ -88,12 +88,12 @@ def show_novel(found: LogsPageData, view: View) -> None:
     config = {
         "kind": text_column("kind", 70),
         "since": time_column("since", view.zone),
-        "template": text_column("message (click to see its series)", "large"),
+        "template": text_column("message (click to see its series)", 280),
         "hosts": count_column("hosts", 60),
-        "service": text_column("service", 100),
-        "level": text_column("level", 70),
+        "service": text_column("service", 80),
+        "level": text_column("level", 60),
         "score": score_column(),
-        "reason": text_column("reason", "medium"),
+        "reason": text_column("reason", 420),
         "sample": text_column("a sample", "large"),
     }
     chosen = chosen_row(found.novel, config, f"novel {view.version}", "messages")
@@ -112,11 +112,11 @@ def show_rates(found: LogsPageData, view: View, by: str) -> None:
         return
     minutes = view.length.total_seconds() / 60
     rows = found.rates.rows
-    rows = rows.assign(per_minute=rows["lines"] / minutes, where=rows["series"].map(named))
+    rows = rows.assign(per_minute=rows["lines"] / minutes, where=rows["series"].map(located))
     each = duration(view.length / RATE_BUCKETS)
     config = {
         "text": text_column("message (click to see its series)", "large"),
-        "where": text_column("where", "medium"),
+        "where": text_column("where", 170),
         "lines": count_column("lines", 80, help=f"In the last {view.words}."),
         "per_minute": st.column_config.NumberColumn("lines/min", format="%.2f", width=80),
         "rate": st.column_config.LineChartColumn(

@@ -8,6 +8,7 @@ import pandas as pd
 
 from dashboards.queries.search import Span
 from dashboards.theme import (
+    AXIS_PIXELS,
     EXPECTED,
     OBSERVED,
     SURPRISE,
@@ -35,7 +36,9 @@ HOW_TO_READ = (
 def model_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo, title: str) -> Chart:
     """Observed, typical and bounds over time, novel windows marked. `points` has the columns of POINT; `title` is of the axis."""
     rows = with_gaps(points.assign(description=described(points, zone)))
-    y = quantity("value", title=title, scale={"zero": False}, axis={"format": "~s", "labelLimit": 80})
+    y = quantity(
+        "value", title=title, scale={"zero": False}, axis={"format": "~s", "labelLimit": 80, "minExtent": AXIS_PIXELS}
+    )
     tooltip = nominal("description")
     layers = [
         layer({"type": "area", "color": EXPECTED, "opacity": 0.25}, "lower", title, y2={"field": "upper"}),
@@ -87,7 +90,7 @@ def score_plot(points: pd.DataFrame, span: Span, zone: ZoneInfo) -> Chart:
         "mark": {"type": "area", "color": SURPRISE, "opacity": 0.5, "line": line},
         "encoding": {
             "x": time_axis("time", span, zone),
-            "y": quantity("score", title="score (nats)", axis={"tickCount": 4}),
+            "y": quantity("score", title="score (nats)", axis={"tickCount": 4, "minExtent": AXIS_PIXELS}),
             "tooltip": [tooltip_time("time", "window until"), quantity("score", title="score (nats)", format=",.1f")],
         },
     }

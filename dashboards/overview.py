@@ -59,7 +59,7 @@ def figures(found: Overview, view: View) -> None:
         "Closed incidents": (found.closed_incidents.total, f"Of the last {view.words}."),
         "Novelties": (found.lanes.novelties, f"Of the last {view.words}, of all hosts."),
         "Changes of state": (found.changes.total, f"{changes_since(found, view)}, of all hosts."),
-        "Refused records": (found.refused, "Too late, or unreadable: see Pipeline."),
+        "Refused records": (found.refused, f"Of the last {view.words}, too late or unreadable: see Pipeline."),
     }
     for column, (name, (value, text)) in zip(st.columns(len(numbers)), numbers.items(), strict=True):
         column.metric(name, f"{value:,}", help=text, border=True)

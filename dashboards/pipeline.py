@@ -92,7 +92,7 @@ def job_table(rows: pd.DataFrame) -> None:
         "batch": number("last batch (s)", format="%.1f"),
         "rows": count_column("rows read", 110, help="Since the process began."),
         "state": number("state (MiB)", format="%.1f", help="Memory of the state store."),
-        "dropped": count_column("dropped", 80, help="By the watermark. Anything but 0 stops the job."),
+        "dropped": count_column("dropped rows", 100, help="By the watermark. Anything but 0 stops the job."),
         "age": number("last progress (s ago)", format="%.0f"),
     }
     table(Listing(rows, len(rows)), config)

@@ -15,7 +15,7 @@ from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.identity import RESPONDER, wanted
 from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
-from dashboards.queries.episodes import newest_event, span_of
+from dashboards.queries.episodes import LASTING, newest_event, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores, matching, novelties_of, points
@@ -154,19 +154,18 @@ def show_novelties(novelties: Listing, view: View) -> None:
         st.caption(f"Nothing in the last {view.words}.")
         return
     rows = novelties.rows
-    seen = [expected(row) for _, row in rows.iterrows()]
-    how = [explained(row) for _, row in rows.iterrows()]
+    how = [", ".join(filter(None, (expected(row), explained(row)))) for _, row in rows.iterrows()]
+    over = rows["status"].eq("close") | ~rows["kind"].isin(LASTING)
+    until = rows["until"].fillna(rows["latest"]).where(over)
     config = {
         "since": time_column("since", view.zone),
-        "latest": time_column("latest", view.zone),
+        "until": time_column("until", view.zone, help="Empty while it is open."),
         "kind": text_column("kind", 70),
-        "status": text_column("status", 70),
-        "reason": text_column("reason", "large"),
-        "seen": text_column("seen and expected", "medium"),
-        **({"how": text_column("how it knows", "medium")} if any(how) else {}),
+        "reason": text_column("reason", 430),
+        **({"how": text_column("how it knows", 420)} if any(how) else {}),
         "score": score_column(),
     }
-    table(Listing(rows.assign(seen=seen, how=how), novelties.total), config, "novelties", hidden=())
+    table(Listing(rows.assign(until=until, how=how), novelties.total), config, "novelties", hidden=())
 
 
 def show_state(view: View, series: str) -> None:

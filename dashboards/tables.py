@@ -65,9 +65,9 @@ def say_if_cut(listing: Listing, things: str) -> None:
         st.caption(f"Shown: the first {len(listing.rows):,} of {listing.total:,} {things}. Choose a shorter range.")
 
 
-def time_column(label: str, zone: ZoneInfo) -> Any:
+def time_column(label: str, zone: ZoneInfo, help: str | None = None) -> Any:
     """A column of times, in this zone."""
-    return st.column_config.DatetimeColumn(label, format=TIME_FORMAT, timezone=zone.key, width=120)
+    return st.column_config.DatetimeColumn(label, format=TIME_FORMAT, timezone=zone.key, width=120, help=help)
 
 
 def score_column(label: str = "score (nats)") -> Any:

@@ -31,8 +31,10 @@ KIND_STYLES = {
 # A canvas, not an accessible element for each mark: that takes a third longer, and a screen reader would read hundreds of
 # windows. The text beside a chart has its contents.
 QUICK: Spec = {"config": {"aria": False}, "usermeta": {"embedOptions": {"renderer": "canvas"}}}
-OBSERVED, EXPECTED, SURPRISE = "#E69F00", "#56B4E9", "#D55E00"
-LEFT, RIGHT = "#E69F00", "#56B4E9"
+# Lines and small marks. The palette's orange and sky blue are darkened until they have a contrast of 3 to 1 on white, too.
+OBSERVED, EXPECTED, SURPRISE = "#C27C00", "#2E8FCB", "#D55E00"
+LEFT, RIGHT = OBSERVED, EXPECTED
+AXIS_PIXELS = 46  # of numbers beside a chart: charts of the same time below each other have it at the same place
 # Streamlit's own names for colours near those of KIND_STYLES, for words.
 SEVERITY_COLOURS = {CRITICAL: "red", MAJOR: "orange", MINOR: "yellow", INFO: "gray"}
 WORD_COLOURS = {"anomaly": "orange", "silence": "violet", "new": "green", "change": "blue"}

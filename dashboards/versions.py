@@ -103,7 +103,7 @@ def show_counts(found: Comparison, view: View) -> None:
             quantity("count", title="novelties"),
         ],
     }
-    mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 2}
+    mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 2, "opacity": 1}
     for kind in sorted(set(found.counts["kind"])):
         y = quantity("count", title=f"novelties: {kind}", axis={"tickMinStep": 1})
         spec = {"height": PIXELS, "mark": mark, "encoding": {**encoding, "y": y}}

@@ -118,6 +118,15 @@ def named(series: str) -> str:
     return f"{parts.metric or f'whole {parts.kind}'} · {where}"
 
 
+def located(series: str) -> str:
+    """Where lines are written, and of which level; a series' name where it is none."""
+    try:
+        parts = parse(series)
+    except ValueError:
+        return series
+    return " · ".join(part for part in (parts.host, parts.service, parts.level) if part)
+
+
 def measured(series: str) -> str:
     """The title of the value's axis: what it is, with its unit where that is known."""
     kind, _, rest = series.partition("/")
@@ -138,16 +147,21 @@ def what(novelties: pd.DataFrame) -> pd.Series[str]:
 
 
 def expected(row: Row) -> str:
-    """Observed and normal values; empty if the novelty is not about a number."""
+    """Observed and normal values, and of those that its reason says only what is typical; empty if the novelty is not about a number."""
     if row.get("value") is None or pd.isna(row["value"]):
         return ""
     unit = row.get("unit")
     low, high = (row.get(name) for name in ("lower", "upper"))
     if low is None or high is None or pd.isna(low) or pd.isna(high):
         return ""
-    usual = "" if pd.isna(row.get("typical")) else f", typically {number(row['typical'], unit)}"
     seen, lower, upper = apart(float(row["value"]), float(low), float(high))
-    return f"seen {with_unit(seen, unit)}, expected {lower} to {with_unit(upper, unit)}{usual}"
+    interval = f"expected {lower} to {upper}"
+    phrases = (
+        [] if interval in (row.get("reason") or "") else [f"seen {with_unit(seen, unit)}", with_unit(interval, unit)]
+    )
+    if not pd.isna(row.get("typical")):
+        phrases.append(f"typically {number(row['typical'], unit)}")
+    return ", ".join(phrases)
 
 
 def explained(row: Row) -> str:
@@ -193,5 +207,5 @@ def scoped(about: Mapping[str, Any]) -> str:
         phrases.append(plural(int(about["affected"]), "host"))
     per_day = about.get("false_alarms_per_day")
     if per_day is not None:
-        phrases.append(f"by chance {how_often(float(per_day))} in the whole fleet")
+        phrases.append(f"chance makes {how_often(float(per_day))} in the whole fleet")
     return " · ".join(phrases)

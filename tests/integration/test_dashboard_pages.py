@@ -296,7 +296,7 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("incident", incident="now")
     assert not test.radio
-    assert "This needs the role responder" in words(test)
+    assert "To acknowledge it: This needs the role responder" in words(test)
     test.text_input[0].set_value(CODE).run()
     test.radio[0].set_value("false-alarm")
     next(box for box in test.text_input if box.label == "Comment").set_value("the backup")
@@ -436,7 +436,9 @@ def test_series_has_its_curve_and_what_was_said_of_it(client: Elasticsearch, ver
     test = opened("series", series=CPU)
     assert "cpu · vm-1 · web" in words(test)
     assert len(test.get("vega_lite_chart")) == 2
-    assert list(test.dataframe[0].value["seen"]) == ["seen 9%, expected 3 to 6%, typically 4%"]
+    rows = test.dataframe[0].value
+    assert list(rows["how"]) == ["seen 9%, expected 3 to 6%, typically 4%"]
+    assert rows["until"].isna().all(), "it is open"
     assert list(opened("series").dataframe[0].value["series"]) == [CPU, ERRORS]
 
 

@@ -135,7 +135,7 @@ def chart(exact: dict[int, float], of: Sequence[Sample]) -> dict[str, Any]:
                 "data": {"values": records},
                 "mark": {"type": "point", "filled": True, "size": 18},
                 "encoding": {
-                    "x": {**seconds, "field": "second", "title": None},
+                    "x": {**seconds, "field": "second", "title": "seconds"},
                     "y": {"field": "value", "type": "quantitative", "title": "value"},
                     "color": {
                         "field": "by",
@@ -173,7 +173,7 @@ def chart(exact: dict[int, float], of: Sequence[Sample]) -> dict[str, Any]:
                     "x": {
                         "field": "window",
                         "type": "ordinal",
-                        "title": "window, by its end",
+                        "title": "window, by its end (seconds)",
                         "axis": {"labelAngle": 0},
                     },
                     "xOffset": {"field": "way", "sort": list(ways)},

@@ -9,13 +9,15 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from dashboards.evidence import sentences
+from dashboards.evidence import did, sentences
 from dashboards.lanes import drawn, swim_lanes
 from dashboards.model_plot import model_plot, score_plot, with_gaps
+from dashboards.pipeline import REFUSED_COLOURS
 from dashboards.queries import NOVELTY, Span
 from dashboards.queries.frames import frame_of
 from dashboards.queries.series import POINT
-from dashboards.theme import KIND_STYLES, Chart
+from dashboards.theme import EXPECTED, KIND_STYLES, LEFT, OBSERVED, RIGHT, SURPRISE, Chart
+from dashboards.words import expected
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = Span(NOON - timedelta(hours=1), NOON)
@@ -156,6 +158,47 @@ def test_tooltip_of_a_score_says_when_and_how_much() -> None:
         ("time", "window until"),
         ("score", "score (nats)"),
     ]
+
+
+def test_what_a_reason_says_of_values_is_not_said_again() -> None:
+    row = {"reason": "cpu 9.13, expected 3 to 6%: an unusual level", "value": 9.134, "typical": 4.0, "unit": "%"}
+    of = row | {"lower": 3.0, "upper": 6.0}
+    assert expected(of) == "typically 4%"
+    assert expected(of | {"reason": "an unusual spread"}) == "seen 9.13%, expected 3 to 6%, typically 4%"
+    assert expected(of | {"typical": float("nan")}) == ""
+    assert expected(row) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        ("anomaly", 3.0, "came more often than usual"),
+        ("anomaly", 1.0, "came less often than usual"),
+        ("anomaly", float("nan"), "came more or less often than usual"),
+        ("silence", 0.0, "vanished"),
+    ],
+)
+def test_a_message_comes_more_or_less_often(kind: str, value: float, words: str) -> None:
+    assert did({"kind": kind, "value": value, "typical": 2.0}) == words
+
+
+@pytest.mark.parametrize("background", ["#ffffff", "#191917"])
+def test_what_is_drawn_has_a_contrast_of_three_to_one_in_both_themes(background: str) -> None:
+    drawn_in = {colour for colour, _ in KIND_STYLES.values()} | {OBSERVED, EXPECTED, SURPRISE, LEFT, RIGHT}
+    assert {one for one in drawn_in | {*REFUSED_COLOURS.values()} if contrast(one, background) < 3} == set()
+
+
+def contrast(*colours: str) -> float:
+    """Of two colours, as WCAG 2 reckons it."""
+    darker, lighter = sorted(map(luminance, colours))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative to white, 0 to 1."""
+    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return sum(weight * each for weight, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def test_sentences_leave_the_name_at_their_beginning_as_it_is_and_say_nothing_twice() -> None:
