@@ -10,8 +10,8 @@ import typer
 
 from app.cli.output import report
 from app.core import logs
-from app.core.errors import SettingsError
 from app.core.exposure import warning
+from app.core.server_files import check_files
 from app.core.settings import Settings
 from app.embedded import stack_state
 from pipelines.errors import InputError
@@ -69,18 +69,6 @@ def connected(
             "elasticsearch": elasticsearch.model_copy(update={"url": elasticsearch.url or embedded.elasticsearch}),
         }
     )
-
-
-def check_files(settings: Settings, needed: tuple[str, ...]) -> None:
-    """Raise SettingsError for a file that the settings of a server name and that cannot be read: no client says which setting that is."""
-    for group in needed:
-        for name, file in getattr(settings, group):
-            if isinstance(file, Path):
-                try:
-                    file.open("rb").close()
-                except OSError as error:
-                    msg = f"settings: {group}.{name} = {file} cannot be read ({error.strerror}); wanted a PEM file that this user can read"
-                    raise SettingsError(msg) from error
 
 
 def _report_silence(addresses: str) -> None:

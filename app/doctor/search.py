@@ -7,6 +7,7 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
+from app.core.server_files import check_files
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
@@ -20,11 +21,12 @@ WAIT_SECONDS = 5.0
 
 
 def elasticsearch(settings: Settings) -> list[Finding]:
-    """Everything about Elasticsearch; one finding where it does not answer."""
+    """Everything about Elasticsearch; one finding where it does not answer. Raises SettingsError for a file that cannot be read."""
     url = settings.elasticsearch.url
     if not url:
         text = "elasticsearch.url is not set and no embedded stack is running"
         return [danger("Elasticsearch", text, "an address", "`kappa up`, or set elasticsearch.url")]
+    check_files(settings, ("elasticsearch",))
     client = elasticsearch_connection(settings).connect().options(request_timeout=WAIT_SECONDS)
     try:
         return [

@@ -13,7 +13,14 @@ import pytest
 from support.commands import answer, kappa
 
 from app.core.java_size import bytes_of
-from app.core.settings import EarlySettings, HealthSettings, KafkaSettings, SavepointSettings, Settings
+from app.core.settings import (
+    EarlySettings,
+    ElasticsearchSettings,
+    HealthSettings,
+    KafkaSettings,
+    SavepointSettings,
+    Settings,
+)
 from app.doctor import deployment, early_lane, log, machine, search
 from app.doctor.examination import examine
 from app.doctor.finding import Finding, Status, danger, ok, warning
@@ -70,6 +77,16 @@ def test_the_command_works_when_nothing_runs(tmp_path: Path) -> None:
     assert by_check["Kafka"] == by_check["Elasticsearch"] == "danger"
     assert by_check["version"] == "ok"
     assert found["dangers"] >= 2
+
+
+def test_a_file_of_authorities_that_is_not_there_is_what_is_found_of_its_server(tmp_path: Path) -> None:
+    none = tmp_path / "none.pem"
+    kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", security_protocol="SSL", ssl_cafile=none)
+    elasticsearch = ElasticsearchSettings(url="https://127.0.0.1:1", ca_certs=none)
+    settings = Settings(home=tmp_path, kafka=kafka, elasticsearch=elasticsearch)
+    found = examine(settings, {"kafka": log.kafka, "elasticsearch": search.elasticsearch})
+    for one, setting in zip(found, ("kafka.ssl_cafile", "elasticsearch.ca_certs"), strict=True):
+        assert one.status is Status.DANGER and f"{setting} = {none} cannot be" in one.found
 
 
 # --- this machine and the settings
