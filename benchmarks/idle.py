@@ -29,7 +29,8 @@ def measure(spark: SparkSession, settings: Settings) -> dict[str, float]:
 
 def cores(spark: SparkSession, settings: Settings, rate: int) -> float:
     """Cores that all jobs take while so many events a second come."""
-    own = apart(settings.model_copy(update={"windowing": WindowingConfig()}), f"idle-{rate}")
+    by_broker = settings.topics.model_copy(update={"timestamps": "append"})
+    own = apart(settings.model_copy(update={"windowing": WindowingConfig(), "topics": by_broker}), f"idle-{rate}")
     with (
         running(own, ("all",)),
         Heartbeats(client_options(own), [own.topic(kind) for kind in topics.INPUTS], own.windowing),

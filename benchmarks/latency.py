@@ -48,13 +48,19 @@ def chosen(settings: Settings, *, scores: bool) -> Settings:
             "jar_folder": settings.jars,
             # Latency counts from when a window closes, not from its end: lateness is not included.
             "windowing": dataclasses.replace(
-                settings.windowing, lateness_seconds=10, skew_seconds=5, disorder_seconds=2, shards=16
+                settings.windowing, lateness_seconds=10, skew_seconds=5, shards=16
             ),
             "detection": dataclasses.replace(
                 settings.detection, warm_up_minutes=1.0, alarm_chance=0.01, confirm_seconds=10
             ),
             "topics": settings.topics.model_copy(
-                update={"prefix": f"{name}-", "telemetry_partitions": 2, "logs_partitions": 1, "partitions": 2}
+                update={
+                    "prefix": f"{name}-",
+                    "timestamps": "append",
+                    "telemetry_partitions": 2,
+                    "logs_partitions": 1,
+                    "partitions": 2,
+                }
             ),
             "index": settings.index.model_copy(update={"scores": scores}),
             "spark": settings.spark.model_copy(update={"trigger_seconds": 0.25}),

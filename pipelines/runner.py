@@ -101,7 +101,7 @@ def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: i
         return _kafka_stream(
             spark, kafka, which | loss | first_offsets(source, source.topics) | patience(source), max_records
         )
-    share = max(1, max_records // len(source.partitions))
+    share = share_of(source, max_records)
     parts = [
         _kafka_stream(
             spark, kafka, {"assign": json.dumps({topic: [p]})} | loss | first_offsets(source, (topic,), p), share
@@ -231,7 +231,7 @@ def write_to_kafka(records: DataFrame, kafka: Kafka) -> None:
 
 def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Start a job; it goes on where its checkpoint says."""
-    streams = [read_stream(spark, kafka, one, one.at_most or job.max_records_per_batch) for one in job.inputs]
+    streams = [read_stream(spark, kafka, one, at_most(job, one)) for one in job.inputs]
     writer = job.transform(*streams).writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
     writer = writer.trigger(**trigger)
     if job.sink is not None:
@@ -354,6 +354,7 @@ class Runner:
         self._gates[job.name] = gate
         with gated(self._spark, gate.clock):
             query = start(self._spark, self._kafka, job, self._trigger)
+        gate.belongs_to(query)
         self._queries[job.name] = query
         self._jobs[job.name] = job
         self._starts[job.name] += 1
@@ -433,15 +434,28 @@ class Runner:
         self._spark.streams.removeListener(self._listener)
 
 
-def waited_for(job: Job) -> list[str]:
-    """What is a reason for a batch of a job: topics, or partitions as `TOPIC/PARTITION`. Inputs with `at_least` are read with others."""
+def waited_for(job: Job) -> dict[str, int]:
+    """What is a reason for a batch of a job, and how many records it takes of it: topics, or partitions as `TOPIC/PARTITION`.
+
+    Inputs with `at_least` are read with others.
+    """
     found = [source for source in job.inputs if source.at_least <= 1]
-    return [
-        name
+    return {
+        name: share_of(source, at_most(job, source))
         for source in found
         for topic in source.topics
         for name in ([f"{topic}/{p}" for p in source.partitions] if source.partitions else [topic])
-    ]
+    }
+
+
+def at_most(job: Job, source: Input) -> int:
+    """How many records of an input a batch takes."""
+    return source.at_most or job.max_records_per_batch
+
+
+def share_of(source: Input, most: int) -> int:
+    """How many of an input's records a batch takes of each partition that is a source of its own."""
+    return max(1, most // max(1, len(source.partitions)))
 
 
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:

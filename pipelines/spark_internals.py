@@ -42,6 +42,7 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DataType, StructType
 
 TRIED_WITH = "4.2.0"
@@ -217,6 +218,12 @@ def gated(spark: SparkSession, gate: Any) -> Iterator[None]:
         yield
     finally:
         queries.setClock(None)
+
+
+def progress_of(query: StreamingQuery) -> Any:
+    """A `kappa.QueryProgress` of a running query: how far it has read, and the watermark of its next batch."""
+    running: Any = query._jsq  # type: ignore[attr-defined]
+    return SparkContext._jvm.kappa.QueryProgress(running.streamingQuery())  # type: ignore[union-attr]
 
 
 class ProgressListener(StreamingQueryListener):

@@ -78,7 +78,7 @@ def extract_job(
         checkpoint=str(settings.checkpoint("extract")),
         max_records_per_batch=settings.spark.max_records_per_batch,
         readers=extract.readers(windowing, unread),
-        windows=WindowGrid(windowing.window_seconds, delay),
+        windows=WindowGrid(windowing.window_seconds, delay, append_times=settings.topics.timestamps == "append"),
     )
 
 

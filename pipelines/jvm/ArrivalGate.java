@@ -1,9 +1,11 @@
 package kappa;
 
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeoutException;
+import org.apache.kafka.common.TopicPartition;
 
 /** Opens when records have come and no more of them come: what another job writes of a window are many records, one batch of this one. */
 public class ArrivalGate extends Gate {
@@ -20,7 +22,11 @@ public class ArrivalGate extends Gate {
 
   @Override
   protected long closedFor(long now) throws InterruptedException, ExecutionException, TimeoutException {
-    long end = ends();
+    long end = 0L;
+    Map ends = ends();
+    for (Iterator parts = ends.keySet().iterator(); parts.hasNext();) {
+      end += offset(ends, (TopicPartition) parts.next());
+    }
     boolean settled = end == seen;
     seen = end;
     if (end == read) {

@@ -39,6 +39,7 @@ public abstract class Gate implements Clock {
   private long took;
   private volatile long behind;
   private volatile long looks;
+  private volatile QueryProgress query;
 
   /**
    * `client` are options of Kafka's clients, `names` what the query reads: `TOPIC/PARTITION`, or `TOPIC` for all partitions.
@@ -57,6 +58,16 @@ public abstract class Gate implements Clock {
   /** Whether the next batch begins as soon as the last one has ended. */
   protected boolean follows() {
     return false;
+  }
+
+  /** This is the clock of `next`. */
+  public void belongsTo(QueryProgress next) {
+    query = next;
+  }
+
+  /** The query whose clock this is; null before it has started. */
+  protected QueryProgress query() {
+    return query;
   }
 
   /** How many records the last batch has left unread: known a moment after it has ended. */
@@ -138,25 +149,26 @@ public abstract class Gate implements Clock {
     }
   }
 
-  /** How many records the partitions have taken. */
-  protected long ends() throws InterruptedException, ExecutionException, TimeoutException {
-    long sum = 0L;
-    for (Iterator found = offsets(OffsetSpec.latest()).iterator(); found.hasNext();) {
-      sum += ((ListOffsetsResult.ListOffsetsResultInfo) found.next()).offset();
-    }
-    return sum;
+  /** Where the partitions end, `TopicPartition` to `ListOffsetsResultInfo`. */
+  protected Map ends() throws InterruptedException, ExecutionException, TimeoutException {
+    return offsets(OffsetSpec.latest());
+  }
+
+  /** The offset that `ends` has for a partition. */
+  protected static long offset(Map ends, TopicPartition part) {
+    return ((ListOffsetsResult.ListOffsetsResultInfo) ends.get(part)).offset();
   }
 
   /** The time of the log: every partition has a record of this time or later. -1 where one has none. */
   protected long time() throws InterruptedException, ExecutionException, TimeoutException {
     long least = Long.MAX_VALUE;
-    for (Iterator found = offsets(OffsetSpec.maxTimestamp()).iterator(); found.hasNext();) {
+    for (Iterator found = offsets(OffsetSpec.maxTimestamp()).values().iterator(); found.hasNext();) {
       least = Math.min(least, ((ListOffsetsResult.ListOffsetsResultInfo) found.next()).timestamp());
     }
     return least;
   }
 
-  private synchronized Collection offsets(OffsetSpec which) throws InterruptedException, ExecutionException, TimeoutException {
+  private synchronized Map offsets(OffsetSpec which) throws InterruptedException, ExecutionException, TimeoutException {
     if (admin == null) {
       admin = Admin.create(client);
     }
@@ -167,7 +179,7 @@ public abstract class Gate implements Clock {
     for (int i = 0; i < parts.size(); i++) {
       wanted.put(parts.get(i), which);
     }
-    return ((Map) admin.listOffsets(wanted).all().get(ANSWER_MS, TimeUnit.MILLISECONDS)).values();
+    return (Map) admin.listOffsets(wanted).all().get(ANSWER_MS, TimeUnit.MILLISECONDS);
   }
 
   private List partitions() throws InterruptedException, ExecutionException, TimeoutException {

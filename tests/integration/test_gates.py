@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from app.core.timestamps import wall_clock
 from app.embedded.stack_state import Addresses
@@ -67,7 +69,7 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
     kafka_spark: SparkSession, stack: Addresses, unique: str
 ) -> None:
     topic = topic_of(stack, unique, 2)
-    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0", f"{topic}/1"], WindowGrid(1, 3))
+    gate = gate_of(kafka_spark, client_of(stack), {f"{topic}/0": 100, f"{topic}/1": 100}, WindowGrid(1, 3))
     append(stack, topic, 0)
     append(stack, topic, 1)
     begun = wall_clock()
@@ -88,7 +90,7 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
 
 def test_a_log_that_holds_history_has_its_own_time(kafka_spark: SparkSession, stack: Addresses, unique: str) -> None:
     topic = topic_of(stack, unique, 1, "CreateTime")
-    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], WindowGrid(10, 15))
+    gate = gate_of(kafka_spark, client_of(stack), {f"{topic}/0": 100}, WindowGrid(10, 15))
     for at_ms, closable in ((1_000_000_005_000, True), (1_000_000_014_999, False), (1_000_000_015_000, True)):
         with opened(gate) as at:
             append(stack, topic, 0, at_ms=at_ms)
@@ -100,31 +102,51 @@ def test_a_log_that_holds_history_has_its_own_time(kafka_spark: SparkSession, st
             gate.clock.waitTillTime(0)  # closes it
 
 
-def test_many_records_are_reason_enough_and_few_wait_for_the_window(
-    kafka_spark: SparkSession, stack: Addresses, unique: str
+def test_half_of_a_batch_is_reason_enough_and_few_records_wait_for_the_window(
+    kafka_spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path
 ) -> None:
     topic = topic_of(stack, unique, 1)
-    gate = gate_of(kafka_spark, client_of(stack), [f"{topic}/0"], WindowGrid(3600, 0))
+    read: list[int] = []
+    job = Job(
+        unique,
+        (Input((topic,), (0,), delay_seconds=0, at_most=1_000),),
+        lambda raw: raw,
+        str(tmp_path / "checkpoint"),
+        lambda batch, number: read.append(batch.count()),
+        windows=WindowGrid(3600, 0),
+    )
     append(stack, topic, 0)
-    gate.clock.waitTillTime(0)  # the hour that has ended
-    gate.clock.waitTillTime(0)  # the batch that closes it
-    with opened(gate) as at:
-        append(stack, topic, 0, 100)
+    runner = Runner(kafka_spark, Kafka(stack.kafka or ""), 0.1)
+    query = runner.start(job)
+    try:
+        gate = runner.gates[unique]
+        wait_for(lambda: sum(read) == 1 and gate.has_looked(), 60.0)
+        append(stack, topic, 0, 400)
+        gate.has_looked()
         wait_for(gate.has_looked)
         wait_for(gate.has_looked)
-        assert at() is None
-        append(stack, topic, 0, 5_000)
-        wait_for(at)
+        assert sum(read) == 1
+        append(stack, topic, 0, 200)
+        wait_for(lambda: sum(read) == 601)
+        runner.check(query)
+    finally:
+        runner.stop()
 
 
 @pytest.mark.parametrize(
-    ("waiting", "left", "took", "worth"),
-    [(5_000, 4_000, 1_500, True), (4_999, 4_000, 1_500, False), (10**6, 1_400, 1_500, False), (5_000, 1, 0, True)],
+    ("waiting", "full", "left", "took", "worth"),
+    [
+        pytest.param(10**6, 0.5, 4_000, 1_500, True, id="half of a batch"),
+        pytest.param(10**6, 0.5, 1_400, 1_500, False, id="it would end too late"),
+        pytest.param(50_000, 0.1, 3_000, 1_500, True, id="it ends just before a window can be closed"),
+        pytest.param(50_000, 0.1, 3_001, 1_500, False, id="not yet"),
+        pytest.param(49_999, 0.1, 3_000, 1_500, False, id="few"),
+    ],
 )
 def test_no_batch_begins_that_would_not_have_ended_when_a_window_can_be_closed(
-    kafka_spark: SparkSession, waiting: int, left: int, took: int, worth: bool
+    kafka_spark: SparkSession, waiting: int, full: float, left: int, took: int, worth: bool
 ) -> None:
-    assert jvm_of(kafka_spark).kappa.ClosingGate.isWorthABatch(waiting, left, took) is worth
+    assert jvm_of(kafka_spark).kappa.ClosingGate.isWorthABatch(waiting, full, left, took) is worth
 
 
 def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(
@@ -133,7 +155,7 @@ def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(
     topic = topic_of(stack, unique, 1)
     client = client_of(stack)
     arrival, closing, left = (
-        gate_of(kafka_spark, client, [topic], windows) for windows in (None, WindowGrid(3600, 0), None)
+        gate_of(kafka_spark, client, {topic: 100}, windows) for windows in (None, WindowGrid(3600, 0), None)
     )
     begun = time.time()
     with opened(left) as left_at, opened(arrival) as arrival_at, opened(closing) as closing_at:
@@ -174,6 +196,82 @@ def test_records_that_come_in_parts_are_one_batch_and_none_begins_without_record
     finally:
         runner.stop()
     assert not query.isActive
+
+
+def raised_watermarks(checkpoint: Path) -> list[int]:
+    """Batches whose watermark is later than the one that Spark had found when the batch before had ended."""
+    found = []
+    for number in sorted(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit()):
+        following = checkpoint / "offsets" / str(number + 1)
+        if following.exists():
+            left = json.loads((checkpoint / "commits" / str(number)).read_text().splitlines()[1])
+            begun = json.loads(following.read_text().splitlines()[1])
+            if begun["batchWatermarkMs"] > left["nextBatchWatermarkMs"]:
+                found.append(number + 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("at_most", "append_times", "raised"),
+    [(1_000, True, True), (4, True, None), (1_000, False, False)],
+    ids=["it reads them all", "it reads a part of them", "append times may go back"],
+)
+def test_the_batch_that_reads_the_last_records_of_a_window_closes_it_where_it_can_know(
+    kafka_spark: SparkSession,
+    stack: Addresses,
+    unique: str,
+    tmp_path: Path,
+    at_most: int,
+    append_times: bool,
+    raised: bool | None,
+) -> None:
+    topic = topic_of(stack, unique, 2)
+    windows: dict[int, int] = {}  # end -> records
+    checkpoint = tmp_path / "checkpoint"
+
+    def sink(batch: DataFrame, number: int) -> None:
+        for row in batch.collect():
+            assert row["end"] not in windows, "a window is closed once"
+            windows[row["end"]] = row["records"]
+
+    counted = Job(
+        unique,
+        (Input((topic,), (0, 1), delay_seconds=1, at_most=at_most),),
+        lambda raw: (
+            raw.groupBy(F.window("timestamp", "2 seconds"))
+            .agg(F.count("*").alias("records"))
+            .select(F.unix_millis("window.end").alias("end"), "records")
+        ),
+        str(checkpoint),
+        sink,
+        windows=WindowGrid(2, 1, append_times=append_times),
+    )
+    runner = Runner(kafka_spark, Kafka(stack.kafka or ""), 0.1)
+    query = runner.start(counted)
+    try:
+        wait_for(runner.gates[unique].has_looked, 60.0)
+        first = 20
+        append(stack, topic, 0, first // 2)
+        append(stack, topic, 1, first // 2)
+        sent = first
+        while len(windows) < 4 or sum(windows.values()) < first:
+            threading.Event().wait(0.25)  # time goes on in the log
+            append(stack, topic, 0)
+            append(stack, topic, 1)
+            sent += 2
+            runner.check(query)
+            assert sent < 400
+    finally:
+        runner.stop()
+    assert sum(windows.values()) <= sent
+    assert runner.dropped_by_watermark == 0
+    if raised is not None:
+        assert bool(raised_watermarks(checkpoint)) is raised
+    with KafkaConsumer(bootstrap_servers=stack.kafka, auto_offset_reset="earliest", consumer_timeout_ms=2_000) as log:
+        log.assign([TopicPartition(topic, number) for number in range(2)])
+        times = [record.timestamp for record in log]
+    for end, records in windows.items():
+        assert records == sum(end - 2_000 <= time < end for time in times), "a window has all of its records"
 
 
 def test_where_nobody_else_writes_one_partition_alone_gets_all_heartbeats(stack: Addresses, unique: str) -> None:
