@@ -47,9 +47,7 @@ def chosen(settings: Settings, *, scores: bool) -> Settings:
             "home": settings.home / name,
             "jar_folder": settings.jars,
             # Latency counts from when a window closes, not from its end: lateness is not included.
-            "windowing": dataclasses.replace(
-                settings.windowing, lateness_seconds=10, skew_seconds=5, shards=16
-            ),
+            "windowing": dataclasses.replace(settings.windowing, lateness_seconds=10, skew_seconds=5, shards=16),
             "detection": dataclasses.replace(
                 settings.detection, warm_up_minutes=1.0, alarm_chance=0.01, confirm_seconds=10
             ),

@@ -141,7 +141,8 @@ def closed(spark: SparkSession, series: int, window_end: int) -> DataFrame:
 def statistics_of(spark: SparkSession, settings: Settings, series: int, window_end: int) -> DataFrame:
     """The records that `extract` writes of such a window: rows of the gauges, and the watermark messages."""
     rows = closed(spark, series, window_end)
-    return extract.records(rows, [window_end], settings.windowing, topic_names(settings), PARTITIONS, refused=False)
+    windows = extract.ClosedWindows((window_end,), {})
+    return extract.records(rows, windows, settings.windowing, topic_names(settings), PARTITIONS)
 
 
 def detection(spark: SparkSession, settings: Settings, series: int, windows: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 Decided from the rows of a window alone, so the number of partitions and of batches changes nothing. Of a host the rows with the least
 hashes of their series are kept, so a host that sends the same series in each window keeps the same ones; most of the others are gone
-before they are summed (`pipelines.surplus`). Windows without such a host, which is nearly all, cost no query more than before.
+before they are summed (`pipelines.surplus`).
 
 A shard with more rows than twice the series that it may have gives each of its hosts as many as the others (max-min fairness): a host that
 sends no more than that keeps all of its rows, however many hosts somebody makes up.
@@ -17,12 +17,10 @@ alone. Whoever chooses names for their hashes makes the estimate of his own host
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import or_
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
@@ -63,16 +61,37 @@ class Excess:
     last: str = ""
 
 
-def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters, shards: int) -> list[Excess]:
-    """What is too much in windows, whose `rows` (`extract.windows_of`) say whether that can be at all. Of shards it is what may be too much."""
-    many = [end for end, n in rows.items() if n > min(limits.metric_rows, limits.template_rows)]
-    if not many:
-        return []
-    chosen = closed.where(F.col("refused").isNull() & F.col("window_end").isin(many) & limit_of().isNotNull())
-    by_host = chosen.groupBy("window_end", host_of(F.col("series")).alias("host"), limit_of().alias("limit")).agg(
+def by_window(
+    closed: DataFrame, counts: Mapping[str, Column], limits: LimitParameters | None, shards: int
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """Rows of windows counted by host, these by shard, and these by window, in one pass.
+
+    Parameters
+    ----------
+    closed
+        Rows as `extract.closed_windows` answers them.
+    counts
+        Further aggregates of the rows, to be summed, by name.
+    limits
+        None to count nothing else.
+    shards
+        Their number.
+
+    Returns
+    -------
+    tuple
+        A row for each window: `window_end`, `counts`, hosts that have too many rows in `found`, and for each limit of a shard, whose names are the
+        second part, whether a shard may have more.
+    """
+    if limits is None:
+        return closed.groupBy("window_end").agg(*named(counts)), ()
+    limit = F.when(F.col("refused").isNull(), limit_of())
+    host = F.when(limit.isNotNull(), host_of(F.col("series")))
+    by_host = closed.groupBy("window_end", host.alias("host"), limit.alias("limit")).agg(
         F.count_if(~of_other_templates()).alias("rows"),
         F.count(F.lit(1)).alias("with_others"),
         F.sum(F.octet_length("sample")).alias("bytes"),
+        *named(counts),
     )
     most = most_rows(limits)  # null of what people write
     # a level has a template at least: of `with_others` there are as many levels or fewer
@@ -84,26 +103,37 @@ def excesses(closed: DataFrame, rows: Mapping[int, int], limits: LimitParameters
         F.sum(F.when(F.col("limit") == TEMPLATES, F.col("bytes"))).alias(TEXTS),
         *(F.sum(F.when(F.col("limit") == kind, F.col("rows"))).alias(kind) for kind in MOST_READ),
         *(F.sum(F.when(F.col("limit") == kind, F.col("bytes"))).alias(f"{kind}_bytes") for kind in MOST_READ),
+        *named({name: F.sum(name) for name in counts}),
     )
     bounds = {ALL_SERIES: series_of_shard(limits, shards), HOSTS: hosts_of_shard(limits, shards), TEXTS: MOST_BYTES}
     bounds |= MOST_READ
     whole = {kind: F.col(kind) > bound for kind, bound in bounds.items()}
     whole |= {kind: whole[kind] | (F.col(f"{kind}_bytes") > MOST_BYTES) for kind in MOST_READ}
-    checked = by_shard.select(
-        "window_end", "found", *(F.coalesce(over, F.lit(False)).alias(kind) for kind, over in whole.items())
+    windows = by_shard.groupBy("window_end").agg(
+        F.flatten(F.collect_list("found")).alias("found"),
+        *named({kind: F.bool_or(F.coalesce(over, F.lit(False))) for kind, over in whole.items()}),
+        *named({name: F.sum(name) for name in counts}),
     )
-    counted = checked.where(reduce(or_, map(F.col, whole), F.size("found") > 0)).collect()
-    over = {(row["window_end"], one["host"], one["limit"]) for row in counted for one in row["found"]}
-    over |= {(row["window_end"], "", limit) for row in counted for limit in whole if row[limit]}
+    return windows, tuple(whole)
+
+
+def named(columns: Mapping[str, Column]) -> list[Column]:
+    return [column.alias(name) for name, column in columns.items()]
+
+
+def excesses(closed: DataFrame, windows: Sequence[Row], whole: Iterable[str]) -> list[Excess]:
+    """What is too much in windows, which are rows of `by_window`, whose limits of shards are `whole`."""
+    over = {(row["window_end"], one["host"], one["limit"]) for row in windows for one in row["found"]}
+    over |= {(row["window_end"], "", limit) for row in windows for limit in whole if row[limit]}
     full = [end for end, _, limit in over if limit == RULES]
-    last = last_rules(chosen, full) if full else {}
+    last = last_rules(closed, full) if full else {}
     return [Excess(end, host, limit, last.get(end, "") if limit == RULES else "") for end, host, limit in sorted(over)]
 
 
-def last_rules(chosen: DataFrame, windows: list[int]) -> dict[int, str]:
+def last_rules(closed: DataFrame, windows: list[int]) -> dict[int, str]:
     """The series of the last rule of each window that is read."""
     order = Window.partitionBy("window_end").orderBy("series")
-    rules = chosen.where(of_rule() & F.col("window_end").isin(windows)).select("window_end", "series")
+    rules = closed.where(of_rule() & F.col("window_end").isin(windows)).select("window_end", "series")
     found = rules.withColumn("rank", F.row_number().over(order)).where(F.col("rank") == MOST_A_WINDOW).collect()
     return {row["window_end"]: row["series"] for row in found}
 

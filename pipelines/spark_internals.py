@@ -222,7 +222,7 @@ def gated(spark: SparkSession, gate: Any) -> Iterator[None]:
 
 def progress_of(query: StreamingQuery) -> Any:
     """A `kappa.QueryProgress` of a running query: how far it has read, and the watermark of its next batch."""
-    running: Any = query._jsq  # type: ignore[attr-defined]
+    running: Any = query._jsq
     return SparkContext._jvm.kappa.QueryProgress(running.streamingQuery())  # type: ignore[union-attr]
 
 

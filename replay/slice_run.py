@@ -88,12 +88,13 @@ def run_slice(
     counts: dict[str, int] = {"events": part.events}
     with scratch(after) as folder:
         closed = kept(extracted(context, kafka, part, topics), folder / "closed")
-        windows = extract.windows_of(closed, counts.__setitem__)
-        limited = extract.limits_of(closed, windows, context.settings.windowing, context.settings.limits)
-        rows = extract.rows_of(closed, windows, context.settings.windowing, limited)
-        shards, version = context.settings.windowing.shards, context.settings.version
+        windowing, limits = context.settings.windowing, context.settings.limits
+        windows = extract.windows_of(closed, windowing, limits)
+        counts |= windows.refused
+        rows = extract.rows_of(closed, windows, windowing, limits)
+        shards, version = windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
-        detector, ends = context.settings.detector, list(windows)
+        detector, ends = context.settings.detector, list(windows.ends)
         answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
         answers = kept(answers, folder / "answers")
         answered = answers.where(F.col("part").isNull())
@@ -107,7 +108,7 @@ def run_slice(
             write_to_kafka(records, kafka)
             write_incidents(context, incidents, topics["incidents"], kafka)
         digests["incidents"] = digest_of_texts(context, [value for _, value in incidents])
-        counts |= {"windows": len(windows), "incidents": len(incidents)}
+        counts |= {"windows": len(windows.ends), "incidents": len(incidents)}
         counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
         savepoint_writer.write(after, context.provenance, states(answers), correlator)
     return SliceResult(counts, digests, round(time.monotonic() - began, 3))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,6 +28,7 @@ from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
 from pipelines.jvm import SUMS, rows_of_sums, sums_of_flat, sums_of_points
+from pipelines.overflow import Excess
 from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import BatchSink, Kafka, write_to_kafka
@@ -38,8 +40,6 @@ LATE, DEAD_LETTERS = "late", "dead-letters"
 STATISTICS = [name for name in fields_of(StatisticsRow) if name != "record"]
 
 SUM_COLUMNS = [field.name for field in SUMS]
-
-ROW_BYTES = 2_048  # of text, in the count of a window's rows: what has few rows can be large
 
 # A refused record: the kind of topic it goes to, its source position and append time (ms), why, its first bytes, and the
 # length and SHA-256 of all of them.
@@ -249,49 +249,52 @@ def window_end() -> Column:
 OnRefused = Callable[[str, int], None]  # called with a kind of topic and how many records went there
 
 
-def windows_of(closed: DataFrame, on_refused: OnRefused | None = None) -> dict[int, int]:
-    """The window ends that a batch closed, in order, with the number of their rows: each gets watermark messages.
+@dataclass(frozen=True)
+class ClosedWindows:
+    """What a batch has closed: windows by their ends, epoch ms, in order, each of which gets watermark messages.
 
-    Of texts each `ROW_BYTES` count as a row. A window nobody wrote into does not exist.
+    `refused` is how many records of them go to `late` and `dead-letters`, and `over` what is more than the limits allow.
     """
-    refused = F.col("refused").isNotNull()
-    late = refused & (F.col("refused.destination") == LATE)
-    texts = F.coalesce(F.floor(F.sum(F.octet_length("sample")) / ROW_BYTES), F.lit(0))
-    rows = closed.groupBy("window_end").agg(
-        F.count_if(refused).alias("refused"), F.count_if(late).alias("late"), (F.count("series") + texts).alias("rows")
+
+    ends: tuple[int, ...]
+    refused: Mapping[str, int]
+    over: tuple[Excess, ...] = ()
+
+
+def windows_of(closed: DataFrame, windowing: WindowingConfig, limits: LimitParameters | None = None) -> ClosedWindows:
+    """The windows of rows that `closed_windows` answered. A window nobody wrote into does not exist."""
+    refused, late = F.col("refused").isNotNull(), F.col("refused.destination") == LATE
+    counts = {DEAD_LETTERS: F.count_if(refused & ~late), LATE: F.count_if(refused & late)}
+    table, whole = overflow.by_window(closed, counts, limits, windowing.shards)
+    rows = sorted(table.collect(), key=lambda row: row["window_end"])
+    return ClosedWindows(
+        tuple(row["window_end"] for row in rows),
+        {kind: sum(row[kind] for row in rows) for kind in counts},
+        () if limits is None else tuple(overflow.excesses(closed, rows, whole)),
     )
-    found = rows.collect()
-    if on_refused is not None:
-        late_records = sum(row["late"] for row in found)
-        on_refused(LATE, late_records)
-        on_refused(DEAD_LETTERS, sum(row["refused"] for row in found) - late_records)
-    return {row["window_end"]: row["rows"] for row in sorted(found, key=lambda row: row["window_end"])}
 
 
 def records(
     closed: DataFrame,
-    windows: Iterable[int],
+    windows: ClosedWindows,
     windowing: WindowingConfig,
     topics: dict[str, str],
     partitions: int,
-    *,
-    refused: bool = True,
-    limited: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+    limits: LimitParameters | None = None,
 ) -> DataFrame:
     """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
 
-    Rows of statistics and log totals, then the watermark messages of their window, shard by shard; and what was refused, which is not
-    looked for where there is none. `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is
-    the number of those of `statistics`. `limited` takes away rows of hosts and shards that have too many.
+    Rows of statistics and log totals, within the limits, then the watermark messages of their window, shard by shard; and what was refused.
+    `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is the number of those of `statistics`.
     """
-    rows = rows_of(closed, windows, windowing, limited).select(
+    rows = rows_of(closed, windows, windowing, limits).select(
         "shard",
         "window_end",
         F.lit(False).alias("is_watermark"),
         "series",
         F.to_json(F.struct(F.lit(StatisticsRow.KIND).alias("record"), *STATISTICS)).cast("binary").alias("value"),
     )
-    watermarks = watermarks_of(closed.sparkSession, windows, windowing)
+    watermarks = watermarks_of(closed.sparkSession, windows.ends, windowing)
     sorted_rows = (
         rows.unionByName(watermarks)
         .withColumn("partition", F.pmod("shard", F.lit(partitions)).cast("int"))
@@ -306,28 +309,17 @@ def records(
         F.lit(None).cast(letters.HEADERS).alias("headers"),
     )
     written = letters.within_bounds(written, topics[DEAD_LETTERS], "extract")
-    return written.unionByName(refused_records(closed, topics)) if refused else written
-
-
-def limits_of(
-    closed: DataFrame,
-    windows: Mapping[int, int],
-    windowing: WindowingConfig,
-    limits: LimitParameters | None,
-) -> Callable[[DataFrame], DataFrame]:
-    """What takes away the rows of hosts that have too many in these windows, by the answer of `windows_of`."""
-    over = [] if limits is None else overflow.excesses(closed, windows, limits, windowing.shards)
-    return lambda rows: rows if limits is None else overflow.within(rows, over, limits, windowing.shards)
+    return written.unionByName(refused_records(closed, topics)) if any(windows.refused.values()) else written
 
 
 def rows_of(
-    closed: DataFrame,
-    windows: Iterable[int],
-    windowing: WindowingConfig,
-    limited: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+    closed: DataFrame, windows: ClosedWindows, windowing: WindowingConfig, limits: LimitParameters | None = None
 ) -> DataFrame:
     """All rows of statistics of a batch, within the limits, gauges with their peers: the fields of `StatisticsRow`."""
-    return with_peers(limited(statistics(closed, windowing)), windows, windowing.window_seconds)
+    rows = statistics(closed, windowing)
+    if limits is not None:
+        rows = overflow.within(rows, windows.over, limits, windowing.shards)
+    return with_peers(rows, windows.ends, windowing.window_seconds)
 
 
 def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
@@ -409,26 +401,14 @@ def sink(
 
     def write(closed: DataFrame, batch_id: int) -> None:
         closed = closed.persist()
-        counts: dict[str, int] = {}
         try:
-            windows = windows_of(closed, counts.__setitem__)
-            if windows:
-                refused = any(counts.values())
-                limited = limits_of(closed, windows, windowing, limits)
-                batch = records(
-                    closed,
-                    windows,
-                    windowing,
-                    topics,
-                    partitions,
-                    refused=refused,
-                    limited=limited,
-                )
-                write_to_kafka(batch, kafka)
+            windows = windows_of(closed, windowing, limits)
+            if windows.ends:
+                write_to_kafka(records(closed, windows, windowing, topics, partitions, limits), kafka)
         finally:
             closed.unpersist()
         if on_refused is not None:
-            for kind, count in counts.items():
+            for kind, count in windows.refused.items():
                 on_refused(kind, count)
 
     return write

@@ -30,6 +30,7 @@ public abstract class Gate implements Clock {
   private static final long ANSWER_MS = 5000L;
   // Told when a batch ends: its results may be what the gate of another query waits for.
   private static final Object ENDED = new Object();
+  private static volatile long ended; // how often it was told
 
   private final Map client;
   private final List names;
@@ -76,6 +77,11 @@ public abstract class Gate implements Clock {
     if (records > 0) {
       tell();
     }
+  }
+
+  /** How often a batch of any query of this process has ended. It grows. */
+  protected static long ended() {
+    return ended;
   }
 
   /** How long the last batch took, ms. */
@@ -145,6 +151,7 @@ public abstract class Gate implements Clock {
 
   private static void tell() {
     synchronized (ENDED) {
+      ended++;
       ENDED.notifyAll();
     }
   }

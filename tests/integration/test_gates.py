@@ -155,7 +155,7 @@ def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(
     topic = topic_of(stack, unique, 1)
     client = client_of(stack)
     arrival, closing, left = (
-        gate_of(kafka_spark, client, {topic: 100}, windows) for windows in (None, WindowGrid(3600, 0), None)
+        gate_of(kafka_spark, client, {f"{topic}/0": 100}, windows) for windows in (None, WindowGrid(3600, 0), None)
     )
     begun = time.time()
     with opened(left) as left_at, opened(arrival) as arrival_at, opened(closing) as closing_at:

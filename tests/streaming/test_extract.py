@@ -315,7 +315,7 @@ def test_a_record_of_several_bad_points_or_lines_is_refused_once(spark: SparkSes
 def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host(spark: SparkSession) -> None:
     beat = b'{"record":"heartbeat","@timestamp":"2026-11-21T12:00:01Z"}'
     found = closed(spark, [raw(beat, 0, at(1))], [raw(beat, 0, at(11), "logs")])
-    assert list(extract.windows_of(found)) == [window_end(10), window_end(20)]
+    assert extract.windows_of(found, WINDOWING).ends == (window_end(10), window_end(20))
     assert extract.statistics(found, WINDOWING).collect() == []
     assert extract.refused_records(found, TOPICS).collect() == []
     named = closed(
@@ -335,12 +335,12 @@ def test_each_window_and_shard_has_one_watermark_message_after_its_rows(spark: S
     logs = [raw(line(f"line {s}", at(s), "host-3"), i, at(s), "logs") for i, s in enumerate(seconds)]
     batch = closed(spark, telemetry, logs).persist()
     try:
-        windows = extract.windows_of(batch)
+        windows = extract.windows_of(batch, WINDOWING)
         written = extract.records(batch, windows, WINDOWING, TOPICS, partitions).collect()
         n_rows = extract.statistics(batch, WINDOWING).count()
     finally:
         batch.unpersist()
-    assert list(windows) == [window_end(s) for s in (10, 20, 30, 40, 80)]
+    assert windows.ends == tuple(window_end(s) for s in (10, 20, 30, 40, 80))
     announced: set[tuple[int, int]] = set()
     rows, limits = 0, dict.fromkeys(range(WINDOWING.shards), 0)
     for record in written:
@@ -362,7 +362,7 @@ def test_each_window_and_shard_has_one_watermark_message_after_its_rows(spark: S
             assert bytes(record["key"]).decode() == value["series"]
             assert value["window_end"] > limits[shard], "a row after the watermark of its window"
             rows += 1
-    assert announced == {(window, shard) for window in windows for shard in range(WINDOWING.shards)}
+    assert announced == {(window, shard) for window in windows.ends for shard in range(WINDOWING.shards)}
     assert rows == n_rows
     assert len(written) == len(announced) + rows
 
@@ -412,7 +412,7 @@ def test_windows_close_by_append_time_and_no_admitted_record_is_dropped(spark: S
     letters: list[tuple[str, bytes]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
-        order.extend(extract.windows_of(batch))
+        order.extend(extract.windows_of(batch, WINDOWING).ends)
         for row in extract.statistics(batch, WINDOWING).collect():
             key = (row["series"], row["window_end"])
             assert key not in written, "a window was written twice"

@@ -58,12 +58,9 @@ def rows_written(
 ) -> list[dict[str, Any]]:
     """Rows of statistics, as the sink of `extract` writes them, by shard and series."""
     frame = closed(spark, series, partitions, sample_bytes)
-    windows = extract.windows_of(frame)
-    assert list(windows) == [END]
-    limited = extract.limits_of(frame, windows, WINDOWING, limits)
-    rows = extract.records(
-        frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, refused=False, limited=limited
-    ).collect()
+    windows = extract.windows_of(frame, WINDOWING, limits)
+    assert windows.ends == (END,)
+    rows = extract.records(frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, limits).collect()
     values = [json.loads(row["value"]) for row in rows]
     found = [value for value in values if value["record"] == "statistics"]
     assert len(found) + WINDOWING.shards == len(values)
@@ -212,11 +209,6 @@ def test_a_host_whose_sample_lines_are_too_long_has_none_and_all_of_its_rows(spa
     assert all(short[name]["sample"] for name in wordy)
 
 
-def test_large_texts_count_as_many_rows(spark: SparkSession) -> None:
-    names = [f"label/a/{offset:020d}" for offset in range(3)]
-    assert extract.windows_of(closed(spark, names, sample_bytes=extract.ROW_BYTES * 1000)) == {END: 3_003}
-
-
 def test_shares_of_hosts_are_those_of_max_min_fairness(spark: SparkSession) -> None:
     """Each shard against the plain definition: the largest equal share with which all hosts together have no more than there is."""
     source = random.Random(6)
@@ -238,19 +230,18 @@ def test_shares_of_hosts_are_those_of_max_min_fairness(spark: SparkSession) -> N
     assert 100 < len(wanted) < 190
 
 
-def test_within_the_limits_the_rows_are_the_same_and_no_query_is_made(spark: SparkSession) -> None:
+def test_within_the_limits_the_rows_are_the_same_and_the_query_has_no_more_steps(spark: SparkSession) -> None:
     frame = closed(spark, HONEST[:20])
     rows = extract.statistics(frame, WINDOWING)
-    limited = extract.limits_of(frame, {END: 20}, WINDOWING, LIMITS)
-    assert limited(rows) is rows
+    windows = extract.windows_of(frame, WINDOWING, LIMITS)
+    assert overflow.within(rows, windows.over, LIMITS, WINDOWING.shards) is rows
 
 
 def test_what_is_left_out_is_a_dead_letter_of_its_host_and_window(spark: SparkSession) -> None:
     frame = closed(spark, HONEST + FLOOD)
-    windows = extract.windows_of(frame)
-    limited = extract.limits_of(frame, windows, WINDOWING, LIMITS)
-    rows = extract.rows_of(frame, windows, WINDOWING, limited)
-    answers = detect_bounded(rows, list(windows), DetectorParameters(), "live", WINDOWING.shards, 2)
+    windows = extract.windows_of(frame, WINDOWING, LIMITS)
+    rows = extract.rows_of(frame, windows, WINDOWING, LIMITS)
+    answers = detect_bounded(rows, list(windows.ends), DetectorParameters(), "live", WINDOWING.shards, 2)
     topics = {"scores": "s", "bounds": "b", "novelties": "n", "dead-letters": "d", "statistics": "st"}
     found = detect.records(answers.where("part is null"), topics, 4).where("topic = 'd'").collect()
     assert len(found) == 1

@@ -53,8 +53,8 @@ def test_of_more_rules_than_are_read_every_shard_gets_the_same_and_one_how_many_
         LimitParameters(metrics_per_host=1, new_series_per_host=1, templates_per_host=1),
     )
     found = closed(spark, [json.dumps(RULE).encode()] * (MOST_A_WINDOW + 15)).persist()
-    windows = extract.windows_of(found)
-    kept = extract.rows_of(found, windows, windowing, extract.limits_of(found, windows, windowing, limits)).collect()
+    windows = extract.windows_of(found, windowing, limits)
+    kept = extract.rows_of(found, windows, windowing, limits).collect()
     assert found.count() == MOST_A_WINDOW + 15
     assert Counter(row["shard"] for row in kept) == {0: MOST_A_WINDOW + 1, 1: MOST_A_WINDOW, 2: MOST_A_WINDOW}
     for shard in range(3):
@@ -77,8 +77,8 @@ def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:
     points = [raw(json.dumps(text).encode(), i, NOON) for i, text in enumerate(texts)]
     nothing, rule = frame(spark, []), frame(spark, [raw(json.dumps(RULE).encode(), 0, NOON, topic="rules")])
     found = extract.closed_windows(frame(spark, points), nothing, windowing, rules=rule).persist()
-    windows = extract.windows_of(found)
-    kept = extract.rows_of(found, windows, windowing, extract.limits_of(found, windows, windowing, limits)).collect()
+    windows = extract.windows_of(found, windowing, limits)
+    kept = extract.rows_of(found, windows, windowing, limits).collect()
     series = {row["series"] for row in kept}
     assert f"rule/0/{0:020d}" in series
     assert "gauge/0//m0" not in series

@@ -60,9 +60,8 @@ def logs(templates: int) -> list[Raw]:
 def written(closed: DataFrame) -> list[Any]:
     """All that the sink of `extract` writes."""
     closed = closed.persist()
-    windows = extract.windows_of(closed)
-    limited = extract.limits_of(closed, windows, WINDOWING, LIMITS)
-    rows = extract.records(closed, windows, WINDOWING, TOPICS, 2, limited=limited).collect()
+    windows = extract.windows_of(closed, WINDOWING, LIMITS)
+    rows = extract.records(closed, windows, WINDOWING, TOPICS, 2, LIMITS).collect()
     closed.unpersist()
     return sorted(map(str, rows))
 
