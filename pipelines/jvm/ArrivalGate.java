@@ -31,13 +31,13 @@ public class ArrivalGate extends Gate {
     }
     boolean settled = end == seen;
     seen = end;
-    boolean told = ended() != ended;
+    boolean justEnded = ended() != ended;
     ended = ended();
     if (end == read) {
       first = now;
       return PAUSE_MS;
     }
-    return settled || now - first >= SCATTERED_MS ? 0L : told ? ENDED_MS : SETTLED_MS;
+    return settled || now - first >= SCATTERED_MS ? 0L : justEnded ? ENDED_MS : SETTLED_MS;
   }
 
   @Override

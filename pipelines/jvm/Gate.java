@@ -30,7 +30,7 @@ public abstract class Gate implements Clock {
   private static final long ANSWER_MS = 5000L;
   // Told when a batch ends: its results may be what the gate of another query waits for.
   private static final Object ENDED = new Object();
-  private static volatile long ended; // how often it was told
+  private static volatile long ended;
 
   private final Map client;
   private final List names;

@@ -89,7 +89,7 @@ def written(spark: SparkSession, rows: list[Raw]) -> list[dict[str, Any]]:
     closed = extract.closed_windows(
         frame(spark, rows), frame(spark, [raw(line("hello", at(11)), 1, at(11))]), WINDOWING
     )
-    batch = extract.records(closed, [NOON_MS + 20_000], WINDOWING, TOPICS, 3)
+    batch = extract.records(closed, extract.windows_of(closed, WINDOWING), WINDOWING, TOPICS, 3)
     found = [json.loads(row["value"]) for row in batch.collect()]
     return sorted((one for one in found if one["record"] == "statistics"), key=lambda one: str(one["series"]))
 
