@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.raw_records import NOON_MS, WINDOWING, Raw, at, frame, line, point, raw
+from support.raw_records import WINDOWING, Raw, at, frame, line, point, raw
 
 from models.records.records import QuarantinedRecord
 from pipelines.jobs import extract
