@@ -44,7 +44,7 @@ def button(view: View, of: Incident, label: LabelDocument | None) -> None:
     if of.until is not None or (label is not None and label.author == view.who.name):
         return
     if not view.who.may(RESPONDER) or view.who.name is None:
-        st.caption(f"To acknowledge it: {wanted(RESPONDER)}")
+        st.caption(wanted(RESPONDER, "Acknowledging it"))
         return
     if st.button("Acknowledge: I have it", key=f"acknowledge {of.id}", icon=":material/front_hand:"):
         write(view, of, view.who.name)

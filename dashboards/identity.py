@@ -174,6 +174,6 @@ def refused(who: Identity) -> None:
         )
 
 
-def wanted(role: str) -> str:
-    """What to tell somebody who lacks a role."""
-    return f"This needs the role {role}: sign in above, or ask for it (`dashboard.{role}s` in the settings)."
+def wanted(role: str, what: str = "This") -> str:
+    """What to tell somebody who lacks a role, of what they may not do."""
+    return f"{what} needs the role {role}: sign in above, or ask for it (`dashboard.{role}s` in the settings)."

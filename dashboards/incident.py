@@ -251,11 +251,11 @@ def show_episodes(found: Found, view: View) -> None:
     of, rows = found.incident, found.episodes.rows
     if not rows.empty:
         config = {
-            "series": text_column("series", "medium"),
+            "series": text_column("series", 240),
             "kind": text_column("kind", 70),
             "since": time_column("since", view.zone),
-            "until": time_column("until", view.zone),
-            "reason": text_column("reason", "large"),
+            "until": time_column("until", view.zone, help="Empty while it is open."),
+            "reason": text_column("reason", 720),
             "score": score_column(),
         }
         table(Listing(rows.assign(series=rows["series"].map(named)), len(rows)), config)

@@ -49,7 +49,7 @@ def ending(label: LabelDocument) -> str:
 def form(view: View, of: Incident) -> None:
     """Write a label when it is sent; its author is who has signed in."""
     if not view.who.may(RESPONDER) or view.who.name is None:
-        st.caption(f"To label it: {wanted(RESPONDER)}")
+        st.caption(wanted(RESPONDER, "Labelling it"))
         return
     with st.form(f"label {of.id}", border=True):
         label = st.radio("It was", list(SAYS), format_func=SAYS.__getitem__, horizontal=True, index=None)

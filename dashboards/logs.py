@@ -88,12 +88,12 @@ def show_novel(found: LogsPageData, view: View) -> None:
     config = {
         "kind": text_column("kind", 70),
         "since": time_column("since", view.zone),
-        "template": text_column("message (click to see its series)", 280),
+        "template": text_column("message (click to see its series)", 240),
         "hosts": count_column("hosts", 60),
         "service": text_column("service", 80),
         "level": text_column("level", 60),
         "score": score_column(),
-        "reason": text_column("reason", 420),
+        "reason": text_column("reason", 540),
         "sample": text_column("a sample", "large"),
     }
     chosen = chosen_row(found.novel, config, f"novel {view.version}", "messages")

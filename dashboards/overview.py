@@ -140,8 +140,8 @@ def show_changes(found: Overview, view: View) -> None:
         "since": time_column("since", view.zone),
         "host": text_column("host", 110),
         "service": text_column("service", 110),
-        "what": text_column("what"),
-        "reason": text_column("reason", "large"),
+        "what": text_column("what", 200),
+        "reason": text_column("reason", 700),
         "score": score_column(),
     }
     table(Listing(rows.assign(what=what(rows)), found.changes.total), config, "changes")

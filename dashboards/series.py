@@ -161,8 +161,8 @@ def show_novelties(novelties: Listing, view: View) -> None:
         "since": time_column("since", view.zone),
         "until": time_column("until", view.zone, help="Empty while it is open."),
         "kind": text_column("kind", 70),
-        "reason": text_column("reason", 430),
-        **({"how": text_column("how it knows", 420)} if any(how) else {}),
+        "reason": text_column("reason", 420),
+        **({"how": text_column("how it knows", 430)} if any(how) else {}),
         "score": score_column(),
     }
     table(Listing(rows.assign(until=until, how=how), novelties.total), config, "novelties", hidden=())

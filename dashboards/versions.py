@@ -121,8 +121,8 @@ def show_only(found: Comparison, view: View) -> None:
             "since": time_column("since", view.zone),
             "kind": text_column("kind", 70),
             "host": text_column("host", 100),
-            "what": text_column("what"),
-            "reason": text_column("reason (click to see its series)", "large"),
+            "what": text_column("what", 200),
+            "reason": text_column("reason (click to see its series)", 750),
             "score": score_column(),
         }
         shown = rows[:SHOWN].assign(what=what(rows[:SHOWN]))

@@ -147,31 +147,31 @@ def what(novelties: pd.DataFrame) -> pd.Series[str]:
 
 
 def expected(row: Row) -> str:
-    """Observed and normal values, and of those that its reason says only what is typical; empty if the novelty is not about a number."""
+    """Observed and normal values as far as its reason does not say them; empty if the novelty is not about a number."""
     if row.get("value") is None or pd.isna(row["value"]):
         return ""
     unit = row.get("unit")
     low, high = (row.get(name) for name in ("lower", "upper"))
-    if low is None or high is None or pd.isna(low) or pd.isna(high):
+    reason = row.get("reason") or ""
+    if low is None or high is None or pd.isna(low) or pd.isna(high) or ", was " in reason:
         return ""
     seen, lower, upper = apart(float(row["value"]), float(low), float(high))
-    interval = f"expected {lower} to {upper}"
-    phrases = (
-        [] if interval in (row.get("reason") or "") else [f"seen {with_unit(seen, unit)}", with_unit(interval, unit)]
-    )
+    own = [f"seen {with_unit(seen, unit)}", f"expected {lower} to {with_unit(upper, unit)}"]
+    phrases = [] if "expected " in reason else own
     if not pd.isna(row.get("typical")):
         phrases.append(f"typically {number(row['typical'], unit)}")
     return ", ".join(phrases)
 
 
 def explained(row: Row) -> str:
-    """Before and after, the part of the model that found it, its certainty, and whether it is provisional.
+    """Before and after where its reason does not say them, the part of the model that found it, its certainty, and whether it is provisional.
 
     Empty where the document does not say.
     """
     phrases = []
     before, after = row.get("before"), row.get("after")
-    if before is not None and after is not None and not pd.isna(before) and not pd.isna(after):
+    known = before is not None and after is not None and not pd.isna(before) and not pd.isna(after)
+    if known and ", was " not in (row.get("reason") or ""):
         phrases.append(f"was {number(before, row.get('unit'))}, is {number(after, row.get('unit'))} now")
     if row.get("part"):
         phrases.append(f"found by: {row['part']}")
@@ -179,7 +179,7 @@ def explained(row: Row) -> str:
     if certainty is not None and not pd.isna(certainty) and certainty > SURE:
         phrases.append(f"{min(float(certainty), 0.999):.1%} sure")
     if row.get("provisional") is True:
-        phrases.append("not decided yet whether it passes or lasts")
+        phrases.append("may pass or last")
     return ", ".join(phrases)
 
 

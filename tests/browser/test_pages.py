@@ -81,7 +81,7 @@ def test_label_given_on_the_page_is_in_the_log_and_then_on_the_page(
     first_incident(page)
     visit.heading("What was it?")
     visit.settle()
-    expect(page.get_by_text("This needs the role responder").first).to_be_visible()
+    expect(page.get_by_text("Labelling it needs the role responder").first).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Label this incident"))).to_have_count(0)
     visit.sign_in()
     identity = parse_qs(urlsplit(page.url).query)["incident"][0]

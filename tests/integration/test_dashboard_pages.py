@@ -296,7 +296,7 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
     story(Documents(client, version, datetime.now(tz=UTC)))
     test = opened("incident", incident="now")
     assert not test.radio
-    assert "To acknowledge it: This needs the role responder" in words(test)
+    assert "Acknowledging it needs the role responder" in words(test)
     test.text_input[0].set_value(CODE).run()
     test.radio[0].set_value("false-alarm")
     next(box for box in test.text_input if box.label == "Comment").set_value("the backup")

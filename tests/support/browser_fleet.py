@@ -51,7 +51,7 @@ EPISODES = (
     ("host_silent", 5, 45, "vm-004"),
     ("error_burst", 2, 4, "vm-001"),
 )
-LEAD = 60_000  # ms: what comes while jobs catch up
+LEAD = 30_000  # ms: what comes while jobs catch up
 MOST_MINUTES = 8  # of what comes while jobs run: of a slow machine the rest is not fed
 
 

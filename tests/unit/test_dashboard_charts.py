@@ -17,7 +17,7 @@ from dashboards.queries import NOVELTY, Span
 from dashboards.queries.frames import frame_of
 from dashboards.queries.series import POINT
 from dashboards.theme import EXPECTED, KIND_STYLES, LEFT, OBSERVED, RIGHT, SURPRISE, Chart
-from dashboards.words import expected
+from dashboards.words import expected, explained
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = Span(NOON - timedelta(hours=1), NOON)
@@ -167,6 +167,9 @@ def test_what_a_reason_says_of_values_is_not_said_again() -> None:
     assert expected(of | {"reason": "an unusual spread"}) == "seen 9.13%, expected 3 to 6%, typically 4%"
     assert expected(of | {"typical": float("nan")}) == ""
     assert expected(row) == ""
+    change = of | {"reason": "cpu new level 9.13%, was 4% (3 to 6%)", "before": 4.0, "after": 9.134, "part": "level"}
+    assert (expected(change), explained(change)) == ("", "found by: level")
+    assert explained(change | {"reason": "cpu"}) == "was 4%, is 9.13% now, found by: level"
 
 
 @pytest.mark.parametrize(
