@@ -41,25 +41,40 @@ def briefly(given: Answers) -> str:
 
 def button(view: View, of: Incident, label: LabelDocument | None) -> None:
     """Take an incident in hand while it is open, for who does not have it already; or what it takes to be allowed to."""
-    if of.until is not None or (label is not None and label.author == view.who.name):
+    key = written(of, view.who.name)
+    if label is not None and label.author == view.who.name:
+        st.session_state.pop(key, None)
+        return
+    if of.until is not None:
         return
     if not view.who.may(RESPONDER) or view.who.name is None:
         st.caption(wanted(RESPONDER, "Acknowledging it"))
         return
-    if st.button("Acknowledge: I have it", key=f"acknowledge {of.id}", icon=":material/front_hand:"):
+    if key not in st.session_state and st.button(
+        "Acknowledge: I have it", key=f"acknowledge {of.id}", icon=":material/front_hand:"
+    ):
         write(view, of, view.who.name)
+    if key in st.session_state:
+        st.success(
+            "You have it: that is in the log, and on the pages when `index` has read it.",
+            icon=":material/check_circle:",
+        )
+
+
+def written(of: Incident, author: str | None) -> str:
+    """Where the session remembers that the label was written, until it is on the page: a part that is read again would forget it."""
+    return f"acknowledged {of.id} {author}"
 
 
 def write(view: View, of: Incident, author: str) -> None:
-    """Append the label to the log, and say what became of it."""
+    """Append the label to the log, and remember that it is there; say why where it is not."""
     try:
         with st.spinner("Writing to the log …"):
             commands.answer(
                 ["label", of.id, ACKNOWLEDGED, f"--author={author}", f"--version={view.version}"], SECONDS, view.who
             )
+            st.session_state[written(of, author)] = (
+                True  # at once: the end of the spinner may be where this run is stopped for the next one
+            )
     except CommandError as error:
         st.error(f"It was not acknowledged: {plain(error)}", icon=":material/cloud_off:")
-        return
-    st.success(
-        "You have it: that is in the log, and on the pages when `index` has read it.", icon=":material/check_circle:"
-    )

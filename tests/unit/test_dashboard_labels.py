@@ -76,6 +76,35 @@ def test_label_is_written_by_the_command_of_that_name(called: Path) -> None:
     assert "It is in the log" in test.success[0].value
 
 
+def test_whoever_acknowledges_is_answered_until_it_is_on_the_page(called: Path) -> None:
+    def script(author: str) -> None:
+        from datetime import UTC, datetime
+        from zoneinfo import ZoneInfo
+
+        from dashboards import acknowledging
+        from dashboards.chrome import View
+        from dashboards.identity import Identity
+        from dashboards.queries.frames import frame_of
+        from dashboards.queries.incident import CONTRIBUTION, Incident
+        from dashboards.queries.labels import LabelDocument
+
+        noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        none = frame_of([], CONTRIBUTION)
+        of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
+        label = LabelDocument("0123", "acknowledged", noon, author=author) if author else None
+        view = View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, Identity("Ada", "responder"))
+        acknowledging.button(view, of, label)
+
+    test = AppTest.from_function(script, default_timeout=60, args=("",)).run()
+    test.button[0].click().run()
+    assert json.loads(called.read_text())[:3] == ["label", "0123", ACKNOWLEDGED]
+    assert "You have it" in test.success[0].value
+    assert "You have it" in test.run().success[0].value and not test.button, "the part is read again"
+    for author, offered in (("Ada", 0), ("Bob", 1)):
+        test.args = (author,)
+        assert (len(test.run().success), len(test.button)) == (0, offered)
+
+
 def test_nothing_is_written_before_a_label_is_chosen(called: Path) -> None:
     assert form(None).error[0].value == "Choose what it was."
     assert not called.exists()
