@@ -10,7 +10,7 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError
 
-from app.core.settings import INPUTS, Settings
+from app.core.settings import FEW, INPUTS, Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.doctor.machine import listed
@@ -138,6 +138,8 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
             danger(check, text, str(topic.partitions), "set topics.* to what it has; see docs/replay.md to add some")
         )
     found += [finding for finding in map_settings(check, topic, state.config)]
+    if topic.name in map(settings.topic, FEW):
+        found += large_batches(check, topic, state.config)
     copies = min((len(part["replica_nodes"]) for part in state.partitions), default=0)
     if any(part["leader_id"] < 0 for part in state.partitions):
         found.append(danger(check, "a partition has no leader", "one", "start its brokers"))
@@ -219,6 +221,19 @@ def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Fi
             )
         )
     return found
+
+
+def large_batches(check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
+    """Whether a topic that people and tools write takes larger batches than it is created with, as those of older releases do."""
+    name = "max.message.bytes"
+    have, most = limit(config.get(name)), limit(topic.config[name])
+    if have is None or most is None or have <= most:
+        return []
+    advice = (
+        f"kafka-configs --alter --topic {topic.name} --add-config {name}={topic.config[name]}: "
+        "what reads it unpacks batches whole, to hundreds of times their bytes"
+    )
+    return [danger(check, f"{name} {config[name]}", f"{topic.config[name]} at most", advice)]
 
 
 def limit(value: str | None) -> float | None:

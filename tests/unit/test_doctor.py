@@ -14,6 +14,8 @@ from support.commands import answer, kappa
 
 from app.core.java_size import bytes_of
 from app.core.settings import (
+    FEW,
+    INPUTS,
     EarlySettings,
     ElasticsearchSettings,
     HealthSettings,
@@ -214,6 +216,22 @@ def test_rules_that_would_be_compacted_before_the_other_inputs_are_gone_are_a_da
     config = rules.config | {"min.compaction.lag.ms": "0"}
     found = log.topic_findings(settings, rules, TopicState((partition(),), config, rights=None))
     assert ("min.compaction.lag.ms 0", Status.DANGER) in [(one.found, one.status) for one in found]
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_what_people_write_in_larger_batches_than_topics_are_created_with_is_a_danger(
+    settings: Settings, kind: str
+) -> None:
+    (topic,) = (topic for topic in wanted(settings) if topic.name == kind)
+    most = int(topic.config["max.message.bytes"])
+    assert most == {"labels": 327_680, "rules": 131_072}.get(kind, 2 << 20)
+    parts = (partition(replica_nodes=[1], isr_nodes=[1]),) * topic.partitions
+    for size in (most, most + 1, 2**31 - 1):
+        config = topic.config | {"max.message.bytes": str(size)}
+        found = log.topic_findings(settings, topic, TopicState(parts, config, rights=None))
+        bad = size > most and kind in FEW
+        assert [one.found for one in found if one.status is Status.DANGER] == [f"max.message.bytes {size}"] * bad
+        assert all(f"--topic {kind} --add-config max.message.bytes={most}:" in one.advice for one in found if bad)
 
 
 def test_a_topic_that_is_missing(settings: Settings) -> None:
