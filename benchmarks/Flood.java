@@ -1,6 +1,7 @@
 package kappa.bench;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Map;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -12,10 +13,11 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Records that differ in words alone: what one host sends in flood.py.
  *
  * <p>Record i is `texts`[0], a word of i modulo `counts`[0], `texts`[1], ..., the last text. A word has letters alone, so a message
- * with it has a template of its own.
+ * with it has a template of its own. Where a record has a `name` that ends in the first word, that is its key.
  */
 public class Flood implements Callback {
   private static final int LETTERS = 26;
+  private static final String NAME = "\"name\":\"";
 
   private final KafkaProducer producer;
   private final String topic;
@@ -35,20 +37,25 @@ public class Flood implements Callback {
     for (int i = 0; i < texts.length; i++) {
       pieces[i] = texts[i].getBytes(StandardCharsets.UTF_8);
     }
+    int name = texts[0].lastIndexOf(NAME); // texts[0] is ASCII
     byte[] room = new byte[1 << 16];
     Long time = Long.valueOf(moment);
     for (long i = first; i < end && failed == null; i++) {
       int size = 0;
+      byte[] key = null;
       for (int piece = 0; piece < pieces.length; piece++) {
         System.arraycopy(pieces[piece], 0, room, size, pieces[piece].length);
         size += pieces[piece].length;
         if (piece < counts.length) {
           size = word(i % counts[piece], room, size);
         }
+        if (piece == 0 && name >= 0) {
+          key = Arrays.copyOfRange(room, name + NAME.length(), size);
+        }
       }
       byte[] value = new byte[size];
       System.arraycopy(room, 0, value, 0, size);
-      producer.send(new ProducerRecord(topic, Integer.valueOf((int) (i % partitions)), time, null, value), this);
+      producer.send(new ProducerRecord(topic, Integer.valueOf((int) (i % partitions)), time, key, value), this);
     }
     producer.flush();
     if (failed != null) {

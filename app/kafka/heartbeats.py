@@ -17,7 +17,8 @@ from models.records.records import Heartbeat
 from pipelines.errors import KappaError
 from pipelines.windowing import MILLIS, WindowingConfig
 
-HEARTBEAT_KEY = b"heartbeat"  # a compacted topic, as `rules` is, refuses records without a key
+# A compacted topic, as `rules` is, refuses records without a key, and keeps one of each: no rule may have it. Names have no control characters.
+HEARTBEAT_KEY = b"\x00heartbeat"
 STEP_SECONDS = 5  # at most, from one heartbeat to the next
 ANSWER_SECONDS = 2.0
 QUIET_SECONDS = 120.0  # without a record of anybody else

@@ -125,22 +125,25 @@ class RuleTail:
 def records_of(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int = 0
 ) -> Iterator[AppendedRule]:
-    """The records from an offset up to another that may be rules: no heartbeats, and none that `extract` refuses for its size or its kind."""
+    """The records from an offset up to another that may be rules: no heartbeats, and none that `extract` refuses for its size, kind or key."""
     length = settings.windowing.window_seconds * MILLIS
     for record in records_to(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
-        text = rule_text(record.value)
+        text = rule_text(record.key, record.value)
         if text is not None:
             yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, text)
 
 
-def rule_text(value: bytes | None) -> str | None:
-    """The JSON of a record that may be a rule; None for anything else."""
+def rule_text(key: bytes | None, value: bytes | None) -> str | None:
+    """The JSON of a record that may be a rule, under its name as the key; None for anything else."""
     # heartbeats are most of them; but any letter may be written as an escape
     if value is None or len(value) > MOST_BYTES or (b'"rule"' not in value and b"\\" not in value):
         return None
     try:
         text = value.decode()
-        return text if strict(text).get("record") == RuleRecord.KIND else None
+        source = strict(text)
+        name = source.get("name")
+        keyed = isinstance(name, str) and name.encode() == key
+        return text if keyed and source.get("record") == RuleRecord.KIND else None
     except ValueError:
         return None
 

@@ -723,7 +723,9 @@ class RuleRecord:
     KIND: ClassVar = "rule"
 
     record: RecordKind = KIND
-    name: Annotated[str, Doc("What people call it, 100 characters at most.")]
+    name: Annotated[
+        str, Doc("What people call it, 100 characters at most. In UTF-8 it is the record's key, else it is refused.")
+    ]
     removed: Annotated[bool, Doc("Whether the rule of this name is no more; then there is no effect.")] = False
     host: Annotated[str | None, Doc("Pattern of hosts: a glob, or a regular expression after `re:`.")] = None
     service: Annotated[str | None, Doc("Pattern of services.")] = None

@@ -2,7 +2,8 @@
 
 A rule is `{"record": "rule", "name": "nightly backup", "host": "db-*", "mute": true, ...}`. Its event time is its append time: it takes
 effect in the window in which it came. What is bounded here is the record; what it says is checked by the code that applies it
-(`models.rules.rule_log`), in `detect`, so that both cannot disagree.
+(`models.rules.rule_log`), in `detect`, so that both cannot disagree. Its key is its name: by another one Kafka, which compacts the topic,
+would take it away although it is in effect. `app.kafka.rule_topic` holds records to that as well.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def rule_lines(raw: DataFrame) -> DataFrame:
     read = read.withColumn("__shape", shape)
     beat = F.coalesce(F.col("__shape")["record"] == Heartbeat.KIND, F.lit(False))
     unreadable = F.concat(F.lit("not a rule: "), F.col("__text")["reason"])
-    why = F.when(~beat, problem(F.col("__shape"), F.col("raw_value")))
+    why = F.when(~beat, problem(F.col("key"), F.col("__shape"), F.col("raw_value")))
     read = read.withColumn("reason", F.coalesce(unreadable, why))
     good = F.col("reason").isNull() & ~beat
     read = read.select(
@@ -52,8 +53,8 @@ def rule_lines(raw: DataFrame) -> DataFrame:
     )
 
 
-def problem(shape: Column, value: Column) -> Column:
-    """Why a record cannot be a rule, or null. `value` is the record."""
+def problem(key: Column, shape: Column, value: Column) -> Column:
+    """Why a record cannot be a rule, or null. `key` and `value` are the record."""
     kind, name = shape["record"], shape["name"]
     return (
         F.when(F.octet_length(value) > MOST_BYTES, f"a rule of more than {MOST_BYTES} bytes")
@@ -63,4 +64,5 @@ def problem(shape: Column, value: Column) -> Column:
         .when(F.coalesce(F.length(name), F.lit(0)) == 0, "a rule without a name")
         .when(F.length(name) > MOST_NAME, f"a rule whose name has more than {MOST_NAME} characters")
         .when(name.rlike(CONTROL), "a rule whose name has control characters")
+        .when(~key.eqNullSafe(name.cast("binary")), "a rule whose key is not its name")
     )

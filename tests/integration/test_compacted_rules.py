@@ -43,11 +43,14 @@ def test_results_are_the_same_from_a_topic_of_rules_that_was_compacted(
     topics.create(live)
     with open_admin(live) as client:
         client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, live.topic("rules"), COMPACTED)])
-    append_rule(live, START - 60 * SECOND, {"name": "quiet", "host": "*", "kind": "gauge", "mute": True})
+    # One that no heartbeat takes away, and two that are in effect nowhere, because the second takes the first away.
+    rules = (("heartbeat", "heartbeat", "gauge"), ("lost", "x", "logs"), ("last", "x", "logs"))
+    for i, (name, key, kind) in enumerate(rules, -len(rules)):
+        append_rule(live, START + 60 * SECOND * i, {"name": name, "host": "*", "kind": kind, "mute": True}, key)
     assert feed(live, MINUTES) > 10_000
     assert run_to_end(spark, live) == 0
     wait_for(lambda: kept(live) < 200, 120, "the compaction of the topic")
-    assert rule_topic.read(live).in_effect().known.keys() == {"quiet"}
+    assert rule_topic.read(live).in_effect().known.keys() == {"heartbeat"}
     again = named(live, "again")
     topics.create(again)
     assert run_to_end(spark, again) == 0

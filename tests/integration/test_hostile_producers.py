@@ -15,7 +15,7 @@ from support.malformed import MEGABYTE, iso
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 from app.runtime import jobs
 from app.runtime.run import prepare
 from pipelines.runner import Runner
@@ -66,11 +66,11 @@ def feed(settings: Settings, *, hostile: bool) -> None:
                 (point(second, "headed"), None, [("h", large)]),
                 (point(second, "headed"), None, [(f"h{n}", b"") for n in range(10_000)]),
                 (point(second, "headed"), None, [("kappa.reason", b"\xff\x00"), ("kappa.reason", b"")]),
-                (point(second, "beat"), b"heartbeat", []),
-                (None, b"heartbeat", []),
+                (point(second, "beat"), HEARTBEAT_KEY, []),
+                (None, HEARTBEAT_KEY, []),
                 (None, b"", []),
                 (b"", b"", []),
-                (heartbeat(START + 10**12), b"heartbeat", []),
+                (heartbeat(START + 10**12), HEARTBEAT_KEY, []),
             ):
                 producer.send(topic, value, key=key, headers=headers, partition=p, timestamp_ms=at)
     producer.flush()

@@ -60,11 +60,11 @@ class NotifyLog:
     def settings(self, **notify: Any) -> Settings:
         return load(**self.base, notify=notify)
 
-    def write(self, *values: bytes, topic: str = "incidents", partition: int = 0) -> None:
+    def write(self, *values: bytes, topic: str = "incidents", partition: int = 0, key: bytes | None = None) -> None:
         name = f"{self.base['topics']['prefix']}{topic}"
         for one in values:
-            key = json.loads(one)["id"].encode() if one.startswith(b"{") else b"x"
-            self._outbox.send(name, one, key=key, partition=partition)
+            own = json.loads(one)["id"].encode() if key is None and one.startswith(b"{") else b"x"
+            self._outbox.send(name, one, key=own if key is None else key, partition=partition)
         self._outbox.flush()
 
     def deliveries(self) -> list[Delivery]:
@@ -330,8 +330,10 @@ def test_a_route_that_is_written_into_the_log_leads_where_it_says_also_after_a_r
         rules.write_text('[[rules]]\nname = "shop"\nservice = "sh?p"\nseverity = "critical"\nchannels = ["pager"]\n')
         assert kappa("rules", "apply", str(rules))["written"] == 1
 
-        def say(**keys: Any) -> None:
-            log.write(b" " + json.dumps({"record": "rule", **keys}).encode(), topic="rules")
+        def say(under: str = "", **keys: Any) -> None:
+            log.write(
+                json.dumps({"record": "rule", **keys}).encode(), topic="rules", key=(under or keys["name"]).encode()
+            )
 
         with capture_logs() as lines, notifying(settings):
             log.write(value(2, services=["cart"], window_end=later), value(3))
@@ -339,6 +341,7 @@ def test_a_route_that_is_written_into_the_log_leads_where_it_says_also_after_a_r
             log.write(b' {"record": "rule", "channels": [', topic="rules")
             say(name="gone", channels=["fax"])
             say(name="shop", service="sh?p", severity="major", channels=["pager"])
+            say(under="other", name="shop", removed=True)
             log.write(value(1, window_end=later))
             pager.until(lambda r: len(r.posts) == 1)
         assert [(one["rule"], one["channel"]) for one in lines if one["log_level"] == "warning"] == [("gone", "fax")]

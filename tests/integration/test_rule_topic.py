@@ -17,7 +17,7 @@ from app.core.settings import load
 from app.embedded.stack_state import Addresses
 from app.kafka import rule_topic, topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import heartbeat
+from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 
 pytestmark = [pytest.mark.stack]
 
@@ -42,13 +42,17 @@ def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: st
     assert kappa("list")["rules"] == []
     assert kappa("apply", str(file), "--comment", "why", "--author", "me")["written"] == 2
     with KafkaProducer(**client_options(settings)) as producer:
-        for value in (
-            heartbeat(0),
-            b"junk",
-            b'{"record":"rule","name":"bad"}',
-            b'{"record":"rule"' + b" " * 5_000 + b"}",
+        for key, value in (
+            (HEARTBEAT_KEY, heartbeat(0)),
+            (b"any", b"junk"),
+            (b"bad", b'{"record":"rule","name":"bad"}'),
+            (b"any", b'{"record":"rule","name":"any"' + b" " * 5_000 + b"}"),
+            (b"any", b'{"record":"rule","name":"other","mute":true}'),
+            (b"rack", b'{"record":"rule","name":"night","removed":true}'),
+            (b"heartbeat", b'{"record":"rule","name":"heartbeat","host":"a","mute":true}'),
+            (b"heartbeat", b'{"record":"rule","name":"heartbeat","removed":true}'),
         ):
-            producer.send(settings.topic("rules"), value, key=b"any", partition=0).get(10.0)
+            producer.send(settings.topic("rules"), value, key=key, partition=0).get(10.0)
     listed = kappa("list")["rules"]
     assert [(one["name"], one["series"], one["does"], one["author"]) for one in listed] == [
         ("night", "host=db-*", "mute", "me"),

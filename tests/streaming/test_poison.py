@@ -39,8 +39,8 @@ def closed(spark: SparkSession, poison: Sequence[Poison], *, sent: bool) -> list
     for topic in TOPICS:
         rows: list[Raw] = []
         for i, each in enumerate(p for p in poison if p.topic == topic):
-            rows.append(raw(good(topic, i), 2 * i, at(2), topic=topic))
-            rows += [raw(each.value, 2 * i + 1, at(2), topic=topic)] if sent else []
+            rows.append(raw(good(topic, i), 2 * i, at(2), topic=topic, key=b"good"))
+            rows += [raw(each.value, 2 * i + 1, at(2), topic=topic, key=each.key)] if sent else []
         inputs.append(frame(spark, rows).repartition(2))
     telemetry, logs, labels, changes, rules = inputs
     return extract.closed_windows(telemetry, logs, WINDOWING, labels, changes=changes, rules=rules).collect()

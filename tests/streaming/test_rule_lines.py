@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.keyed_rules import KEYED_RULES, is_rule
 from support.raw_records import NOON, WINDOWING, frame, raw
 
+from app.kafka.heartbeats import HEARTBEAT_KEY
+from app.kafka.rule_topic import rule_text
 from models.core.limits import LimitParameters
 from models.rules.rule_log import MOST_A_WINDOW, MOST_BYTES
 from pipelines.jobs import extract
@@ -28,10 +32,21 @@ RULE = {
 }
 
 
-def closed(spark: SparkSession, values: list[bytes]) -> Any:
-    appended = [raw(v, i, NOON + timedelta(seconds=i / 1000), topic="rules") for i, v in enumerate(values)]
+def closed(spark: SparkSession, values: list[bytes], keys: Sequence[bytes | None] | None = None) -> Any:
+    """What comes of records, under the keys that their names would be without others."""
+    under = [name_of(value) for value in values] if keys is None else keys
+    moments = (NOON + timedelta(seconds=i / 1000) for i in range(len(values)))
+    kept = enumerate(zip(values, moments, under, strict=True))
+    appended = [raw(value, i, moment, topic="rules", key=key) for i, (value, moment, key) in kept]
     nothing = frame(spark, [])
     return extract.closed_windows(nothing, nothing, WINDOWING, rules=frame(spark, appended))
+
+
+def name_of(value: bytes) -> bytes | None:
+    try:
+        return str(json.loads(value)["name"]).encode()
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return HEARTBEAT_KEY
 
 
 def test_a_rule_is_a_row_for_each_shard_with_all_that_it_says(spark: SparkSession) -> None:
@@ -75,8 +90,9 @@ def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:
         for h, m in names
     ]
     points = [raw(json.dumps(text).encode(), i, NOON) for i, text in enumerate(texts)]
-    nothing, rule = frame(spark, []), frame(spark, [raw(json.dumps(RULE).encode(), 0, NOON, topic="rules")])
-    found = extract.closed_windows(frame(spark, points), nothing, windowing, rules=rule).persist()
+    rule = raw(json.dumps(RULE).encode(), 0, NOON, topic="rules", key=b"nightly backup")
+    nothing, rules = frame(spark, []), frame(spark, [rule])
+    found = extract.closed_windows(frame(spark, points), nothing, windowing, rules=rules).persist()
     windows = extract.windows_of(found, windowing, limits)
     kept = extract.rows_of(found, windows, windowing, limits).collect()
     series = {row["series"] for row in kept}
@@ -109,3 +125,19 @@ def test_what_is_no_rule_is_a_dead_letter_with_a_reason(spark: SparkSession, val
     assert place == ("dead-letters", "rules", 0, 0)
     assert why in refused["reason"]
     assert bytes(refused["value"]) == value
+
+
+def test_a_record_is_a_rule_for_the_jobs_where_it_is_one_for_the_commands_and_under_its_name_alone(
+    spark: SparkSession,
+) -> None:
+    keys, values, expected = zip(*KEYED_RULES.values(), strict=True)
+    rows = closed(spark, list(values), keys).collect()
+    texts = {int(row["series"].split("/")[-1]): row["sample"] for row in rows if row["series"]}
+    letters = {row["refused"]["offset"]: row["refused"]["reason"] for row in rows if row["refused"]}
+    assert texts.keys() | letters.keys() == set(range(len(values)))
+    of_jobs = {name: is_rule(texts.get(i)) for i, name in enumerate(KEYED_RULES)}
+    of_commands = {name: is_rule(rule_text(key, value)) for name, (key, value, _) in KEYED_RULES.items()}
+    assert of_jobs == of_commands == dict(zip(KEYED_RULES, expected, strict=True))
+    other = {name for i, name in enumerate(KEYED_RULES) if letters.get(i) == "a rule whose key is not its name"}
+    assert {"no key", "no key of an end", "an empty key", "another key", "another key of an end"} <= other
+    assert {"a key with a space behind", "a longer key than there is", "the key of heartbeats"} <= other

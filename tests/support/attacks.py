@@ -416,7 +416,19 @@ def of_rules() -> Iterator[Poison]:
         ("1,366 letters of three bytes", good.replace("true", 'true,"comment":"' + "\u20ac" * 1_366 + '"'), "a rule of more than"),
         ("a heartbeat with a name", '{"record":"heartbeats","name":"poison"}', kind),
     ):  # fmt: skip
-        yield Poison(f"rule: {name}", "rules", text.encode(), reason)
+        yield Poison(f"rule: {name}", "rules", text.encode(), reason, key=b"poison")
+    end, other = '{"record":"rule","name":"good","removed":true}', "a rule whose key is not its name"
+    for name, key, text in (
+        ("under another's key", b"good", good),
+        ("an end under another's key", b"poison", end),
+        ("without a key", None, good),
+        ("under an empty key", b"", good),
+        ("under its name with a space", b"poison ", good),
+        ("under its name in capitals", b"POISON", good),
+        ("under its name in UTF-16", "poison".encode("utf-16-le"), good),
+        ("under a megabyte", b"poison" * 200_000, good),
+    ):
+        yield Poison(f"rule: {name}", "rules", text.encode(), other, key=key)
 
 
 def of_people() -> Iterator[Poison]:

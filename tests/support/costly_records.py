@@ -204,7 +204,11 @@ def _of_protobuf() -> dict[str, dict[str, bytes]]:
 def _made(topic: str, records: dict[str, Any]) -> list[Poison]:
     return [
         Poison(
-            name, topic, (value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))).encode(), None
+            name,
+            topic,
+            (value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))).encode(),
+            None,
+            key=b"poison",  # the name of the rules
         )
         for name, value in records.items()
     ] + [Poison(name, topic, value, None) for name, value in _of_protobuf().get(topic, {}).items()]

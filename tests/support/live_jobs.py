@@ -113,11 +113,11 @@ def beat(settings: Settings, moments: Iterable[int]) -> None:
             send_heartbeats(outbox, input_partitions(settings), at)
 
 
-def append_rule(settings: Settings, at: int, rule: dict[str, Any]) -> None:
-    """A rule with this append time, epoch ms, and a minute of heartbeats from then on, so that its window is closed."""
+def append_rule(settings: Settings, at: int, rule: dict[str, Any], key: str = "") -> None:
+    """A rule with this append time, epoch ms, under its name or a `key`, and a minute of heartbeats from then on, so that its window is closed."""
     with BoundedProducer(client_options(settings)) as outbox:
         value = json.dumps({"record": "rule"} | rule).encode()
-        outbox.send(settings.topic("rules"), value, key=rule["name"].encode(), partition=0, timestamp_ms=at)
+        outbox.send(settings.topic("rules"), value, key=(key or rule["name"]).encode(), partition=0, timestamp_ms=at)
     beat(settings, range(at, at + 60_000, 1000))
 
 

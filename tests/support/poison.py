@@ -20,7 +20,7 @@ class Poison:
     """A record of a kind of topic (`telemetry`, `logs`, `labels`, `changes`, `rules`), and how its reason begins: None where
     it is read, `ANY` where it may be.
 
-    `host` is one that no other record has, where it has one: what is read of it is found by that.
+    `host` is one that no other record has, where it has one: what is read of it is found by that. Rules are read under a `key` only.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Poison:
     value: bytes | None
     reason: str | None
     host: str = ""
+    key: bytes | None = None
 
 
 def flat(**changes: Any) -> dict[str, Any]:

@@ -65,8 +65,15 @@ def line(message: str, event: datetime, host: str = "h", level: str = "info", se
     return json.dumps(document).encode()
 
 
-def raw(value: bytes | None, offset: int, append: datetime, topic: str = "telemetry", partition: int = 0) -> Raw:
-    return Raw(None, value, topic, partition, offset, append)
+def raw(
+    value: bytes | None,
+    offset: int,
+    append: datetime,
+    topic: str = "telemetry",
+    partition: int = 0,
+    key: bytes | None = None,
+) -> Raw:
+    return Raw(key, value, topic, partition, offset, append)
 
 
 def frame(spark: SparkSession, rows: list[Raw], partitions: int = 3) -> DataFrame:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kafka.heartbeats import STEP_SECONDS, next_beat
+from app.kafka.heartbeats import HEARTBEAT_KEY, STEP_SECONDS, next_beat
+from models.rules.rule_log import record_of
+from pipelines.inputs.fields import CONTROL
 from pipelines.windowing import WindowingConfig
 
 TIMES = st.integers(0, 4_102_444_800_000)
@@ -44,3 +51,13 @@ def test_with_the_defaults_there_are_two_a_window() -> None:
         at = next_beat(at, WindowingConfig())
         beats.append(at - 1_000_000_000)
     assert beats == [5_000, 10_000, 15_000, 20_000], "windows end at multiples of 10 s and can be closed 15 s later"
+
+
+def test_no_rule_can_have_the_key_of_heartbeats_by_which_compaction_would_take_it_away() -> None:
+    name = HEARTBEAT_KEY.decode()
+    assert re.search(CONTROL, name)  # refused by `extract`
+    kinds: tuple[dict[str, Any], ...] = ({"mute": True}, {"removed": True}, {"channels": []})
+    for rule in kinds:
+        assert record_of(json.dumps({"record": "rule", "name": "heartbeat", **rule}))
+        with pytest.raises(ValueError, match="printable"):
+            record_of(json.dumps({"record": "rule", "name": name, **rule}))

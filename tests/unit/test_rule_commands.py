@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.keyed_rules import KEYED_RULES, is_rule
 
 from app.cli.rule_files import rules_in
 from app.cli.rules import CHANGED, NEW, SAME, difference, removal
 from app.core.settings import load
+from app.kafka.heartbeats import HEARTBEAT_KEY
 from app.kafka.rule_topic import rule_text
 from models.rules.rule import Rule
 from models.rules.rule_log import MOST_RULES, RuleLog
@@ -153,5 +155,13 @@ def test_no_spelling_hides_a_rule_that_takes_effect() -> None:
     hidden = rb'{"rec\u006frd":"rul\u0065","name":"a","mute":true}'
     log = RuleLog()
     assert log.take(hidden.decode(), 0, 0)
-    assert rule_text(hidden) == hidden.decode()
-    assert rule_text(b'{"record":"heartbeat"}') is None
+    assert rule_text(b"a", hidden) == hidden.decode()
+    assert rule_text(HEARTBEAT_KEY, b'{"record":"heartbeat"}') is None
+    assert rule_text(b"a", None) is None
+
+
+@pytest.mark.parametrize("what", KEYED_RULES)
+def test_what_is_under_another_key_than_its_name_is_no_rule(what: str) -> None:
+    """`tests/streaming/test_rule_lines.py` has the same records for `extract`."""
+    key, value, expected = KEYED_RULES[what]
+    assert is_rule(rule_text(key, value)) is expected

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import SettingsError
+from app.kafka.heartbeats import HEARTBEAT_KEY
 from app.simulator import SIMULATED_KINDS, Planned, Simulation, SimulatorSettings, match, simulate, write
 from app.simulator.fleet import SERVICES
 from app.simulator.ground_truth import iso, milliseconds
@@ -457,7 +458,7 @@ def test_records_of_a_partition_are_in_order_of_arrival_with_a_heartbeat_every_s
         assert part.beats == 60
         assert part.arrival == sorted(part.arrival)
         for arrival, key, value in zip(part.arrival, part.keys, part.values, strict=True):
-            if key == b"heartbeat":
+            if key == HEARTBEAT_KEY:
                 assert json.loads(value) == {"record": "heartbeat", "@timestamp": iso(arrival)}
             else:
                 assert zlib.crc32(key) % 3 == partition_of(key, 3) == number
