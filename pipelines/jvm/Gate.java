@@ -34,6 +34,7 @@ public abstract class Gate implements Clock {
 
   private final Map client;
   private final List names;
+  private final Map times = new HashMap(); // TopicPartition to the latest time of its records, epoch ms
   private Admin admin;
   private List parts;
   private long opened = System.currentTimeMillis();
@@ -166,11 +167,27 @@ public abstract class Gate implements Clock {
     return ((ListOffsetsResult.ListOffsetsResultInfo) ends.get(part)).offset();
   }
 
-  /** The time of the log: every partition has a record of this time or later. -1 where one has none. */
+  /** The time of the log: every partition has had a record of this time or later. -1 where one is not known to have had any. */
   protected long time() throws InterruptedException, ExecutionException, TimeoutException {
+    return leastTime(times, offsets(OffsetSpec.maxTimestamp()));
+  }
+
+  /**
+   * The least of the latest times of all partitions of `found`, `TopicPartition` to `ListOffsetsResultInfo`; `known` keeps the time of each.
+   *
+   * <p>Kafka has no answer for a partition, -1, while its latest record is not on all replicas yet. In a partition to which many write
+   * that is so nearly always; the time of an earlier answer still holds.
+   */
+  public static long leastTime(Map known, Map found) {
     long least = Long.MAX_VALUE;
-    for (Iterator found = offsets(OffsetSpec.maxTimestamp()).values().iterator(); found.hasNext();) {
-      least = Math.min(least, ((ListOffsetsResult.ListOffsetsResultInfo) found.next()).timestamp());
+    for (Iterator parts = found.keySet().iterator(); parts.hasNext();) {
+      Object part = parts.next();
+      Long time = Long.valueOf(((ListOffsetsResult.ListOffsetsResultInfo) found.get(part)).timestamp());
+      Long before = (Long) known.get(part);
+      if (before == null || time.longValue() > before.longValue()) {
+        known.put(part, time);
+      }
+      least = Math.min(least, ((Long) known.get(part)).longValue());
     }
     return least;
   }

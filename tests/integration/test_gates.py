@@ -102,6 +102,24 @@ def test_a_log_that_holds_history_has_its_own_time(kafka_spark: SparkSession, st
             gate.clock.waitTillTime(0)  # closes it
 
 
+def test_a_partition_whose_latest_record_is_not_on_all_replicas_yet_keeps_its_time(kafka_spark: SparkSession) -> None:
+    jvm = jvm_of(kafka_spark)
+    known, place = jvm.java.util.HashMap(), jvm.org.apache.kafka.common.TopicPartition
+    result = getattr(jvm.org.apache.kafka.clients.admin, "ListOffsetsResult$ListOffsetsResultInfo")
+
+    def time_of(*times: int) -> int:
+        """The log's time where Kafka answers these times of its partitions; -1 while it has none."""
+        found = jvm.java.util.HashMap()
+        for number, at in enumerate(times):
+            found.put(place("telemetry", number), result(0, at, jvm.java.util.Optional.empty()))
+        return int(jvm.kappa.Gate.leastTime(known, found))
+
+    assert time_of(-1, 2_000) == -1, "it may never have had a record"
+    assert time_of(1_000, -1) == 1_000
+    assert time_of(-1, 3_000) == 1_000
+    assert time_of(4_000, -1) == 3_000
+
+
 def test_half_of_a_batch_is_reason_enough_and_few_records_wait_for_the_window(
     kafka_spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path
 ) -> None:
