@@ -247,7 +247,11 @@ def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding
     """When each input partition has last taken a record: heartbeats come every five seconds, and at least once a minute. And the brokers' clock."""
     if settings.topics.timestamps != "append":
         return [ok("heartbeats", "not compared: the log holds history")]
-    newest = {key: at for key, at in state.newest.items() if key[0] in {settings.topic(kind) for kind in INPUTS}}
+    inputs = {settings.topic(kind) for kind in INPUTS}
+    # Kafka has no time, -1, of a partition without records, and of one whose latest record is not on all replicas yet: it is of now.
+    newest = {
+        key: now_ms if at < 0 and state.ends.get(key) else at for key, at in state.newest.items() if key[0] in inputs
+    }
     ahead = [f"{t}/{p} {(at - now_ms) / 1000:.0f} s" for (t, p), at in sorted(newest.items()) if at > now_ms + AHEAD_MS]
     old = [f"{t}/{p}" for (t, p), at in sorted(newest.items()) if at < now_ms - STALE_MS]
     found = []

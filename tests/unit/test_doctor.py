@@ -250,6 +250,9 @@ def test_one_broker_old_brokers_clocks_and_heartbeats(settings: Settings) -> Non
     assert worst(log.brokers(settings, state(version=(2, 7)))) is Status.WARNING
     for at, status in ((NOON - 500, Status.OK), (NOON - HOUR, Status.WARNING), (NOON + 20_000, Status.DANGER)):
         assert worst(log.arrivals(settings, state(newest={("telemetry", 0): at}), NOON)) is status
+    busy = {"newest": {("telemetry", 0): -1}, "ends": {("telemetry", 0): 7}}
+    assert worst(log.arrivals(settings, state(**busy), NOON)) is Status.OK, "its latest record is being replicated"
+    assert worst(log.arrivals(settings, state(newest={("telemetry", 0): -1}), NOON)) is Status.WARNING
 
 
 @pytest.mark.parametrize(
