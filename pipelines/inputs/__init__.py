@@ -102,13 +102,14 @@ def telemetry_points(raw: DataFrame, done: Column | None = None, refusal: Refusa
     )
 
 
-def log_lines(raw: DataFrame, refusal: Refusal = unreadable) -> DataFrame:
+def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = unreadable) -> DataFrame:
     """Add `event_time`, `host`, `service`, `level`, `message`, `template`, `reason`: a row per log line of every record.
 
-    `raw_value`, `reason` and `refusal` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
+    `done`, `raw_value`, `reason` and `refusal` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
     flat = F.col("__flat")
-    read = _with_bytes_of_flat(_with_flat(raw, canonical.flat_line), flat.isNull())
+    left = flat.isNull() if done is None else flat.isNull() & ~done
+    read = _with_bytes_of_flat(_with_flat(raw, canonical.flat_line), left)
     read = read.withColumn("__row", F.explode_outer(_made_once(_line_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     own = {name: flat[name] for name in _LINE_ROW}

@@ -39,7 +39,7 @@ _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2
 _EPOCH = r"^[+-]?(\d{1,24}(\.\d{0,24})?|\.\d{1,24})(E[+-]?\d{1,2})?\z"
 _NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,6})?\z"
 
-_LEVELS = {
+LEVELS = {
     "trace": ("trace", "finest", "verbose", "10"),
     "debug": ("debug", "dbg", "fine", "7", "20"),
     "warn": ("warn", "warning", "4", "40"),
@@ -326,6 +326,6 @@ def level_name(level: Column) -> Column:
     """One of trace, debug, info, warn, error, fatal; info where it is unknown. Numbers are syslog's severities."""
     given = F.lower(level)
     name = F.when(given == "info", "info")
-    for word, synonyms in _LEVELS.items():
+    for word, synonyms in LEVELS.items():
         name = name.when(given.isin(*synonyms), word)
     return name.otherwise("info")

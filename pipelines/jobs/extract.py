@@ -25,9 +25,9 @@ from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, Stat
 from models.records.schema import fields_of
 from pipelines import letters, overflow, surplus
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
-from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
+from pipelines.inputs.fields import HEARTBEAT, LEVELS, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
-from pipelines.jvm import SUMS, rows_of_sums, sums_of_flat, sums_of_points
+from pipelines.jvm import SUMS, counts_of_flat, rows_of_sums, sums_of_flat, sums_of_points
 from pipelines.overflow import Excess
 from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
@@ -75,9 +75,10 @@ def closed_windows(
     lines = read_lines(logs)
     for read, few in ((read_labels, labels), (read_changes, changes), (read_rules, rules)):
         if few is not None:
-            found = read(few)
-            lines = lines.select(*found.columns).unionByName(found)
-    lines = admitted(lines, ["series", "template", "message"], windowing, quarantine)
+            found = read(few).withColumn("n", F.lit(1).cast("long"))
+            shared = [name for name in found.columns if name in lines.columns]
+            lines = lines.select(*shared).unionByName(found.select(*shared))
+    lines = admitted(lines, ["series", "template", "message", "n"], windowing, quarantine)
     rows = point_statistics(points, windowing, surplus.most_series(limits))
     return rows.unionByName(line_statistics(surplus.lines_without(lines, limits)))
 
@@ -95,7 +96,7 @@ def readers(
 
     return (
         reading(lambda raw: points_and_sums(raw, windowing, surplus.most_series(limits))),
-        reading(lambda raw: log_lines(raw, refusal_of(windowing)).withColumn("series", template_series())),
+        reading(lambda raw: lines_and_counts(raw, windowing)),
         reading(label_lines),
         reading(change_lines),
         reading(rule_lines),
@@ -117,6 +118,28 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int)
     time = F.timestamp_millis(F.col("sums_window") - 1)
     points = telemetry_points(summed, F.col("sums_block").isNotNull(), refusal_of(windowing))
     return points.withColumn("event_time", F.coalesce(time, "event_time"))
+
+
+def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Lines as `log_lines` has them, with their `series`, and rows of `n` lines that are counted already, at the last moment of their window."""
+    counted = counts_of_flat(
+        logs,
+        window=windowing.window_seconds * MILLIS,
+        lateness=windowing.lateness_seconds * MILLIS,
+        skew=windowing.skew_seconds * MILLIS,
+        levels=LEVELS,
+    )
+    done = F.col("lines_series").isNotNull()
+    time = F.timestamp_millis(F.col("lines_window") - 1)
+    return log_lines(counted, done, refusal_of(windowing)).withColumns(
+        {
+            "event_time": F.coalesce(time, "event_time"),
+            "series": F.when(done, F.col("lines_series")).otherwise(template_series()),
+            "template": F.coalesce("lines_template", "template"),
+            "message": F.coalesce("lines_sample", "message"),
+            "n": F.coalesce("lines_n", F.lit(1).cast("long")),
+        }
+    )
 
 
 def template_series() -> Column:
@@ -217,7 +240,7 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig, most: int) -
 def line_statistics(lines: DataFrame) -> DataFrame:
     """Lines per template and window, with the least message in the order of its bytes as the sample."""
     counts = lines.groupBy("window", "series", "refused", "template").agg(
-        F.count(F.lit(1)).alias("n"), F.min("message").alias("sample")
+        F.sum("n").alias("n"), F.min("message").alias("sample")
     )
     nothing = F.lit(None).cast("double")
     return counts.select(

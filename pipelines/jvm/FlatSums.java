@@ -74,7 +74,7 @@ public class FlatSums implements MapPartitionsFunction {
     }
 
     @Override
-    protected Row of(Row record) {
+    protected Row passed(Row record) {
       Object[] row = new Object[COLUMNS + WindowSums.PARTS];
       for (int i = 0; i < COLUMNS; i++) {
         row[i] = record.get(i);

@@ -49,7 +49,7 @@ public class PointSums implements MapPartitionsFunction {
     }
 
     @Override
-    protected Row of(Row row) {
+    protected Row passed(Row row) {
       return RowFactory.create(new Object[] {row.get(0), row.get(1), row.get(2), row.get(3)});
     }
 

@@ -5,6 +5,7 @@ own; `app.runtime.spark.session` makes them known. Sums and `packed_by_shard` ma
 """
 
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +92,14 @@ SUMS = [
     StructField("sums_bucket", IntegerType()),
     StructField("sums_block", BinaryType()),
 ]
+# Log lines of a template in a window: its end, ms, how many there were and the least message (`LineCounts.java`)
+COUNTS = [
+    StructField("lines_window", LongType()),
+    StructField("lines_series", StringType()),
+    StructField("lines_template", StringType()),
+    StructField("lines_n", LongType()),
+    StructField("lines_sample", StringType()),
+]
 SERIES = [
     StructField("window_end", LongType()),
     StructField("series", StringType()),
@@ -141,6 +150,18 @@ def sums_of_flat(raw: DataFrame, *, window: int, lateness: int, skew: int, most:
     columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
     schema = StructType([*RECORD, *SUMS])
     rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, most)
+    return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
+
+
+def counts_of_flat(raw: DataFrame, *, window: int, lateness: int, skew: int, levels: Mapping[str, Sequence[str]]) -> DataFrame:
+    """Kafka's columns -> the same for records that need a look, and counts of the flat log lines among the others, with the columns `COUNTS`.
+
+    `window`, `lateness`, `skew` are in milliseconds; `levels` are the names of each level, in small letters.
+    """
+    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
+    names = "\n".join(" ".join((level, *given)) for level, given in levels.items())
+    arguments = (window, lateness, skew, packed(line_table()), names)
+    rows = map_partitions(raw.select(*columns), StructType([*RECORD, *COUNTS]), "FlatLineCounts", *arguments)
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from app.runtime import poison
 from app.runtime.rehearsal import Rehearsed
-from pipelines.inputs import log_lines
 from pipelines.jobs import extract
+from pipelines.jobs.extract import lines_and_counts
 from pipelines.quarantine import Quarantine
 from pipelines.runner import Job
+from pipelines.windowing import WindowingConfig
 
 HANG_MS = 3_600_000
 LEFT_OUT = Quarantine.left_out
@@ -63,14 +64,14 @@ def faulty_left_out(own: Quarantine, frame: DataFrame) -> DataFrame:
     return faulty(LEFT_OUT(own, frame))
 
 
-def faulty_lines(raw: DataFrame) -> DataFrame:
-    """`log_lines` with the faults."""
+def faulty_lines(raw: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """`lines_and_counts` with the faults."""
     text = F.col("value").cast("string")
     value = F.col("value")
     for marker, fault in FAULTS.items():
         value = F.when(text.contains(marker), fault(text).cast("binary")).otherwise(value)
     # Rows that are grouped: the optimizer would drop a value that nothing needs.
-    return log_lines(raw.withColumn("value", value))
+    return lines_and_counts(raw.withColumn("value", value), windowing)
 
 
 class FaultyRehearsed(Rehearsed):
@@ -84,13 +85,13 @@ class FaultyRehearsed(Rehearsed):
 
 def install() -> None:
     """Let the jobs of this process read with the faults."""
-    setattr(extract, "log_lines", faulty_lines)  # noqa: B010 - mypy knows no such attribute there
+    setattr(extract, "lines_and_counts", faulty_lines)  # noqa: B010 - mypy knows no such attribute there
     setattr(Quarantine, "left_out", faulty_left_out)  # noqa: B010
     setattr(poison, "Rehearsed", FaultyRehearsed)  # noqa: B010
 
 
 def uninstall() -> None:
     """Let them read as they do."""
-    setattr(extract, "log_lines", log_lines)  # noqa: B010
+    setattr(extract, "lines_and_counts", lines_and_counts)  # noqa: B010
     setattr(Quarantine, "left_out", LEFT_OUT)  # noqa: B010
     setattr(poison, "Rehearsed", Rehearsed)  # noqa: B010

@@ -1,0 +1,120 @@
+package kappa;
+
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+
+/**
+ * Records (topic, partition, offset, append time in microseconds, value) -> the flat log lines among them, counted by window and template
+ * (`LineCounts`), and every other record as it is.
+ *
+ * <p>Counts and records have the same columns, and null where they have nothing to say. Only what pipelines/jobs/extract.py would admit is
+ * counted here; the rest it looks at itself, and says why.
+ */
+public class FlatLineCounts implements MapPartitionsFunction {
+  private static final int COLUMNS = 5;
+  private static final String OTHER_LEVEL = "info";
+
+  private final long windowMillis;
+  private final long latenessMillis;
+  private final long skewMillis;
+  private final byte[] masks;
+  private final Map levels = new HashMap();
+
+  /** `masks` as in `LogTemplate`; `levels` has lines of a level and its names, with a space between. What is none of these is `info`. */
+  public FlatLineCounts(long windowMillis, long latenessMillis, long skewMillis, byte[] masks, String levels) {
+    this.windowMillis = windowMillis;
+    this.latenessMillis = latenessMillis;
+    this.skewMillis = skewMillis;
+    this.masks = masks;
+    String[] lines = levels.split("\n");
+    for (int i = 0; i < lines.length; i++) {
+      String[] names = lines[i].split(" ");
+      for (int j = 1; j < names.length; j++) {
+        this.levels.put(names[j], names[0]);
+      }
+    }
+  }
+
+  @Override
+  public Iterator call(Iterator records) {
+    return new Counted(this, records);
+  }
+
+  /** The level of a given name; null where letters of other alphabets are in it, which only Spark makes small as Spark does. */
+  private String level(String given) {
+    StringBuilder small = new StringBuilder(given.length());
+    for (int i = 0; i < given.length(); i++) {
+      char c = given.charAt(i);
+      if (c >= 0x80) {
+        return null;
+      }
+      small.append(c >= 'A' && c <= 'Z' ? (char) (c + 'a' - 'A') : c);
+    }
+    String found = (String) levels.get(small.toString());
+    return found == null ? OTHER_LEVEL : found;
+  }
+
+  static class Counted extends HeldRows {
+    private final FlatLineCounts of;
+    private final LineCounts counts;
+    private final FlatLine reader = new FlatLine();
+
+    Counted(FlatLineCounts of, Iterator records) {
+      super(records);
+      this.of = of;
+      counts = new LineCounts(new LogTemplate(of.masks));
+    }
+
+    @Override
+    protected boolean add(Row found) {
+      Row line;
+      try {
+        line = (Row) reader.call(found.get(4));
+      } catch (java.io.IOException impossible) {
+        throw new IllegalStateException(impossible); // its bytes are in memory
+      }
+      String level = line == null ? null : of.level(line.getString(3));
+      if (level == null) {
+        return false;
+      }
+      long millis = Math.floorDiv(line.getLong(0), 1000L);
+      long behind = Math.floorDiv(found.getLong(3), 1000L) - millis;
+      if (behind > of.latenessMillis || -behind > of.skewMillis) {
+        return false;
+      }
+      long window = (Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis;
+      counts.add(window, line.getString(1), line.getString(2), level, line.getString(4));
+      return true;
+    }
+
+    @Override
+    protected boolean hasMade() {
+      return counts.hasRow();
+    }
+
+    @Override
+    protected void handOut() {
+      counts.handOut();
+    }
+
+    @Override
+    protected Row made() {
+      Object[] row = new Object[COLUMNS + LineCounts.PARTS];
+      System.arraycopy(counts.row(), 0, row, COLUMNS, LineCounts.PARTS);
+      return RowFactory.create(row);
+    }
+
+    @Override
+    protected Row passed(Row record) {
+      Object[] row = new Object[COLUMNS + LineCounts.PARTS];
+      for (int i = 0; i < COLUMNS; i++) {
+        row[i] = record.get(i);
+      }
+      return RowFactory.create(row);
+    }
+  }
+}

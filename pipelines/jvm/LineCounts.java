@@ -1,0 +1,114 @@
+package kappa;
+
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
+import org.apache.spark.unsafe.Platform;
+
+/** Log lines by window and template, which are handed out as rows of WINDOW (end, ms), SERIES, TEMPLATE, how many there were and the least message. */
+final class LineCounts {
+  static final int PARTS = 5; // of a row that is handed out
+  private static final long ENOUGH = 8L << 20; // bytes of the texts that wait in memory
+  private static final int OVERHEAD = 200; // bytes of an entry without its texts
+  private static final long SEED = 42; // of Spark's xxhash64
+
+  private final LogTemplate templates;
+  private Map counts = new HashMap(); // Line -> itself
+  private long bytes = 0;
+  private Iterator full = null; // lines that are handed out
+
+  LineCounts(LogTemplate templates) {
+    this.templates = templates;
+  }
+
+  /** A line. Hands out all where they are many. */
+  void add(long window, String host, String service, String level, String message) {
+    Line line = new Line(window, host, service, level, (String) templates.call(message), message);
+    Line known = (Line) counts.get(line);
+    if (known == null) {
+      counts.put(line, line);
+      bytes += line.bytes();
+      if (bytes >= ENOUGH) {
+        handOut();
+      }
+    } else {
+      known.count++;
+      // whole characters of 16 bits: their order is that of their bytes in UTF-8
+      if (message.compareTo(known.least) < 0) {
+        bytes += 2L * (message.length() - known.least.length());
+        known.least = message;
+      }
+    }
+  }
+
+  /** Begin to hand out all lines. */
+  void handOut() {
+    full = counts.values().iterator();
+    counts = new HashMap();
+    bytes = 0;
+  }
+
+  boolean hasRow() {
+    return full != null && full.hasNext();
+  }
+
+  /** The parts of a row, where there is one. */
+  Object[] row() {
+    Line line = (Line) full.next();
+    return new Object[] {Long.valueOf(line.window), line.series(), line.template, Long.valueOf(line.count), line.least};
+  }
+
+  /** Lines of one template. Equal are those of the same window, host, service, level and template. */
+  private static final class Line {
+    final long window;
+    final String host;
+    final String service;
+    final String level;
+    final String template;
+    final int hash;
+    String least;
+    long count = 1;
+
+    Line(long window, String host, String service, String level, String template, String message) {
+      this.window = window;
+      this.host = host;
+      this.service = service;
+      this.level = level;
+      this.template = template;
+      least = message;
+      hash = (((template.hashCode() * 31 + level.hashCode()) * 31 + service.hashCode()) * 31 + host.hashCode()) * 31 + (int) (window ^ (window >>> 32));
+    }
+
+    long bytes() {
+      return OVERHEAD + 2L * (host.length() + service.length() + template.length() + least.length());
+    }
+
+    /** The name of the series, as pipelines/jobs/extract.py makes it. */
+    String series() {
+      StringBuilder name = new StringBuilder("template/");
+      FlatRecord.quote(name, host);
+      FlatRecord.quote(name.append('/'), service);
+      byte[] text = template.getBytes(StandardCharsets.UTF_8);
+      String id = Long.toHexString(XXH64.hashUnsafeBytes(text, Platform.BYTE_ARRAY_OFFSET, text.length, SEED));
+      name.append('/').append(level).append('/');
+      for (int i = id.length(); i < 16; i++) {
+        name.append('0');
+      }
+      return name.append(id).toString();
+    }
+
+    @Override
+    public int hashCode() {
+      return hash;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+      Line that = (Line) other;
+      return hash == that.hash && window == that.window && host.equals(that.host) && template.equals(that.template) && service.equals(that.service)
+          && level.equals(that.level);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+"""Log lines that are counted in Java, before Spark's own aggregation, against the same lines without."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from models.core.limits import LimitParameters
+from pipelines.inputs.fields import LEVELS
+from pipelines.jobs import extract
+from pipelines.jvm import counts_of_flat
+from pipelines.windowing import WindowingConfig
+
+pytestmark = pytest.mark.spark
+
+WINDOWINGS = [
+    WindowingConfig(window_seconds=seconds, lateness_seconds=15, skew_seconds=60, shards=8) for seconds in (7, 3600)
+]
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+SOURCE = "value binary, topic string, partition int, offset long, timestamp timestamp"
+NAMES = [name for names in LEVELS.values() for name in names]
+LETTERS = ("a", "é", "ß", "\u0130", "\u2028", "\ud7ff", "\ue000", "\uffee", "𝒳", "\ufffd")
+MESSAGES = (
+    "took 5 ms", "took 12 ms", "took {} ms", "connection to 10.0.0.{} lost", "a", " ", "user ä{} is gone", "<*> and {}", "100 % of /var/{}",
+)  # fmt: skip
+Record = tuple[bytes, str, int, int, datetime]
+
+
+def record(source: random.Random, offset: int) -> Record:
+    """A record of any kind: plain lines most, then late ones, clocks ahead, other forms, broken bytes, heartbeats."""
+    partition, append = source.randint(0, 3), NOON + timedelta(seconds=source.uniform(0, 60))
+    event = append - timedelta(seconds=source.choice((0, 1, 14.9999, 15, 15.001, 16, -59.9995, -60, -60.002, -300)))
+    level = source.choice((*NAMES, "info", "notice", "", "5", " error", "ERR\u0130", "\u0130nfo", "\u212aRIT"))
+    document: dict[str, Any] = {
+        "@timestamp": event.isoformat(timespec=source.choice(("microseconds", "milliseconds"))).replace("+00:00", "Z"),
+        "host.name": source.choice(("a", "b/c", "d%", "heartbeat", "0123456789ab/d%f"[: source.randint(1, 16)])),
+        "service.name": source.choice(("s", "t/%2F", "ü")),
+        "log.level": source.choice((level, level.upper(), level.title())),
+        "message": source.choice(MESSAGES).format(source.randint(0, 99)) + source.choice(("", "", source.choice(LETTERS))),
+    }
+    text = json.dumps(document, ensure_ascii=source.random() < 0.5)
+    other = (
+        *(text[:-1], text + "1", "", '{"record":"heartbeat"}', text.replace('"a"', "5"), text.replace("Z", "+01:00")),
+        *(json.dumps({"host": {"name": "a"}, **document}), json.dumps({**document, "message": "x" * 9_000})),
+    )
+    value = text if source.random() < 0.8 else source.choice(other)
+    return value.encode("utf-8", "surrogatepass"), "logs", partition, offset, append
+
+
+def closed(
+    spark: SparkSession,
+    rows: list[Record],
+    windowing: WindowingConfig,
+    counted: bool,
+    partitions: int,
+    limits: LimitParameters | None = None,
+) -> list[str]:
+    """What comes of records; a space before the first brace keeps a record from the reader in Java."""
+    frame = spark.createDataFrame(
+        [(data if counted or not data else b" " + data, *others) for data, *others in rows], SOURCE
+    )
+    found = extract.closed_windows(frame.limit(0), frame.repartition(partitions), windowing, limits=limits)
+    numbers = F.when(F.col("refused").isNull(), F.col("n"))  # what was refused shows its bytes, space included
+    source = F.col("refused").dropFields("value", "length", "sha256")
+    return sorted(map(str, found.withColumn("n", numbers).withColumn("refused", source).collect()))
+
+
+@pytest.mark.parametrize("windowing", WINDOWINGS, ids=["windows of 7 s", "windows of an hour"])
+def test_counted_lines_are_those_of_the_slow_reader(spark: SparkSession, windowing: WindowingConfig) -> None:
+    source = random.Random(windowing.window_seconds)
+    rows = [record(source, offset) for offset in range(1_500)]
+    slow = closed(spark, rows, windowing, counted=False, partitions=2)
+    assert sum("template/" in row for row in slow) > 100
+    assert closed(spark, rows, windowing, counted=True, partitions=1) == slow
+    source.shuffle(rows)
+    assert closed(spark, rows, windowing, counted=True, partitions=5) == slow
+
+
+def test_most_lines_are_counted_by_the_reader_in_java(spark: SparkSession) -> None:
+    source = random.Random(3)
+    frame = spark.createDataFrame([record(source, offset) for offset in range(1_000)], SOURCE).coalesce(1)
+    found = counts_of_flat(frame, window=10_000, lateness=15_000, skew=60_000, levels=LEVELS)
+    assert found.agg(F.sum("lines_n")).collect()[0][0] > 350
+
+
+def test_counts_are_handed_out_before_they_take_much_memory(spark: SparkSession) -> None:
+    """More texts than are held: lines of one template come in several rows, and are summed."""
+    rows = [
+        (json.dumps({
+            "@timestamp": "2026-11-21T12:00:01Z", "host.name": "h", "service.name": "s", "log.level": "info",
+            "message": f"{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10 % 10]}{'uvwxyzabcd'[i // 100 % 10]} {'word ' * 1_600}",
+        }).encode(), "logs", 0, i, NOON + timedelta(seconds=2))
+        for i in (*range(1_000),) * 3
+    ]  # fmt: skip
+    frame = spark.createDataFrame(rows, SOURCE).coalesce(1)
+    counted = extract.lines_and_counts(frame, WINDOWINGS[1])
+    series = [row["series"] for row in counted.select("series").collect()]
+    assert counted.agg(F.sum("n")).collect()[0][0] == 3_000
+    assert len(series) > len(set(series))
+    found = extract.closed_windows(frame.limit(0), frame, WINDOWINGS[1]).collect()
+    assert len({row["series"] for row in found}) == len(found)
+    assert sum(row["n"] for row in found) == 3_000
