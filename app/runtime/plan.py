@@ -41,7 +41,7 @@ LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE
 
 # Processor time of a core, seconds (`python -m benchmarks.costs`).
 EVENT_SECONDS = 2e-6
-LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 30e-6, 0.1e-6, 120  # of a line with so many bytes, and of each byte more
+LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line with so many bytes, and of each byte more
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
 EPISODE_SECONDS = 170e-6  # of an episode event, in the one task of `correlate`
 SHARD_SECONDS, IDLE_CORES = 2e-3, 0.45

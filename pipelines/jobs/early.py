@@ -79,7 +79,9 @@ def alarms(telemetry: DataFrame, logs: DataFrame, lane: Lane) -> DataFrame:
     """Kafka's columns of both inputs -> `topic, key, value`: the records of early alarms."""
     refusal = refusal_of(lane.windowing)
     points = telemetry_points(telemetry, refusal=refusal).withColumn("template", F.lit(None).cast("string"))
-    lines = log_lines(logs, refusal=refusal).withColumns({"series": template_series(), "value": F.lit(None).cast("double")})
+    lines = log_lines(logs, refusal=refusal).withColumns(
+        {"series": template_series(), "value": F.lit(None).cast("double")}
+    )
     found = crossings(_observed(points, lane).unionByName(_observed(lines, lane)), lane)
     record = F.struct(
         F.lit(EarlyAlarm.KIND).alias("record"),

@@ -153,7 +153,9 @@ def sums_of_flat(raw: DataFrame, *, window: int, lateness: int, skew: int, most:
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 
-def counts_of_flat(raw: DataFrame, *, window: int, lateness: int, skew: int, levels: Mapping[str, Sequence[str]]) -> DataFrame:
+def counts_of_flat(
+    raw: DataFrame, *, window: int, lateness: int, skew: int, levels: Mapping[str, Sequence[str]]
+) -> DataFrame:
     """Kafka's columns -> the same for records that need a look, and counts of the flat log lines among the others, with the columns `COUNTS`.
 
     `window`, `lateness`, `skew` are in milliseconds; `levels` are the names of each level, in small letters.

@@ -42,7 +42,8 @@ def record(source: random.Random, offset: int) -> Record:
         "host.name": source.choice(("a", "b/c", "d%", "heartbeat", "0123456789ab/d%f"[: source.randint(1, 16)])),
         "service.name": source.choice(("s", "t/%2F", "ü")),
         "log.level": source.choice((level, level.upper(), level.title())),
-        "message": source.choice(MESSAGES).format(source.randint(0, 99)) + source.choice(("", "", source.choice(LETTERS))),
+        "message": source.choice(MESSAGES).format(source.randint(0, 99))
+        + source.choice(("", "", source.choice(LETTERS))),
     }
     text = json.dumps(document, ensure_ascii=source.random() < 0.5)
     other = (
