@@ -356,7 +356,7 @@ def test_who_has_an_incident_is_on_its_page_and_on_the_first_one_and_is_no_judge
         documents.incident([f"vm-{number}"], "anomaly", "open", (50 + number / 2, 1), 20.0, f"storm-{number}")
     documents.write()
     text = words(opened("incident", incident=mine))
-    assert re.search(r"\*\*Ada\*\* has it, since [-0-9: ]+: muted: a new disk", text)
+    assert re.search(r"\*\*Ada\*\* has it, since \w+ \d+ \w+, [\d:]+: muted: a new disk", text)
     assert "True: this was worth knowing" in text
     first = opened("overview")
     assert "1 acknowledged, 7 not" in words(first)
