@@ -3,6 +3,7 @@ package kappa;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.StringTokenizer;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
@@ -30,11 +31,11 @@ public class FlatLineCounts implements MapPartitionsFunction {
     this.latenessMillis = latenessMillis;
     this.skewMillis = skewMillis;
     this.masks = masks;
-    String[] lines = levels.split("\n");
-    for (int i = 0; i < lines.length; i++) {
-      String[] names = lines[i].split(" ");
-      for (int j = 1; j < names.length; j++) {
-        this.levels.put(names[j], names[0]);
+    for (StringTokenizer lines = new StringTokenizer(levels, "\n"); lines.hasMoreTokens();) {
+      StringTokenizer names = new StringTokenizer(lines.nextToken(), " ");
+      String level = names.nextToken();
+      while (names.hasMoreTokens()) {
+        this.levels.put(names.nextToken(), level);
       }
     }
   }
