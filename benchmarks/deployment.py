@@ -42,6 +42,22 @@ def say(line: str) -> None:
     os.write(2, f"{line}\n".encode())
 
 
+def live_topics(settings: Settings, name: str) -> dict[str, Any]:
+    """Topics and checkpoints of its own, as an update of the settings; the broker stamps what is appended."""
+    own = {
+        "prefix": f"{name}-",
+        "timestamps": "append",
+        "telemetry_partitions": 2,
+        "logs_partitions": 1,
+        "partitions": 2,
+    }
+    return {
+        "home": settings.home / name,
+        "jar_folder": settings.jars,
+        "topics": settings.topics.model_copy(update=own),
+    }
+
+
 @contextmanager
 def deployment() -> Iterator[tuple[Settings, SparkSession]]:
     """A running stack and a session, in a folder that is wiped first; logs go to stderr, because stdout has the figures."""

@@ -29,7 +29,7 @@ from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection, open_admin
 from app.kafka.heartbeats import Heartbeats
 from app.runtime.run import running
-from benchmarks.deployment import HOSTS, deployment, machine, say, write
+from benchmarks.deployment import HOSTS, deployment, live_topics, machine, say, write
 from benchmarks.environment import environment_of
 from benchmarks.latency import generate
 from models.records.records import RAISED, Bound, EarlyAlarm
@@ -71,19 +71,9 @@ def measure(
 def chosen(settings: Settings, name: str) -> Settings:
     """Topics and checkpoints of its own; the broker stamps what is appended."""
     return settings.model_copy(
-        update={
-            "home": settings.home / name,
-            "jar_folder": settings.jars,
+        update=live_topics(settings, name)
+        | {
             "windowing": dataclasses.replace(settings.windowing, lateness_seconds=15, skew_seconds=60, shards=16),
-            "topics": settings.topics.model_copy(
-                update={
-                    "prefix": f"{name}-",
-                    "timestamps": "append",
-                    "telemetry_partitions": 2,
-                    "logs_partitions": 1,
-                    "partitions": 2,
-                }
-            ),
         }
     )
 

@@ -22,7 +22,7 @@ from app.kafka.connection import client_options, kafka_connection
 from app.kafka.heartbeats import Heartbeats
 from app.runtime.run import running
 from app.search.connection import elasticsearch_connection
-from benchmarks.deployment import HOSTS, say
+from benchmarks.deployment import HOSTS, live_topics, say
 from pipelines.runner import PRODUCER
 from pipelines.spark_internals import java_array, jvm_of
 
@@ -43,22 +43,12 @@ def chosen(settings: Settings, *, scores: bool) -> Settings:
     """Topics and checkpoints of its own. Models speak after a minute, and with less certainty than half an hour would give."""
     name = "live-scores" if scores else "live"
     return settings.model_copy(
-        update={
-            "home": settings.home / name,
-            "jar_folder": settings.jars,
+        update=live_topics(settings, name)
+        | {
             # Latency counts from when a window closes, not from its end: lateness is not included.
             "windowing": dataclasses.replace(settings.windowing, lateness_seconds=10, skew_seconds=5, shards=16),
             "detection": dataclasses.replace(
                 settings.detection, warm_up_minutes=1.0, alarm_chance=0.01, confirm_seconds=10
-            ),
-            "topics": settings.topics.model_copy(
-                update={
-                    "prefix": f"{name}-",
-                    "timestamps": "append",
-                    "telemetry_partitions": 2,
-                    "logs_partitions": 1,
-                    "partitions": 2,
-                }
             ),
             "index": settings.index.model_copy(update={"scores": scores}),
             "spark": settings.spark.model_copy(update={"trigger_seconds": 0.25}),

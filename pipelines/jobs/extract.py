@@ -108,13 +108,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int)
 
     Sums are at the last moment of their window, with which they were admitted. There need be no more than `most` of a host and kind.
     """
-    summed = sums_of_flat(
-        telemetry,
-        window=windowing.window_seconds * MILLIS,
-        lateness=windowing.lateness_seconds * MILLIS,
-        skew=windowing.skew_seconds * MILLIS,
-        most=most,
-    )
+    summed = sums_of_flat(telemetry, windowing, most)
     time = F.timestamp_millis(F.col("sums_window") - 1)
     points = telemetry_points(summed, F.col("sums_block").isNotNull(), refusal_of(windowing))
     return points.withColumn("event_time", F.coalesce(time, "event_time"))
@@ -122,13 +116,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int)
 
 def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Lines as `log_lines` has them, with their `series`, and rows of `n` lines that are counted already, at the last moment of their window."""
-    counted = counts_of_flat(
-        logs,
-        window=windowing.window_seconds * MILLIS,
-        lateness=windowing.lateness_seconds * MILLIS,
-        skew=windowing.skew_seconds * MILLIS,
-        levels=LEVELS,
-    )
+    counted = counts_of_flat(logs, windowing, LEVELS)
     done = F.col("lines_series").isNotNull()
     time = F.timestamp_millis(F.col("lines_window") - 1)
     return log_lines(counted, done, refusal_of(windowing)).withColumns(

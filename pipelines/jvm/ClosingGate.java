@@ -107,7 +107,4 @@ public class ClosingGate extends Gate {
       throw new UncheckedIOException(foreign);
     }
   }
-
-  @Override
-  protected void begins() {}
 }

@@ -6,7 +6,6 @@ import java.util.Map;
 import java.util.StringTokenizer;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
 
 /**
  * Records (topic, partition, offset, append time in microseconds, value) -> the flat log lines among them, counted by window and template
@@ -19,17 +18,13 @@ public class FlatLineCounts implements MapPartitionsFunction {
   private static final int COLUMNS = 5;
   private static final String OTHER_LEVEL = "info";
 
-  private final long windowMillis;
-  private final long latenessMillis;
-  private final long skewMillis;
+  private final Admission admission;
   private final byte[] masks;
   private final Map levels = new HashMap();
 
   /** `masks` as in `LogTemplate`; `levels` has lines of a level and its names, with a space between. What is none of these is `info`. */
   public FlatLineCounts(long windowMillis, long latenessMillis, long skewMillis, byte[] masks, String levels) {
-    this.windowMillis = windowMillis;
-    this.latenessMillis = latenessMillis;
-    this.skewMillis = skewMillis;
+    admission = new Admission(windowMillis, latenessMillis, skewMillis);
     this.masks = masks;
     for (StringTokenizer lines = new StringTokenizer(levels, "\n"); lines.hasMoreTokens();) {
       StringTokenizer names = new StringTokenizer(lines.nextToken(), " ");
@@ -82,13 +77,11 @@ public class FlatLineCounts implements MapPartitionsFunction {
       if (level == null) {
         return false;
       }
-      long millis = Math.floorDiv(line.getLong(0), 1000L);
-      long behind = Math.floorDiv(found.getLong(3), 1000L) - millis;
-      if (behind > of.latenessMillis || -behind > of.skewMillis) {
+      long micros = line.getLong(0);
+      if (!of.admission.admits(micros, found.getLong(3))) {
         return false;
       }
-      long window = (Math.floorDiv(millis, of.windowMillis) + 1) * of.windowMillis;
-      counts.add(window, line.getString(1), line.getString(2), level, line.getString(4));
+      counts.add(of.admission.window(micros), line.getString(1), line.getString(2), level, line.getString(4));
       return true;
     }
 
@@ -104,18 +97,12 @@ public class FlatLineCounts implements MapPartitionsFunction {
 
     @Override
     protected Row made() {
-      Object[] row = new Object[COLUMNS + LineCounts.PARTS];
-      System.arraycopy(counts.row(), 0, row, COLUMNS, LineCounts.PARTS);
-      return RowFactory.create(row);
+      return behind(COLUMNS, counts.row());
     }
 
     @Override
     protected Row passed(Row record) {
-      Object[] row = new Object[COLUMNS + LineCounts.PARTS];
-      for (int i = 0; i < COLUMNS; i++) {
-        row[i] = record.get(i);
-      }
-      return RowFactory.create(row);
+      return before(record, LineCounts.PARTS);
     }
   }
 }

@@ -4,7 +4,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.Iterator;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
 
 /**
  * Records (topic, partition, offset, append time in microseconds, value) -> the sums of the flat points among them, as rows of window,
@@ -17,15 +16,13 @@ public class FlatSums implements MapPartitionsFunction {
   private static final int COLUMNS = 5;
 
   private final long windowMillis;
-  private final long latenessMillis;
-  private final long skewMillis;
+  private final Admission admission;
   private final int most;
 
   /** Of a host no more than `most` series of a kind are needed in a window. */
   public FlatSums(long windowMillis, long latenessMillis, long skewMillis, int most) {
     this.windowMillis = windowMillis;
-    this.latenessMillis = latenessMillis;
-    this.skewMillis = skewMillis;
+    this.admission = new Admission(windowMillis, latenessMillis, skewMillis);
     this.most = most;
   }
 
@@ -65,8 +62,7 @@ public class FlatSums implements MapPartitionsFunction {
 
     /** Add a point; false for one that is not plainly admitted. */
     private boolean added(Row found, long micros, double value, byte[] name, int length) {
-      long behind = Math.floorDiv(found.getLong(3), 1000L) - Math.floorDiv(micros, 1000L);
-      if (behind > of.latenessMillis || -behind > of.skewMillis) {
+      if (!of.admission.admits(micros, found.getLong(3))) {
         return false;
       }
       sums.add(micros, name, length, value, found.getInt(1), found.getLong(2));
@@ -75,18 +71,12 @@ public class FlatSums implements MapPartitionsFunction {
 
     @Override
     protected Row passed(Row record) {
-      Object[] row = new Object[COLUMNS + WindowSums.PARTS];
-      for (int i = 0; i < COLUMNS; i++) {
-        row[i] = record.get(i);
-      }
-      return RowFactory.create(row);
+      return before(record, WindowSums.PARTS);
     }
 
     @Override
     protected Row of(Object[] block) {
-      Object[] row = new Object[COLUMNS + WindowSums.PARTS];
-      System.arraycopy(block, 0, row, COLUMNS, WindowSums.PARTS);
-      return RowFactory.create(row);
+      return behind(COLUMNS, block);
     }
   }
 }

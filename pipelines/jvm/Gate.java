@@ -55,7 +55,7 @@ public abstract class Gate implements Clock {
   protected abstract long closedFor(long now) throws InterruptedException, ExecutionException, TimeoutException;
 
   /** A batch begins now. */
-  protected abstract void begins() throws InterruptedException, ExecutionException, TimeoutException;
+  protected void begins() {}
 
   /** Whether the next batch begins as soon as the last one has ended. */
   protected boolean follows() {

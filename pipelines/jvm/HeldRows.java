@@ -3,8 +3,12 @@ package kappa;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
 
-/** Rows of which some are held and made into fewer, and the others are passed on; those that are made come when there are many, and at the end. Reads as far as it must. */
+/**
+ * Rows of which some are held and made into fewer, and the others are passed on. Those that are made come when there are many, and at the end.
+ * Reads as far as it must.
+ */
 abstract class HeldRows implements Iterator {
   private final Iterator rows;
   private Row passed;
@@ -27,6 +31,22 @@ abstract class HeldRows implements Iterator {
 
   /** What a row becomes that is passed on. */
   protected abstract Row passed(Row row);
+
+  /** A row, and so many nulls behind it. */
+  static Row before(Row row, int nulls) {
+    Object[] values = new Object[row.length() + nulls];
+    for (int i = 0; i < row.length(); i++) {
+      values[i] = row.get(i);
+    }
+    return RowFactory.create(values);
+  }
+
+  /** Values, and so many nulls before them. */
+  static Row behind(int nulls, Object[] values) {
+    Object[] row = new Object[nulls + values.length];
+    System.arraycopy(values, 0, row, nulls, values.length);
+    return RowFactory.create(row);
+  }
 
   @Override
   public boolean hasNext() {

@@ -4,15 +4,12 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
-import org.apache.spark.sql.catalyst.expressions.XXH64;
-import org.apache.spark.unsafe.Platform;
 
 /** Log lines by window and template, which are handed out as rows of WINDOW (end, ms), SERIES, TEMPLATE, how many there were and the least message. */
 final class LineCounts {
   static final int PARTS = 5; // of a row that is handed out
   private static final long ENOUGH = 8L << 20; // bytes of the texts that wait in memory
   private static final int OVERHEAD = 200; // bytes of an entry without its texts
-  private static final long SEED = 42; // of Spark's xxhash64
 
   private final LogTemplate templates;
   private Map counts = new HashMap(); // Line -> itself
@@ -91,7 +88,7 @@ final class LineCounts {
       FlatRecord.quote(name, host);
       FlatRecord.quote(name.append('/'), service);
       byte[] text = template.getBytes(StandardCharsets.UTF_8);
-      String id = Long.toHexString(XXH64.hashUnsafeBytes(text, Platform.BYTE_ARRAY_OFFSET, text.length, SEED));
+      String id = Long.toHexString(SumsBlock.hash(text, 0, text.length));
       name.append('/').append(level).append('/');
       for (int i = id.length(); i < 16; i++) {
         name.append('0');

@@ -25,7 +25,7 @@ final class WindowSums {
 
   /** Add a point: its time in microseconds, its name, its value, where it was read. Hands out all windows where they are many. */
   void add(long micros, byte[] name, int length, double value, int partition, long offset) {
-    SeriesSums sums = window((Math.floorDiv(Math.floorDiv(micros, 1000L), windowMillis) + 1) * windowMillis);
+    SeriesSums sums = window(Admission.window(micros, windowMillis));
     long order = PointNumbers.order(1000L * windowMillis, micros, offset, partition);
     if (sums.add(name, length, value, order)) {
       bytes += sums.grown();

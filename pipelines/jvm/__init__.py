@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,6 +27,7 @@ from models.templates.masks import line_table
 from models.templates.pattern_program import Table
 from pipelines.letters import MOST_BYTES
 from pipelines.spark_internals import Functions, map_partitions
+from pipelines.windowing import MILLIS, WindowingConfig
 
 SOURCES = Path(__file__).parent
 
@@ -141,29 +143,31 @@ def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
     return map_partitions(columns, PACKED, "ShardPacker", topic.name, *rule)
 
 
-def sums_of_flat(raw: DataFrame, *, window: int, lateness: int, skew: int, most: int) -> DataFrame:
+def sums_of_flat(raw: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
     """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others, with the columns `SUMS`.
 
-    `window`, `lateness`, `skew` are in milliseconds. Of a host no more than `most` series of a kind are needed in a window, those with
-    the least hashes.
+    Of a host no more than `most` series of a kind are needed in a window, those with the least hashes.
     """
-    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
-    schema = StructType([*RECORD, *SUMS])
-    rows = map_partitions(raw.select(*columns), schema, "FlatSums", window, lateness, skew, most)
-    return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
+    return _made_of_flat(raw, windowing, SUMS, "FlatSums", most)
 
 
-def counts_of_flat(
-    raw: DataFrame, *, window: int, lateness: int, skew: int, levels: Mapping[str, Sequence[str]]
-) -> DataFrame:
+def counts_of_flat(raw: DataFrame, windowing: WindowingConfig, levels: Mapping[str, Sequence[str]]) -> DataFrame:
     """Kafka's columns -> the same for records that need a look, and counts of the flat log lines among the others, with the columns `COUNTS`.
 
-    `window`, `lateness`, `skew` are in milliseconds; `levels` are the names of each level, in small letters.
+    `levels` are the names of each level, in small letters.
     """
-    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
     names = "\n".join(" ".join((level, *given)) for level, given in levels.items())
-    arguments = (window, lateness, skew, packed(line_table()), names)
-    rows = map_partitions(raw.select(*columns), StructType([*RECORD, *COUNTS]), "FlatLineCounts", *arguments)
+    return _made_of_flat(raw, windowing, COUNTS, "FlatLineCounts", packed(line_table()), names)
+
+
+def _made_of_flat(
+    raw: DataFrame, windowing: WindowingConfig, made: Sequence[StructField], kind: str, *arguments: Any
+) -> DataFrame:
+    """Kafka's columns through a class of ours, which adds the columns `made`."""
+    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
+    limits = (windowing.window_seconds, windowing.lateness_seconds, windowing.skew_seconds)
+    admission = (seconds * MILLIS for seconds in limits)
+    rows = map_partitions(raw.select(*columns), StructType([*RECORD, *made]), kind, *admission, *arguments)
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 

@@ -86,7 +86,7 @@ def test_counted_lines_are_those_of_the_slow_reader(spark: SparkSession, windowi
 def test_most_lines_are_counted_by_the_reader_in_java(spark: SparkSession) -> None:
     source = random.Random(3)
     frame = spark.createDataFrame([record(source, offset) for offset in range(1_000)], SOURCE).coalesce(1)
-    found = counts_of_flat(frame, window=10_000, lateness=15_000, skew=60_000, levels=LEVELS)
+    found = counts_of_flat(frame, WINDOWINGS[0], LEVELS)
     assert found.agg(F.sum("lines_n")).collect()[0][0] > 350
 
 
