@@ -18,6 +18,7 @@ from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError, Sasl
 from app.core.errors import SettingsError
 from app.core.settings import KafkaSettings, Settings
 from app.kafka.oauth_token import OAuthToken
+from app.kafka.record_batches import bound_headers
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
 
@@ -26,6 +27,8 @@ LOGIN = "org.apache.kafka.common.security"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
 SCRAM_MODULE = "scram.ScramLoginModule"
+
+bound_headers()  # before anybody has a consumer
 
 
 def client_options(settings: Settings) -> dict[str, Any]:
