@@ -15,12 +15,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: status, headers, body, and how late."""
+    """An answer: status, headers, body, and how late; one that is `endless` goes on byte by byte until nobody listens."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b"taken"
     after_seconds: float = 0.0
+    endless: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,13 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(answer.body)))
+                if not answer.endless:
+                    self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
                 self.wfile.write(answer.body)
+                while answer.endless:
+                    self.wfile.write(b".")
+                    threading.Event().wait(0.02)
             except (BrokenPipeError, ConnectionResetError):
                 return  # who asked has gone
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import email
+import gzip
 import hashlib
 import hmac
 import json
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -119,6 +121,27 @@ def test_a_server_that_is_slow_or_away_or_no_server_is_tried_again_and_the_addre
         with pytest.raises(Unreachable) as error:
             channel("webhook", url, timeout_seconds=seconds).send(note(), 0)
         assert CANARY not in str(error.value) and url not in str(error.value)
+
+
+def test_an_answer_that_grows_when_it_is_unpacked_is_not_unpacked(receiver: Receiver) -> None:
+    body = gzip.compress(gzip.compress(bytes(50_000_000), 1))
+    assert len(body) < 10_000
+    receiver.answers.append(Answer(body=body, headers={"Content-Encoding": "gzip, gzip"}))
+    own = channel("webhook", receiver.url)
+    tracemalloc.start()
+    try:
+        assert own.send(note(), 0).startswith("200 ")
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+    assert receiver.posts[0].headers["accept-encoding"] == "identity"
+
+
+def test_an_answer_without_an_end_is_read_for_a_time(receiver: Receiver) -> None:
+    receiver.answers.append(Answer(endless=True))
+    began = time.monotonic()
+    assert channel("webhook", receiver.url, timeout_seconds=0.5).send(note(), 0).startswith("200 taken..")
+    assert time.monotonic() - began < 5.0
 
 
 def test_a_header_that_cannot_be_read_asks_for_nothing() -> None:
