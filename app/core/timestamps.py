@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 
@@ -39,6 +40,12 @@ def iso_or(at_ms: float | None, unknown: str) -> str:
 def iso_millis(at_ms: int) -> str:
     """A time to the millisecond, in UTC, as events carry it."""
     return f"{iso(at_ms)[:-1]}.{at_ms % 1000:03d}Z"
+
+
+def time_of_digits(text: str) -> int | None:
+    """The epoch milliseconds that a text of digits says; None for any other text, and for times that are not believed."""
+    at = int(text) if re.fullmatch(r"[0-9]{1,13}", text) else LAST_MS
+    return at if at < LAST_MS else None
 
 
 def wall_clock() -> int:

@@ -7,6 +7,7 @@ the same key.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import structlog
 from kafka import TopicPartition
 
 from app.core.settings import Settings
-from app.core.timestamps import wall_clock
+from app.core.timestamps import LAST_MS, wall_clock
 from app.kafka.connection import client_options, open_consumer
 from app.kafka.producer import BoundedProducer
 from app.kafka.quarantine import records_to
@@ -27,6 +28,7 @@ from pipelines.errors import KappaError
 log = structlog.get_logger()
 
 MOST_BYTES = 16_384
+TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")  # a name that Kafka takes; empty of what is about no record
 TRY_SECONDS = 10.0
 MOST_KNOWN = 100_000  # deliveries of closed incidents that are remembered
 
@@ -85,7 +87,8 @@ def record_of(value: bytes | None) -> Delivery | DeliveriesUntil | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     own = kind == Delivery.KIND and one.status in STATUSES and one.severity in SEVERITIES and one.outcome in OUTCOMES
-    return one if own and one.partition >= 0 and one.offset >= 0 else None
+    can_be = one.partition >= 0 and one.offset >= 0 and 0 <= one.at < LAST_MS and TOPIC.fullmatch(one.topic)
+    return one if own and can_be else None
 
 
 class DeliveryLog:

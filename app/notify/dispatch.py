@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from app.core.settings import Settings
+from app.core.timestamps import time_of_digits
 from app.notify.chain import ALIVE
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.early_threads import AlarmThread, EarlyThreads
@@ -74,9 +75,10 @@ class Dispatch:
             own = [one for (channel, _), one in remembered.last.items() if channel == name]
             storm.remember(own, self._clock())
             for one in own:
-                alert, _, since = one.incident.removeprefix(OF_KAPPA).rpartition("-")
-                if one.incident.startswith(OF_KAPPA) and one.status == "open" and since.isdigit():
-                    self._of_kappa[name, alert] = int(since)
+                alert, _, digits = one.incident.removeprefix(OF_KAPPA).rpartition("-")
+                since = time_of_digits(digits)
+                if one.incident.startswith(OF_KAPPA) and one.status == "open" and since is not None:
+                    self._of_kappa[name, alert] = since
 
     def take(self, read: Read) -> None:
         """Queue what is due after a record."""

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from app.core.timestamps import time_of_digits
 from app.notify.notification import Notification, about_kappa
 from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
 
@@ -36,8 +37,7 @@ class Storm:
         """Take in what earlier processes have sent to this channel, the oldest first."""
         for one in deliveries:
             if one.incident.startswith(PREFIX):
-                begun = one.incident.rpartition("-")[2]
-                self._since = int(begun) if one.status == "open" and begun.isdigit() else None
+                self._since = time_of_digits(one.incident.rpartition("-")[2]) if one.status == "open" else None
             elif one.outcome == HELD:
                 self._held |= {one.incident: one.severity} if one.status != "close" else {}
             if one.status == "open" and one.outcome in (DELIVERED, HELD) and one.topic:

@@ -26,6 +26,7 @@ from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions
 from app.notify.routes import MOST_CHANGES, RoutedChannel, Routes
 from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
+from models.records.schema import plain
 
 HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
 
@@ -304,6 +305,15 @@ def test_bytes_beyond_what_a_record_may_have_are_not_looked_at() -> None:
         topic="t", partition=0, offset=1
     )
     assert record_of(b" " * MOST_BYTES + b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') is None
+
+
+@pytest.mark.parametrize(
+    "forged", [{"at": -1}, {"at": 2**62}, {"topic": "no topic"}, {"topic": "t" * 250}, {"partition": -1}, {"offset": -1}]
+)
+def test_a_delivery_that_could_not_be_is_not_believed(forged: dict[str, Any]) -> None:
+    sound = plain(delivery("open", topic="incidents"))
+    assert record_of(json.dumps(sound).encode()) == delivery("open", topic="incidents")
+    assert record_of(json.dumps(sound | forged).encode()) is None
 
 
 HOSTILE = "<!channel> @here *b* [x](http://evil) `c` ~d~ |e| #f <b>\r\nBcc: a@b \u202e\u200b \\"

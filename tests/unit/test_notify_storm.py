@@ -58,6 +58,13 @@ def delivery(key: str, status: str, at: int, outcome: str = "delivered") -> Deli
     return Delivery(incident=key, status=status, outcome=outcome, at=at, **own)
 
 
+@pytest.mark.parametrize("since", ["", "x", "\u00b2", "9" * 5_000, "99999999999999", "+1"])
+def test_a_storm_since_what_is_no_time_is_none(since: str) -> None:
+    storm = Storm("chat", 2, 5.0)
+    storm.remember([delivery(f"storm-chat-{since}", "open", 2)], 3)
+    assert storm.opens("d", "major", 4) == (False, None)
+
+
 def test_a_storm_goes_on_after_a_restart() -> None:
     storm = Storm("chat", 2, 5.0)
     lines = [delivery("a", "open", 0), delivery("b", "open", 1), delivery("c", "open", 2, "held")]
