@@ -30,6 +30,7 @@ log = structlog.get_logger()
 Stopping = Callable[[float], bool]
 Prepare = Callable[[Elasticsearch], object]
 Rows = NDArray[np.int64]
+Result = tuple[int, Mapping[str, Any]]  # of a document: status, error
 SOURCE_POSITION = ("topic", "partition", "offset", "timestamp")
 
 ROW = (
@@ -221,18 +222,15 @@ class _Sending:
             ):
                 return self._halves(rows, f"{error.status_code} {error.message}"[:MAX_REASON])
             return rows, f"answers {error.status_code}"
-        except TransportError as error:
+        except (TransportError, ValueError, RecursionError) as error:  # the last two of the body, which may be anything
             return rows, f"does not answer ({type(error).__name__})"
-        if not answer["errors"]:
-            self.outcome.written += len(rows)
-            return rows[:0], ""
-        return self._sort_out(rows, [next(iter(item.values())) for item in answer["items"]])
+        results = results_of(answer.body, len(rows))
+        return (rows, "answers what is no answer to a bulk request") if results is None else self._sort_out(rows, results)
 
-    def _sort_out(self, rows: Rows, results: list[dict[str, Any]]) -> tuple[Rows, str]:
+    def _sort_out(self, rows: Rows, results: list[Result]) -> tuple[Rows, str]:
         """Count what was written, refuse what is at fault, answer what has to be sent again, and why."""
         again, why = [], ""
-        for row, result in zip(rows.tolist(), results, strict=True):
-            status, error = result["status"], result.get("error", {})
+        for row, (status, error) in zip(rows.tolist(), results, strict=True):
             if status == CONFLICT:
                 self.outcome.settled += 1
             elif status in WRITTEN:
@@ -274,6 +272,27 @@ def body_of(lines: pa.Array, rows: Rows) -> bytes:
     return b"".join(lines.take(pa.array(rows)).to_pylist())
 
 
+def results_of(body: Any, count: int) -> list[Result] | None:
+    """The status of each of so many documents, and its error, in the answer to a bulk request; None for anything else."""
+    if not isinstance(body, Mapping):
+        return None
+    if body.get("errors") is False:
+        return [(WRITTEN[0], {})] * count
+    items = body.get("items")
+    if not isinstance(items, list) or len(items) != count:
+        return None
+    found = [result_of(next(iter(item.values()), None) if isinstance(item, Mapping) else None) for item in items]
+    return [one for one in found if one is not None] if None not in found else None
+
+
+def result_of(about: Any) -> Result | None:
+    """The status and the error of one document; None for what has no status."""
+    status, error = (about.get("status"), about.get("error")) if isinstance(about, Mapping) else (None, None)
+    if type(status) is not int:
+        return None
+    return status, error if isinstance(error, Mapping) else {"reason": "" if error is None else error}
+
+
 def error_type(body: Any) -> str | None:
     """The type of the error of an answer; None for one that is not of Elasticsearch, but of a proxy."""
     error = body.get("error") if isinstance(body, Mapping) else None
@@ -288,7 +307,8 @@ def is_for_good(status: int, error: Mapping[str, Any]) -> bool:
 
 def reason_of(status: int, error: Mapping[str, Any]) -> str:
     """An error in one line: where the cluster names a cause, that says more."""
-    cause = error.get("caused_by", {}).get("reason")
+    caused_by = error.get("caused_by")
+    cause = caused_by.get("reason") if isinstance(caused_by, Mapping) else None
     text = f"{status} {error.get('type', '')}: {error.get('reason', '')}" + (f" ({cause})" if cause else "")
     return text[:500]
 
@@ -404,7 +424,7 @@ def trouble(client: Elasticsearch) -> str:
     """Why the cluster does not answer, empty if it does."""
     try:
         client.cluster.health(filter_path="status")
-    except (ApiError, TransportError) as error:
+    except (ApiError, TransportError, ValueError, RecursionError) as error:
         return trouble_of(error)
     return ""
 

@@ -19,8 +19,8 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def server_that(status: int, answer: bytes) -> Iterator[tuple[str, list[Asked]]]:
-    """A server that answers so; its address, and what it was asked."""
+def server_that(status: int, answer: bytes, **headers: str) -> Iterator[tuple[str, list[Asked]]]:
+    """A server that answers so, with headers (`_` in a name is `-`); its address, and what it was asked."""
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -29,6 +29,8 @@ def server_that(status: int, answer: bytes) -> Iterator[tuple[str, list[Asked]]]
             asked.append(Asked(self.path, self.headers, body))
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(answer)
 
