@@ -25,8 +25,8 @@ LINES_PER_POLL = 5_000
 
 
 def encoded(event: Mapping[str, Any]) -> bytes:
-    """Canonical JSON."""
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+    """Canonical JSON. Bytes of a name that are no UTF-8, which files and mounts may have, are question marks."""
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 @dataclass(frozen=True)

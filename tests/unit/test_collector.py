@@ -160,6 +160,15 @@ def test_a_truncated_file_is_read_from_its_beginning(tmp_path: Path) -> None:
     assert texts(tail) == ["short"]
 
 
+def test_a_file_whose_name_is_no_text_ends_nothing(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.log")).write_text("it is done\n")
+    tail = LogTail([str(tmp_path / "*.log")], from_start=True)
+    ((path, line),) = tail.read()
+    tail.close()
+    found = json.loads(encoded(log_event(line, path, "h", NOW)))
+    assert (found["service.name"], found["message"]) == ("caf?", "it is done")
+
+
 def test_invalid_bytes_are_replaced_and_endless_lines_are_cut(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     tail = LogTail([str(log)], from_start=True)
