@@ -116,7 +116,7 @@ def checked(where: str, record: dict[str, Any]) -> dict[str, Any]:
     try:
         text = json.dumps(record, ensure_ascii=False)
         record_of(text)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         msg = f"{where}: {str(error).removeprefix(f'{RuleRecord.__name__}: ')}"
         raise InputError(msg) from error
     size = len(text.encode())
