@@ -12,8 +12,9 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, print_table
 from app.core.settings import Settings
-from app.core.timestamps import iso
+from app.core.timestamps import LAST_MS, iso
 from app.versions import serving
+from models.core.printable import printable
 from models.records.records import QuarantinedRecord
 from models.records.schema import plain
 from pipelines.errors import InputError
@@ -135,8 +136,8 @@ def row(known: QuarantineLog, one: QuarantinedRecord) -> list[str]:
     """A record in the list."""
     return [
         escaped(one.name.encode()),
-        iso(one.timestamp),
-        iso(one.found),
+        time_of(one.timestamp),
+        time_of(one.found),
         one.job,
         f"{one.length:,}",
         state_of(known, one),
@@ -155,7 +156,12 @@ def in_log(record: Any, one: QuarantinedRecord) -> dict[str, Any]:
 
 def line_of(value: Any) -> str:
     """A value of `show` as a line."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
+    return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
+
+
+def time_of(at_ms: int) -> str:
+    """A time that anybody may have written, to the second; the number where it is none."""
+    return iso(at_ms) if 0 <= at_ms < LAST_MS else f"{at_ms} ms"
 
 
 def escaped(raw: bytes) -> str:

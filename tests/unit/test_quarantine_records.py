@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.quarantine import escaped, parsed_place
+from app.cli.quarantine import escaped, line_of, parsed_place, row
 from app.kafka.quarantine import HEAD_BYTES, QuarantineLog, described, letter_headers, record_of
 from models.records.records import QuarantinedRecord
 from models.records.schema import plain
@@ -98,6 +98,13 @@ def test_shown_bytes_are_printable_and_can_be_told_apart(raw: bytes) -> None:
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="TOPIC/PARTITION/OFFSET"):
         parsed_place(text)
+
+
+def test_a_record_that_somebody_has_forged_is_listed_in_a_line_of_its_own() -> None:
+    forged = record(timestamp=2**62, found=-(2**62), reason="why\nstate        released as 7")
+    cells = row(QuarantineLog(), forged)
+    assert cells[1:3] == [f"{2**62} ms", f"{-(2**62)} ms"] and "\n" not in "".join(cells)
+    assert line_of(forged.reason) == "why?state        released as 7"
 
 
 def test_a_place_is_topic_partition_and_offset() -> None:
