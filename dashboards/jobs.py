@@ -104,7 +104,7 @@ def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
                 answer = json.loads(error.read(MAX_BYTES))
         notes = tuple(notes_of(answer, zone))
         return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)), notes=notes)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         return f"{type(error).__name__}: {error}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
 QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
 LOOKS = 6  # as often in a row something must hold, or not, before it counts
+LARGEST = 2**53  # counts that are exact
 LIMITS_MS = 600_000  # how long after a limit left something out
 
 
@@ -79,10 +80,9 @@ class ChainAlerts:
 
     def _has_left_out(self, state: ChainState, now_ms: int) -> bool:
         """Whether anything was left out lately."""
-        counts = [one.get("limits") for one in state.health]
-        left_out = sum(
-            number(of, "left_out", name) for of in counts if isinstance(of, Mapping) for name in of.get("left_out", {})
-        )
+        limits = [one.get("limits") for one in state.health]
+        counts = [of.get("left_out") for of in limits if isinstance(of, Mapping)]
+        left_out = sum(number(of, name) for of in counts if isinstance(of, Mapping) for name in of)
         if self._left_out is not None and left_out > self._left_out:
             self._left_out_at = now_ms
         self._left_out = left_out
@@ -90,8 +90,8 @@ class ChainAlerts:
 
 
 def number(of: Mapping[str, Any], *path: str) -> float:
-    """A number in nested mappings; 0 where there is none."""
+    """A number in nested mappings; 0 where there is none that can be a count."""
     value: Any = of
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
-    return float(value) if isinstance(value, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) < LARGEST else 0.0

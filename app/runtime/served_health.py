@@ -52,7 +52,7 @@ def health_at(address: str) -> Mapping[str, Any] | None:
         return None
     try:
         found = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         log.debug("not an answer of /healthz", address=address, error=repr(error))
         return None
     return found if isinstance(found, dict) and isinstance(found.get("jobs"), dict) else None

@@ -25,7 +25,7 @@ def server_that(status: int, answer: bytes, **headers: str) -> Iterator[tuple[st
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             asked.append(Asked(self.path, self.headers, body))
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
@@ -34,7 +34,7 @@ def server_that(status: int, answer: bytes, **headers: str) -> Iterator[tuple[st
             self.end_headers()
             self.wfile.write(answer)
 
-        do_PUT = do_POST  # noqa: N815
+        do_PUT = do_GET = do_POST  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
             """Requests are not news."""

@@ -308,7 +308,8 @@ def test_bytes_beyond_what_a_record_may_have_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "forged", [{"at": -1}, {"at": 2**62}, {"topic": "no topic"}, {"topic": "t" * 250}, {"partition": -1}, {"offset": -1}]
+    "forged",
+    [{"at": -1}, {"at": 2**62}, {"topic": "no topic"}, {"topic": "t" * 250}, {"partition": -1}, {"offset": -1}],
 )
 def test_a_delivery_that_could_not_be_is_not_believed(forged: dict[str, Any]) -> None:
     sound = plain(delivery("open", topic="incidents"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.incident_records import incident
+from support.recording_server import server_that
 
 from app.core.errors import SettingsError
 from app.core.settings import load
@@ -17,6 +19,7 @@ from app.notify.incident import LogPlace
 from app.notify.incidents_reader import labelled
 from app.notify.routes import Routes
 from app.notify.storm import Storm
+from app.runtime.served_health import health_at
 from models.records.records import Delivery
 
 MINUTE = 60_000
@@ -185,10 +188,18 @@ def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:
         ({**JOBS, "violations": {"count": 1, "accepted": 0}}, {VIOLATION}),
         ({**JOBS, "violations": {"count": 1, "accepted": 1}}, {ALIVE}),
         ({**JOBS, "quarantined": "x", "limits": 7, "violations": None}, {ALIVE}),
+        ({**JOBS, "quarantined": 10**400, "limits": {"left_out": 5}, "violations": {"count": math.nan}}, {ALIVE}),
+        ({**JOBS, "quarantined": math.inf, "limits": {"left_out": [[1]]}, "violations": []}, {ALIVE}),
     ],
 )
 def test_what_the_jobs_say_becomes_alerts(health: dict[str, Any], found: set[str]) -> None:
     assert looked(ChainAlerts(300.0), ChainState(1.0, [health])) == found
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jobs":1}', b'{"a":' * 100_000, b"[" * 100_000], ids=len)
+def test_what_answers_instead_of_the_jobs_says_nothing(body: bytes) -> None:
+    with server_that(200, body) as (address, _):
+        assert health_at(address) is None
 
 
 def test_a_limit_is_an_alert_for_ten_minutes_after_it_left_something_out() -> None:
