@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.markup import escape
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_error, print_json, print_line, print_table, report
+from app.cli.output import Cell, Json, print_error, print_json, print_line, print_table, report
 from app.core.errors import SettingsError
 from app.core.report import Report
 from app.core.secrets import is_secret
@@ -200,12 +199,10 @@ def newest(consumer: KafkaConsumer, parts: list[TopicPartition]) -> Iterator[tup
             yield from ((record.key, record.value) for record in records if record.key is not None)
 
 
-def rows(answer: dict[str, Any]) -> list[list[str]]:
+def rows(answer: dict[str, Any]) -> list[list[Cell]]:
     """An answer as the rows of a table."""
     found = []
     for rule in answer["rules"]:
         matches = f"{rule['matches']} on {rule['hosts']} hosts" if answer["series"] else "not known"
-        found.append(
-            [escape(text) for text in (rule["title"], rule["does"], rule["when"], matches, "\n".join(rule["examples"]))]
-        )
+        found.append([rule["title"], rule["does"], rule["when"], matches, rule["examples"]])
     return found

@@ -96,10 +96,16 @@ def print_line(line: str) -> None:
     out.print(printable_lines(line), markup=False, highlight=False, soft_wrap=True)
 
 
+Cell = str | list[str]
+
+
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], unbroken: Sequence[str] = ()
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], unbroken: Sequence[str] = ()
 ) -> None:
-    """Print a title, and a table unless it has no rows. Lines of the columns that are to stay `unbroken` are."""
+    """Print a title, and a table unless it has no rows. Lines of the columns that are to stay `unbroken` are.
+
+    A text is one line, whatever it holds, so that nothing looks like a row that is none; of a list each text is one.
+    """
     # Rich would break a title of the table's own to the width of its columns.
     out.print(printable(title), style="table.title", markup=False, highlight=False, soft_wrap=True)
     if not rows:
@@ -109,7 +115,9 @@ def print_table(
         # A name or a time that is cut short distinguishes nothing.
         table.add_column(column, overflow="fold", no_wrap=column in unbroken)
     for row in rows:
-        table.add_row(*(Text(printable_lines(cell)) for cell in row))  # rich would obey `[...]` in a string
+        lines = ([cell] if isinstance(cell, str) else cell for cell in row)
+        # rich would obey `[...]` in a string
+        table.add_row(*(Text("\n".join(map(printable, own))) for own in lines))
     out.print(table)
 
 

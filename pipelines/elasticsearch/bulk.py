@@ -225,7 +225,9 @@ class _Sending:
         except (TransportError, ValueError, RecursionError) as error:  # the last two of the body, which may be anything
             return rows, f"does not answer ({type(error).__name__})"
         results = results_of(answer.body, len(rows))
-        return (rows, "answers what is no answer to a bulk request") if results is None else self._sort_out(rows, results)
+        return (
+            (rows, "answers what is no answer to a bulk request") if results is None else self._sort_out(rows, results)
+        )
 
     def _sort_out(self, rows: Rows, results: list[Result]) -> tuple[Rows, str]:
         """Count what was written, refuse what is at fault, answer what has to be sent again, and why."""
