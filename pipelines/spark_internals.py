@@ -17,6 +17,7 @@ set `TRIED_WITH`.
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
     how Kafka's bytes become Spark's             `ByteArrayDeserializer.java`              a record of 250 MB ends the JVM
+    how Kafka reads a record's headers           `DefaultRecord.java`                      one of a hundred million empty headers does
     its own copy of protobuf's reader            `OtlpText.java`                           a reader of the wire format of our own
     where a poll of Kafka's consumer ends        `ConsumerInterceptors.java`               250 records of 1 MB in a small batch do
     manager of a session's streaming queries     `GatedQueries.java`, `gated`              a batch begins each second, with nothing to do

@@ -15,7 +15,7 @@ import org.apache.kafka.common.header.Headers;
  * <p>A key or value of more than `MOST` bytes becomes a stand-in, the only one that is ever seen of it: each further copy, in Kafka's
  * list of what it has fetched and in Spark's rows, would cost that much heap before any expression could refuse it. A stand-in has
  * the first `MOST` bytes, the length (8 bytes, the most significant first), the SHA-256 and a mark. Nobody can send one: it is longer
- * than `MOST`. pipelines/inputs/fields.py and RecordText read it. Headers of more than `MOST` bytes are left out.
+ * than `MOST`. pipelines/inputs/fields.py and RecordText read it.
  *
  * <p>A poll answers as many records as hold `MOST_OF_POLL` bytes, and one at least: an exception at the next one ends it, after
  * which Kafka's consumer tries that record again in the next poll. Nothing is lost, and results do not depend on polls.
@@ -24,10 +24,8 @@ public class ByteArrayDeserializer implements Deserializer {
   static final int MOST = 1 << 20;
   static final long MOST_OF_POLL = 32L << 20;
   static final int OF_RECORD = 200; // bytes that Kafka's objects for a record take, at least
+  static final int OF_HEADER = 150;
   static final byte[] MARK = {'s', 't', 'a', 'n', 'd', '-', 'i', 'n'};
-
-  private Object poll = null;
-  private long held = 0; // bytes of the poll
 
   @Override
   public Object deserialize(String topic, byte[] data) {
@@ -39,7 +37,7 @@ public class ByteArrayDeserializer implements Deserializer {
     if (data == null) {
       return null;
     }
-    count(Math.min(data.remaining(), MOST) + OF_RECORD + left(headers));
+    count(Math.min(data.remaining(), MOST) + OF_RECORD + held(headers));
     if (data.remaining() > MOST) {
       return standIn((ByteBuffer) data.duplicate());
     }
@@ -50,30 +48,21 @@ public class ByteArrayDeserializer implements Deserializer {
 
   /** Add a record's bytes to those of the poll. Raises SerializationException where that has others and they would be too many. */
   private void count(int bytes) {
-    if (poll != Polls.current()) {
-      poll = Polls.current();
-      held = 0;
-    }
-    if (held > 0 && held + bytes > MOST_OF_POLL) {
+    long[] held = Polls.held(); // of all deserializers: keys and values have one each
+    if (held[0] > 0 && held[0] + bytes > MOST_OF_POLL) {
       throw new SerializationException("enough for one poll");
     }
-    held += bytes;
+    held[0] += bytes;
   }
 
-  /** The bytes of the headers, which are taken away where they are too many. */
-  private static int left(Headers headers) {
+  /** What headers hold; there are few (`DefaultRecord`). They are copied, so that none keeps the whole record. */
+  private static int held(Headers headers) {
     Header[] all = headers.toArray();
-    long bytes = 0;
+    int bytes = OF_HEADER * all.length;
     for (int i = 0; i < all.length; i++) {
       bytes += all[i].key().length() + (all[i].value() == null ? 0 : all[i].value().length);
     }
-    if (bytes <= MOST) {
-      return (int) bytes;
-    }
-    for (int i = 0; i < all.length; i++) {
-      headers.remove(all[i].key());
-    }
-    return 0;
+    return bytes;
   }
 
   private static byte[] standIn(ByteBuffer data) {

@@ -11,20 +11,20 @@ public final class Polls {
   private static final ThreadLocal CURRENT = new ThreadLocal() {
     @Override
     protected Object initialValue() {
-      return new Object();
+      return new long[1];
     }
   };
 
   private Polls() {}
 
-  /** What stands for the poll: another object for each. */
-  public static Object current() {
-    return CURRENT.get();
+  /** How many bytes the poll holds by now, of keys, values and headers: another array for each poll. */
+  public static long[] held() {
+    return (long[]) CURRENT.get();
   }
 
   /** The thread's poll has its records. */
   public static void end() {
-    CURRENT.set(new Object());
+    CURRENT.set(new long[1]);
     TaskContext task = TaskContext.get();
     if (task != null) {
       Integer stage = Integer.valueOf(task.stageId());

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaProducer
@@ -16,6 +17,7 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import quarantine
 from app.kafka.connection import client_options, kafka_connection
+from app.kafka.record_batches import MOST_HEADERS
 from app.runtime import jobs
 from app.runtime.run import prepare
 from models.records.records import LETTER_BYTES, QuarantinedRecord
@@ -113,37 +115,75 @@ def test_a_long_record_in_quarantine_is_described_and_not_appended_again(
         quarantine.planned_retry(settings, quarantine.QuarantineLog(1, Quarantine((known,))), known.place)
 
 
-def test_a_poll_ends_when_it_holds_enough_and_no_record_is_lost(
-    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
-) -> None:
-    settings = load(settings_file(folder, stack, unique, "live", 100_000))
-    prepare(settings, ("extract",))
-    topic, count, size = settings.topic("telemetry"), 200, 1_000_000
-    producer = KafkaProducer(
-        **client_options(settings), compression_type="lz4", batch_size=MOST, linger_ms=10_000, max_request_size=MOST
-    )
-    for i in range(count):
-        value, header = (b"", [("h", bytes(size))]) if i % 4 == 0 else (i.to_bytes(4, "big") + bytes(size - 4), [])
-        producer.send(topic, value, partition=0, timestamp_ms=START, headers=header)
-    producer.close()
-    jvm = jvm_of(kafka_spark)
+def polled(spark: SparkSession, stack: Addresses, topic: str, count: int) -> list[list[Any]]:
+    """So many records of the first partition as the jobs' consumer gives them, poll by poll: offset, key, value and number of headers."""
+    jvm = jvm_of(spark)
     options = {"bootstrap.servers": str(stack.kafka), "max.poll.records": "100000"}
     for part in ("key", "value"):
         options[f"{part}.deserializer"] = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
     consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(options)
     place = jvm.org.apache.kafka.common.TopicPartition(topic, 0)
-    polls: list[int] = []
+    found: list[list[Any]] = []
     try:
         consumer.assign([place])
         consumer.seekToBeginning([place])
-        while sum(polls) < count:
+        while sum(map(len, found)) < count:
             records = consumer.poll(jvm.java.time.Duration.ofSeconds(60)).records(place)
-            assert [r.offset() for r in records] == list(range(sum(polls), sum(polls) + len(records)))
-            polls.append(len(records))
+            found.append(
+                [
+                    (r.offset(), r.serializedKeySize(), r.serializedValueSize(), len(r.headers().toArray()))
+                    for r in records
+                ]
+            )
     finally:
         consumer.close()
-    assert sum(polls) == count
-    assert all(polls) and max(polls) <= 32 * MEBIBYTE // size, polls
+    assert [one[0] for poll in found for one in poll] == list(range(count))
+    return found
+
+
+def test_a_poll_ends_when_it_holds_enough_and_no_record_is_lost(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    settings = load(settings_file(folder, stack, unique, "live", 100_000))
+    prepare(settings, ("extract",))
+    topic, size, header = settings.topic("telemetry"), 1_000_000, 60_000
+    jvm = jvm_of(kafka_spark)
+    options = {"bootstrap.servers": str(stack.kafka), "compression.type": "lz4", "batch.size": "1000000"}
+    for part in ("key", "value"):
+        options[f"{part}.serializer"] = "org.apache.kafka.common.serialization.ByteArraySerializer"
+    producer = jvm.org.apache.kafka.clients.producer.KafkaProducer(options)
+    named = jvm.org.apache.kafka.common.header.internals.RecordHeader("h", bytes(header))
+    none, one = jvm.java.util.Collections.emptyList(), jvm.java.util.Collections.singletonList(named)
+    record = jvm.org.apache.kafka.clients.producer.ProducerRecord
+    for i in range(1_600):  # most are nothing but headers: Kafka asks no deserializer about what is null
+        value = bytes(size) if i % 32 == 0 else None
+        producer.send(record(topic, 0, START, None, value, none if value else one))
+    producer.close()
+    polls = polled(kafka_spark, stack, topic, 1_600)
+    held = [sum(max(value, 0) + header * headers for _, _, value, headers in poll) for poll in polls]
+    assert sum(held) == 50 * size + 1_550 * header
+    assert max(held) <= 32 * MEBIBYTE, held
+
+
+def test_a_record_has_no_headers_where_they_are_too_many_or_too_large(
+    kafka_spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    settings = load(settings_file(folder, stack, unique, "live", 100_000))
+    prepare(settings, ("extract",))
+    topic, few = settings.topic("telemetry"), [("a", b"1"), ("b", b"")]
+    producer = KafkaProducer(**client_options(settings), compression_type="lz4", max_request_size=MOST)
+    sent: list[tuple[bytes | None, bytes | None, list[Any]]] = [
+        (None, b"v", [("", b"")] * 500_000),
+        (b"k", None, [("h", bytes(70_000))]),
+        (b"k", None, [("", b"")] * MOST_HEADERS),
+        (b"k", b"v", few),
+    ]
+    for key, value, headers in sent:
+        producer.send(topic, value, key=key, headers=headers, partition=0, timestamp_ms=START)
+        producer.flush()
+    producer.close()
+    found = [one[1:] for poll in polled(kafka_spark, stack, topic, len(sent)) for one in poll]
+    assert found == [(-1, 1, 0), (1, -1, 0), (1, -1, MOST_HEADERS), (1, 1, 2)]
 
 
 def test_the_polls_of_a_stage_are_counted_so_that_a_long_task_is_seen_to_make_progress(
