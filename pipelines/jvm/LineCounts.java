@@ -12,7 +12,9 @@ final class LineCounts {
   private static final int OVERHEAD = 200; // bytes of an entry without its texts
 
   private final LogTemplate templates;
-  private Map counts = new HashMap(); // Line -> itself
+  // Texts as keys, and no objects of ours: of texts with one hash, which anybody can make, a map of Java makes a tree.
+  private Map counts = new HashMap(); // name -> Line
+  private final StringBuilder name = new StringBuilder(256);
   private long bytes = 0;
   private Iterator full = null; // lines that are handed out
 
@@ -22,11 +24,15 @@ final class LineCounts {
 
   /** A line. Hands out all where they are many. */
   void add(long window, String host, String service, String level, String message) {
-    Line line = new Line(window, host, service, level, (String) templates.call(message), message);
-    Line known = (Line) counts.get(line);
+    String template = (String) templates.call(message);
+    name.setLength(0);
+    // no part but the last has a control character
+    name.append(window).append('\0').append(host).append('\0').append(service).append('\0').append(level).append('\0').append(template);
+    String key = name.toString();
+    Line known = (Line) counts.get(key);
     if (known == null) {
-      counts.put(line, line);
-      bytes += line.bytes();
+      counts.put(key, new Line(window, host, service, level, template, message));
+      bytes += OVERHEAD + 2L * (key.length() + host.length() + service.length() + template.length() + message.length());
       if (bytes >= ENOUGH) {
         handOut();
       }
@@ -57,14 +63,13 @@ final class LineCounts {
     return new Object[] {Long.valueOf(line.window), line.series(), line.template, Long.valueOf(line.count), line.least};
   }
 
-  /** Lines of one template. Equal are those of the same window, host, service, level and template. */
+  /** Lines of one template, on one host, of one service, level and window. */
   private static final class Line {
     final long window;
     final String host;
     final String service;
     final String level;
     final String template;
-    final int hash;
     String least;
     long count = 1;
 
@@ -75,11 +80,6 @@ final class LineCounts {
       this.level = level;
       this.template = template;
       least = message;
-      hash = (((template.hashCode() * 31 + level.hashCode()) * 31 + service.hashCode()) * 31 + host.hashCode()) * 31 + (int) (window ^ (window >>> 32));
-    }
-
-    long bytes() {
-      return OVERHEAD + 2L * (host.length() + service.length() + template.length() + least.length());
     }
 
     /** The name of the series, as pipelines/jobs/extract.py makes it. */
@@ -94,18 +94,6 @@ final class LineCounts {
         name.append('0');
       }
       return name.append(id).toString();
-    }
-
-    @Override
-    public int hashCode() {
-      return hash;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-      Line that = (Line) other;
-      return hash == that.hash && window == that.window && host.equals(that.host) && template.equals(that.template) && service.equals(that.service)
-          && level.equals(that.level);
     }
   }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -88,6 +89,30 @@ def test_most_lines_are_counted_by_the_reader_in_java(spark: SparkSession) -> No
     frame = spark.createDataFrame([record(source, offset) for offset in range(1_000)], SOURCE).coalesce(1)
     found = counts_of_flat(frame, WINDOWINGS[0], LEVELS)
     assert found.agg(F.sum("lines_n")).collect()[0][0] > 350
+
+
+def test_templates_of_one_hash_cost_little_more_than_others(spark: SparkSession) -> None:
+    """Java's texts `Gq` and `HR` have one hash, and so have all that are made of them."""
+
+    def seconds(one: str, other: str) -> float:
+        words = ([other if i >> bit & 1 else one for bit in range(15)] for i in range(20_000))
+        rows = [
+            (json.dumps({
+                "@timestamp": "2026-11-21T12:00:01Z", "host.name": "h", "service.name": "s", "log.level": "info",
+                "message": " ".join(each),
+            }).encode(), "logs", 0, i, NOON + timedelta(seconds=2))
+            for i, each in enumerate(words)
+        ]  # fmt: skip
+        frame = spark.createDataFrame(rows, SOURCE).coalesce(1).cache()
+        assert frame.count() == len(rows)
+        counted = counts_of_flat(frame, WINDOWINGS[1], LEVELS)
+        assert counted.agg(F.count_distinct("lines_series")).collect()[0][0] == len(rows)
+        began = time.perf_counter()
+        counted.write.format("noop").mode("overwrite").save()
+        return time.perf_counter() - began
+
+    usual = seconds("Gq", "Hq")
+    assert seconds("Gq", "HR") < 4 * usual + 1.0
 
 
 def test_counts_are_handed_out_before_they_take_much_memory(spark: SparkSession) -> None:
