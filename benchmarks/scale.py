@@ -10,6 +10,7 @@ from app.runtime import plan
 from app.runtime.plan import Load, ceilings, cores_of
 
 LOADS = {
+    "5,000 machines": Load(series=500_000, hosts=5_000, templates=100_000, lines_per_second=10_000, line_bytes=500),
     "100,000 events/s": Load(series=1_000_000, hosts=10_000),
     "1,000,000 events/s": Load(series=10_000_000, hosts=100_000),
     "10 TB of logs a day": Load(
@@ -56,7 +57,11 @@ def loads() -> list[str]:
     found = [(plan.plan(one, settings), cores_of(one, settings)) for one in LOADS.values()]
     kept = [one.broker / 1e12 for one, _ in found]
     rows: list[tuple[str, list[float], int]] = [
-        ("log records a second", [one.series / 10 + one.lines_per_second for one in LOADS.values()], 0),
+        (
+            "records a second, events and log lines",
+            [one.series / 10 + one.lines_per_second for one in LOADS.values()],
+            0,
+        ),
         ("series, log templates among them", [one.series + plan.counts_of(one) for one in LOADS.values()], 0),
         ("cores: events", [cores["events"] for _, cores in found], 1),
         ("cores: log lines", [cores["lines"] for _, cores in found], 1),

@@ -17,7 +17,7 @@ from app.cli.output import Cell, Json, print_error, print_json, print_line, prin
 from app.core.errors import SettingsError
 from app.core.report import Report
 from app.core.secrets import is_secret
-from app.core.settings import Settings, dotted_names, load, problems
+from app.core.settings import DEFAULT_FILE, Settings, dotted_names, file_in_use, load, problems
 from models.core.series import parse
 from models.rules.check import explain
 from pipelines.errors import InputError, ServiceUnavailable
@@ -74,6 +74,10 @@ def check_rules(
     if as_json:
         print_json(answer)
         return
+    file = file_in_use(config)
+    print_line(
+        f"the settings are valid: {file or f'no {DEFAULT_FILE} in this folder'}, the environment and the defaults"
+    )
     columns = ["rule", "does", "when", "series", "such as"]
     print_table(f"{len(answer['rules'])} rules, {answer['series']} series ({answer['from']})", columns, rows(answer))
     if answer["channels"]:

@@ -19,7 +19,7 @@ WORDS = {
     "driver": "memory of kappa run itself",
     "state": "state of the models",
     "checkpoints": "disk below home",
-    "broker": "disk of Kafka, after its retention",
+    "broker": "disk of Kafka, full: all that its retention keeps",
 }
 
 

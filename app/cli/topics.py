@@ -33,7 +33,10 @@ def acls(
     responders: Annotated[list[str] | None, typer.Option(help="Who does that and writes rules.")] = None,
     jobs: Annotated[list[str] | None, typer.Option(help="Who runs `kappa run`.")] = None,
     readers: Annotated[list[str] | None, typer.Option(help="Who reads results, such as `kappa dashboard`.")] = None,
-    operators: Annotated[list[str] | None, typer.Option(help="Who creates topics and runs replays.")] = None,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option(help="Who creates and deletes topics; who runs replays needs the rights of jobs too."),
+    ] = None,
     notifiers: Annotated[list[str] | None, typer.Option(help="Who runs `kappa run notify` by itself.")] = None,
     lanes: Annotated[list[str] | None, typer.Option(help="Who runs `kappa run early` by itself.")] = None,
     config: Config = None,

@@ -634,6 +634,11 @@ class _FileInUse:
     path: Path | None = None
 
 
+def file_in_use(config: Path | None) -> Path | None:
+    """The file that settings are read from: the one that is named, else `kappa.toml` in the working directory, if there is one."""
+    return config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+
+
 def load(config: Path | None = None, **overrides: Any) -> Settings:
     """Read the settings: arguments over environment over file over defaults.
 
@@ -657,7 +662,7 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
     if config is not None and not config.is_file():
         msg = f"settings: no file {config}; wanted a TOML file; check --config"
         raise SettingsError(msg)
-    _FileInUse.path = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    _FileInUse.path = file_in_use(config)
     _known_variables()
     try:
         return checked(Settings(**overrides))

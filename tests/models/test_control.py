@@ -126,6 +126,20 @@ def test_a_mute_changes_what_is_said_and_nothing_else() -> None:
     assert all(a in (b, "muted") for a, b in kinds)
 
 
+def test_a_mute_of_hosts_as_a_whole_hides_that_they_come_and_go_and_nothing_else() -> None:
+    """As docs/control.md has it for machines that come and go."""
+    rows = [{n: r for n, r in w.items() if k < 90 or "/h-1/" not in n} for k, w in enumerate(story(140, FAULT))]
+    rows = [
+        w | ({n.replace("/h-2/", "/h-9/"): r for n, r in w.items() if "/h-2/" in n} if k >= 70 else {})
+        for k, w in enumerate(rows)
+    ]
+    open_, muted = played((), rows), played((Rule(host="h-*", kind="host", mute=True),), rows)
+    of_hosts = [one for one in words(open_.events) if one[0].startswith("host/")]
+    assert {(name, kind) for name, _, kind in of_hosts} == {("host/h-9", "change"), ("host/h-1", "silence")}
+    assert words(muted.events) == [one for one in words(open_.events) if one not in of_hosts]
+    assert of(CPU, muted)[0] == ("open", "anomaly")
+
+
 def test_what_goes_on_after_a_mute_is_said_then_with_its_true_beginning() -> None:
     rows = story(100, {range(60, 90): {CPU: 40.0}})
     muted = played((Rule(mute=True, **between(55, 70)),), rows)

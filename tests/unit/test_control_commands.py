@@ -110,6 +110,18 @@ def test_everything_that_is_wrong_is_a_line_and_exit_1(tmp_path: Path) -> None:
     assert "control.rules.1.huost" in result.stderr
 
 
+def test_check_says_which_file_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    alone = CliRunner().invoke(app, ["config", "check"])
+    (tmp_path / "kappa.toml").write_text("[topics]\npartitions = 2\n")
+    default = CliRunner().invoke(app, ["config", "check"])
+    lines = [one.stdout.splitlines()[0] for one in (alone, default)]
+    assert lines == [
+        f"the settings are valid: {file}, the environment and the defaults"
+        for file in ("no kappa.toml in this folder", "kappa.toml")
+    ]
+
+
 def test_a_file_with_something_else_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 2: not the name of a series"):
         checked(tmp_path, series="host/a\ncpu.load\n")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
-from app.cli import main, settings_page
-from app.core.settings import PROJECT
+from app.cli import main, rule_files, settings_page
+from app.core.settings import PROJECT, Settings, load
+from app.early.metrics import LaneHealth
 from app.kafka import topics
 from app.kafka.heartbeats import STEP_SECONDS
-from app.runtime.health import Health
 from app.search.mappings import PROPERTIES
 from app.simulator.settings import GENERATOR_VERSION
+from app.supervision.parent import SupervisedCommand
 from dashboards.kibana.fields import fields_of
 from models.core import store
 from models.core.parameters import DetectorParameters
@@ -26,6 +29,7 @@ from models.incidents import correlator
 from models.univariate.parameters import UnivariateParameters
 from pipelines import errors
 from pipelines.jobs import correlate
+from pipelines.runner import Runner
 from pipelines.state import window_buffer
 
 README = PROJECT / "README.md"
@@ -39,6 +43,8 @@ DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
 LONGEST_DECISION = 60
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
+NESTED = ("novelty.causes", "novelty.contributions")  # fields of incidents with fields of their own
+OF_EVERY_SHELL = {"--install-completion", "--show-completion"}  # Typer's, which it adds when it runs
 OF_OTHERS = {"spark.archives", "spark.jars", "log.level"}  # settings of Spark itself, a field of records
 FORMATS = {
     "models of a shard": store.FORMAT,
@@ -65,6 +71,12 @@ FACTS = [
     (GLOSSARY, f"{DEFAULTS.alert_nats:.1f} nats for windows of {DEFAULTS.window_seconds:g} s"),
     (GLOSSARY, f"appends one at least every {STEP_SECONDS} s to"),
     (RUNNING, f"at most {STEP_SECONDS} s apart"),
+    (RUNNING, f"within {signature(Runner.stop).parameters['timeout_seconds'].default:g} s for all of them together"),
+    (RUNNING, f"has not ended after {SupervisedCommand.stop_seconds:g} s is killed"),
+    (
+        RUNNING,
+        f"`labels` of {int(topics.MOST_OF_LABELS) >> 10} KiB and `rules` of {int(topics.MOST_OF_RULES) >> 10} KiB",
+    ),
     (README, f"its fast mean (half-life {UNIVARIATE.fast_half_life_minutes:g} minutes)"),
     (PROJECT / "docs" / "control.md", f"({UNIVARIATE.level_half_life_days:g} days without it"),
 ]
@@ -140,6 +152,37 @@ def test_every_command_is_in_a_document(command: str) -> None:
     assert command in README.read_text() + RUNNING.read_text() + REPLAY.read_text()
 
 
+def named_options(text: str) -> Iterator[tuple[list[str], str]]:
+    """The command and the option, for each option of `kappa` in code and blocks of code."""
+    blocks = re.findall(r"```.*?```", text, re.S)
+    pieces = [line for block in blocks for line in block.splitlines()]
+    pieces += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
+    for piece in pieces:
+        for call in re.findall(r"\bkappa (?:[a-z]+\b ?)+[^|;&#]*", piece):
+            yield from ((call.split()[1:], option) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", call))
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of the command that some words begin with."""
+    command: Any = typer.main.get_command(main.app)
+    for word in words:
+        if word not in getattr(command, "commands", {}):
+            break
+        command = command.commands[word]
+    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if path != CHANGES], ids=lambda path: path.name)
+def test_documents_name_no_option_that_the_command_does_not_have(document: Path) -> None:
+    missing = [(words, name) for words, name in named_options(document.read_text()) if name not in options_of(words)]
+    assert [one for one in missing if one[1] not in OF_EVERY_SHELL] == []
+
+
+def test_the_search_for_options_finds_one_that_there_is_not() -> None:
+    text = "`kappa rules apply FILE --dry-run`\n```\nkappa replay diff a b --moost 3   # --most\n```"
+    assert [name for words, name in named_options(text) if name not in options_of(words)] == ["--moost"]
+
+
 def helps(group: Any) -> Iterator[str]:
     """What `--help` says of a command, of those below it, and of their arguments and options."""
     yield group.help or ""
@@ -178,14 +221,19 @@ def test_documents_name_no_setting_that_there_is_not(document: Path) -> None:
     assert named - OF_OTHERS <= SETTINGS.keys()
 
 
-def test_every_metric_is_documented() -> None:
-    text = RUNNING.read_text()
-    families = list(Health(1.0).metrics.registry.collect())
-    assert families
-    ends = {"counter": "_total", "info": "_info"}
-    for family in families:
-        name = family.name + ends.get(family.type, "")
-        assert f"`{name}`" in text
+def test_metrics_are_documented_with_their_types_and_labels() -> None:
+    """As the page has it: the label is `kappa_job` unless the row says otherwise."""
+    wanted = {}
+    for metric in LaneHealth(Settings()).health.metrics.registry._collector_to_names:
+        own: Any = metric
+        labels = ["version", "python", "spark"] if own._type == "info" else list(own._labelnames)
+        named = (
+            f"label{'s' * (len(labels) > 1)} " + ", ".join(f"`{label}`" for label in labels) if labels else "no label"
+        )
+        kind = "gauge" if own._type == "info" else own._type
+        name = own._name + {"counter": "_total", "info": "_info"}.get(own._type, "")
+        wanted[name] = (kind if labels == ["kappa_job"] else f"{kind}, {named}").strip("`")
+    assert {name: kind for name, kind in rows(RUNNING).items() if name.startswith("kappa_")} == wanted
 
 
 def test_every_error_is_documented() -> None:
@@ -200,18 +248,41 @@ def test_every_topic_is_documented() -> None:
             assert f"`{topic}`" in document.read_text()
 
 
-def test_every_field_of_documents_is_documented() -> None:
-    """As `novelty.score`, or `.score` after the first of a row; fields of contributions stand in one row."""
+def test_fields_are_in_the_kinds_of_documents_that_the_page_says() -> None:
     text = (PROJECT / "docs" / "elasticsearch.md").read_text()
-    for kind, properties in PROPERTIES.items():
-        for name in fields_of(properties):
-            group, _, last = name.rpartition(".")
-            known = (
-                f"`{name}`" in text
-                or f"`.{last}`" in text
-                or (group == "novelty.contributions" and f"`{last}`" in text)
-            )
-            assert known, (kind, name)
+    listed: dict[str, set[str]] = {}
+    for row in re.findall(r"^\| (`[^|]*) \| ([^|]*) \|", text[text.index("## Fields") : text.index("## Why")], re.M):
+        names = re.findall(r"`([^`]+)`", row[0])
+        for name in names:
+            full = names[0].rpartition(".")[0] + name if name.startswith(".") else name
+            listed[full] = listed.get(full, set()) | set(PROPERTIES if row[1] == "all" else row[1].split(", "))
+    known = {kind: fields_of(properties) for kind, properties in PROPERTIES.items()}
+    wanted = {name: {kind for kind, own in known.items() if name in own} for own in known.values() for name in own}
+    assert listed == wanted | {name: {"incidents"} for name in NESTED}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_of_settings_and_rules_can_be_read(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the password that the README has in the environment, and with channels of the examples before."""
+    monkeypatch.setenv("KAPPA_KAFKA__SASL_PASSWORD", "secret") if document == README else None
+    for example in re.findall(r"```toml\n(.*?)```", document.read_text(), re.S):
+        file = tmp_path / "example.toml"
+        file.write_text(example)
+        if "[[rules]]" in example:
+            assert rule_files.rules_in(file)
+            continue
+        routed = {
+            name
+            for names in re.findall(r"^(?:channels|escalate_to) = \[(.*)\]", example, re.M)
+            for name in json.loads(f"[{names}]")
+        }
+        file.write_text(
+            example
+            + "".join(f'[notify.channels.{name}]\nkind = "apprise"\nurl = "json://h"\n' for name in sorted(routed))
+        )
+        load(file)
 
 
 def test_every_decision_is_linked_from_the_readme_or_the_architecture() -> None:

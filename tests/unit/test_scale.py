@@ -23,6 +23,17 @@ def test_the_page_has_the_tables_that_the_model_gives(table: object) -> None:
     assert PAGE[first : first + len(rows)] == rows
 
 
+def test_the_page_says_what_of_its_first_load_can_be_saved() -> None:
+    one, settings = scale.LOADS["5,000 machines"], scale.settings_of()
+    fewer = settings.model_copy(update={"spark": settings.spark.model_copy(update={"shuffle_partitions": 4})})
+    memory = (plan.plan(one, settings).memory - plan.plan(one, fewer).memory) / 1e9
+    rows = (one.series + plan.counts_of(one)) / settings.windowing.window_seconds
+    kept = rows * (plan.ROW + plan.SCORE) * 3600 * settings.topics.retention_hours / 1e12
+    text = " ".join(PAGE)
+    assert f"with 4 it is {memory:.1f} GB less" in text
+    assert f"`statistics` and `scores` are {kept:.1f} TB of the disk" in text
+
+
 def test_cores_of_the_plan_are_those_of_its_parts() -> None:
     for one in scale.LOADS.values():
         parts = cores_of(one, SETTINGS)
