@@ -56,7 +56,7 @@ def button(view: View, of: Incident, label: LabelDocument | None) -> None:
         write(view, of, view.who.name)
     if key in st.session_state:
         st.success(
-            "You have it: that is in the log, and on the pages when `index` has read it.",
+            "You have it: that is in the log, and on the dashboard when `index` has read it.",
             icon=":material/check_circle:",
         )
 

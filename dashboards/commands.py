@@ -41,7 +41,7 @@ def called() -> list[str]:
     """The command line of `kappa` on this machine. Raises CommandError if these pages were started without it."""
     configured = os.environ.get(f"{PREFIX}COMMAND")
     if not configured:
-        msg = "These pages were not started by `kappa dashboard`, so they cannot run its commands: start them with it."
+        msg = "This dashboard was not started by `kappa dashboard`, so it cannot run its commands: start it with that."
         raise CommandError(msg)
     return [str(part) for part in json.loads(configured)]
 

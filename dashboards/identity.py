@@ -148,7 +148,7 @@ def show(who: Identity) -> None:
             if st.session_state.pop("wrong code", False):
                 st.error("This is not the code.", icon=":material/block:")
         else:
-            st.markdown("The proxy before these pages signs you in; it has named nobody.")
+            st.markdown("The proxy before this dashboard signs you in; it has named nobody.")
 
 
 def enter() -> None:
@@ -166,10 +166,10 @@ def forget() -> None:
 def refused(who: Identity) -> None:
     """Say that somebody may not read."""
     if who.name is None:
-        st.warning("These pages are for people who have signed in.", icon=":material/lock:")
+        st.warning("This dashboard is for people who have signed in.", icon=":material/lock:")
     else:
         st.warning(
-            f"{plain(who.name)} may not read these pages: an administrator can put the name, or a group, into `dashboard.viewers`.",
+            f"{plain(who.name)} may not read this dashboard: an administrator can put the name, or a group, into `dashboard.viewers`.",
             icon=":material/lock:",
         )
 

@@ -24,7 +24,7 @@ CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
     "No process is known that runs jobs of version {version}. Start them with `kappa run all` on this machine, or set "
     "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
-    '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start these pages anew.'
+    '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start the dashboard anew.'
 )
 
 QUARANTINE_HELP = "{records} in quarantine: whenever a job read one, it ended, so it is left unread. `kappa quarantine list` says which and why."

@@ -24,6 +24,6 @@ def dashboard(
         ),
     ] = "127.0.0.1",
 ) -> None:
-    """The monitoring pages, in the browser."""
+    """The dashboard, in the browser."""
     with stopped_by_signals() as stopping:
         serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)

@@ -469,7 +469,7 @@ class DashboardSettings(SettingsGroup):
         ),
     )
     viewers: tuple[str, ...] = Field(
-        default=(), description="Who may read the pages. Empty: everybody who reaches them, signed in or not."
+        default=(), description="Who may read the dashboard. Empty: everybody who reaches it, signed in or not."
     )
     responders: tuple[str, ...] = Field(
         default=(), description="Who may also label incidents and ask a model for its state."
@@ -485,7 +485,7 @@ class DashboardSettings(SettingsGroup):
     oidc_client_secret: SecretStr | None = Field(default=None, description="With `oidc`: the client's secret.")
     oidc_redirect_url: Address | None = Field(
         default=None,
-        description="With `oidc`: the pages' address as browsers reach it, with `/oauth2callback` at its end.",
+        description="With `oidc`: the dashboard's address as browsers reach it, with `/oauth2callback` at its end.",
     )
     proxy_secret: SecretStr | None = Field(
         default=None,
@@ -499,7 +499,8 @@ class DashboardSettings(SettingsGroup):
     )
 
     kibana_url: Link | None = Field(
-        default=None, description="Address of Kibana. If it is set, pages link to it with time range and filter."
+        default=None,
+        description="Address of Kibana. If it is set, the dashboard links to it with time range and filter.",
     )
     runbook_url: Link | None = Field(
         default=None,

@@ -73,7 +73,7 @@ class ChainAlerts:
             number(one, "violations", "count") - number(one, "violations", "accepted") for one in state.health
         )
         if violations > 0:
-            found[VIOLATION] = "a promise of determinism is broken: see the log of the jobs"
+            found[VIOLATION] = "a promise of determinism is broken: `kappa doctor` says which"
         if self._has_left_out(state, now_ms):
             found[LIMITS] = "a limit leaves out series, services or hosts: see docs/limits.md"
         return found

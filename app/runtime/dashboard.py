@@ -74,9 +74,9 @@ def served(
         server = start(settings, port, host, code, secrets, scores)
         try:
             if code:
-                report(f"to sign in on the pages: the code {code}")
+                report(f"to sign in on the dashboard: the code {code}")
             elif settings.dashboard.sign_in == "code":
-                report(f"{host} is not loopback: the pages can only be read; dashboard.sign_in has ways to sign in")
+                report(f"{host} is not loopback: the dashboard can only be read; dashboard.sign_in has ways to sign in")
             yield server, code
         finally:
             end(server)

@@ -47,7 +47,7 @@ class ScoreReader:
     def answer(self, version: str, asked: Question) -> dict[str, Any]:
         """The answer as JSON types. Raises ServiceUnavailable while others are answered or Kafka is away, InputError if it refuses."""
         if not self._settings.kafka.bootstrap_servers:
-            msg = "the pages were started without kafka.bootstrap_servers, and no embedded Kafka runs: set it to have curves"
+            msg = "the dashboard was started without kafka.bootstrap_servers, and no embedded Kafka runs: set it to have curves"
             raise InputError(msg)
         if not self._lock.acquire(timeout=WAIT_SECONDS):
             msg = "others are reading scores: ask again"

@@ -55,7 +55,7 @@ def curves(version: str, series: Sequence[str], span: Span, focus: datetime, sec
     """
     where = os.environ.get(f"{PREFIX}SCORES_URL", "")
     if not where:
-        msg = "These pages were not started by `kappa dashboard`, so they cannot read scores from Kafka."
+        msg = "This dashboard was not started by `kappa dashboard`, so it cannot read scores from Kafka."
         raise CurvesUnavailable(msg)
     since, until = rounded(span)
     middle = min(max(int(focus.timestamp() * 1000), since), until) if focus < span.end else until

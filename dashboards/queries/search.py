@@ -48,7 +48,7 @@ class Connection:
         named = {name: text for name, text in environment.items() if name.startswith(PREFIX) and text}
         own = {name.removeprefix(PREFIX).lower(): text for name, text in named.items()}
         if "url" not in own:
-            msg = "No Elasticsearch is named: start these pages with `kappa dashboard`, or set KAPPA_DASHBOARD_URL."
+            msg = "No Elasticsearch is named: start the dashboard with `kappa dashboard`, or set KAPPA_DASHBOARD_URL."
             raise QueryError(msg)
         return cls(
             url=own["url"],

@@ -19,6 +19,9 @@ from app.core.settings import PROJECT, Settings, load
 from app.early.metrics import LaneHealth
 from app.kafka import topics
 from app.kafka.heartbeats import STEP_SECONDS
+from app.notify import chain, notification, outbox
+from app.notify.chain_watch import LOOK_SECONDS
+from app.runtime.bounded_server import ASK_SECONDS, MOST_CONNECTIONS
 from app.search.mappings import PROPERTIES
 from app.simulator.settings import GENERATOR_VERSION
 from app.supervision.parent import SupervisedCommand
@@ -30,12 +33,17 @@ from models.univariate.parameters import UnivariateParameters
 from pipelines import errors
 from pipelines.jobs import correlate
 from pipelines.runner import Runner
-from pipelines.state import window_buffer
+from pipelines.spark_internals import TRIED_WITH
+from pipelines.state import savepoint_format, window_buffer
+from pipelines.state.savepoint_tables import CHALLENGERS, TABLES
 
 README = PROJECT / "README.md"
 RUNNING = PROJECT / "docs" / "running.md"
 REPLAY = PROJECT / "docs" / "replay.md"
 ARCHITECTURE = PROJECT / "docs" / "architecture.md"
+ALERTS = PROJECT / "docs" / "alerts.md"
+SECURITY = PROJECT / "docs" / "security.md"
+CLUSTER = PROJECT / "docs" / "cluster.md"
 GLOSSARY = PROJECT / "docs" / "glossary.md"
 CHANGES = PROJECT / "CHANGELOG.md"
 DOCUMENTS = [README, CHANGES, *sorted((PROJECT / "docs").rglob("*.md"))]
@@ -77,6 +85,15 @@ FACTS = [
         RUNNING,
         f"`labels` of {int(topics.MOST_OF_LABELS) >> 10} KiB and `rules` of {int(topics.MOST_OF_RULES) >> 10} KiB",
     ),
+    (ALERTS, f"Titles have at most {notification.LONGEST_TITLE} characters, texts {notification.LONGEST_TEXT:,}"),
+    (ALERTS, f"more than {outbox.MOST_WAITING:,} notifications wait for a channel"),
+    (ALERTS, f"Every {LOOK_SECONDS:g} s the notifier looks"),
+    (ALERTS, f"What holds for {LOOK_SECONDS * chain.LOOKS:g} s is sent"),
+    (
+        SECURITY,
+        f"answer {MOST_CONNECTIONS} clients at a time, and close one that has not asked within {ASK_SECONDS:g} seconds",
+    ),
+    (CLUSTER, f"executors run Spark {TRIED_WITH} for"),
     (README, f"its fast mean (half-life {UNIVARIATE.fast_half_life_minutes:g} minutes)"),
     (PROJECT / "docs" / "control.md", f"({UNIVARIATE.level_half_life_days:g} days without it"),
 ]
@@ -234,6 +251,13 @@ def test_metrics_are_documented_with_their_types_and_labels() -> None:
         name = own._name + {"counter": "_total", "info": "_info"}.get(own._type, "")
         wanted[name] = (kind if labels == ["kappa_job"] else f"{kind}, {named}").strip("`")
     assert {name: kind for name, kind in rows(RUNNING).items() if name.startswith("kappa_")} == wanted
+
+
+def test_every_file_of_a_savepoint_is_documented() -> None:
+    tables = [f"{name}.parquet" for name in (*TABLES, CHALLENGERS)]
+    text = REPLAY.read_text()
+    for file in (*tables, savepoint_format.SHARDS, savepoint_format.CORRELATOR, savepoint_format.MANIFEST):
+        assert f"`{file}`" in text
 
 
 def test_every_error_is_documented() -> None:
