@@ -110,7 +110,8 @@ def calls_in(file: Path) -> list[dict[str, Any]]:
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{file}: cannot be read ({error}); wanted a text file"
+        why = error.strerror if isinstance(error, OSError) else error
+        msg = f"{file} cannot be read: {why}; wanted a text file with a call on each line"
         raise InputError(msg) from error
     if len(lines) > MOST_LINES:
         msg = f"{file} has {len(lines)} lines; wanted at most {MOST_LINES}"

@@ -23,7 +23,7 @@ from pipelines.errors import InputError, ServiceUnavailable
 
 def label(
     incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
-    label: Annotated[str, typer.Argument(help="true, false-alarm, expected-change or acknowledged.")],
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="true, false-alarm, expected-change or acknowledged.")],
     comment: Annotated[str, typer.Option(help="For people.")] = "",
     author: Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")] = None,
     series: Annotated[

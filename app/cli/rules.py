@@ -105,7 +105,7 @@ def incident(
     identity: Annotated[
         str, typer.Argument(metavar="INCIDENT", help="Its id, as in the topic incidents and on the dashboard.")
     ],
-    what: Annotated[str, typer.Argument(help="mute or maintenance.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="mute or maintenance.")],
     until: Annotated[
         str | None,
         typer.Option(help="Until when, ISO 8601. A mute without it has no end; a maintenance ends as the incident."),

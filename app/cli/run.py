@@ -37,7 +37,9 @@ EARLY = "early"  # which has a session of its own
 def run(
     names: Annotated[
         list[str],
-        typer.Argument(help="extract, detect, correlate, index or all; or one of notify and early by itself."),
+        typer.Argument(
+            metavar="JOB", help="extract, detect, correlate, index or all; or one of notify and early by itself."
+        ),
     ],
     config: Config = None,
     heartbeats: Annotated[bool, typer.Option(help="Append heartbeats to every input partition.")] = True,
