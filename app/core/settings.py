@@ -472,7 +472,7 @@ class DashboardSettings(SettingsGroup):
         default=(), description="Who may read the dashboard. Empty: everybody who reaches it, signed in or not."
     )
     responders: tuple[str, ...] = Field(
-        default=(), description="Who may also label incidents and ask a model for its state."
+        default=(), description="Who may also label incidents, write rules about them and ask a model for its state."
     )
     operators: tuple[str, ...] = Field(
         default=(), description="Who may also promote versions and roll back. With `code`, whoever has the code is one."
