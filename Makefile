@@ -47,7 +47,7 @@ setup:
 				"make setup PYTHON=/path/to/python3" >&2; exit 1; }; \
 		$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 			echo "setup: $(PYTHON) lacks the module venv: install it (Debian: python3-venv)" >&2; exit 1; }; \
-		echo "setup: installing Python packages into $(VENV) (1.5 GB on disk, some minutes)" && \
+		echo "setup: installing Python packages into $(VENV) (2 GB on disk, some minutes)" && \
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
 		$(INSTALL) -r requirements/build.txt && $(INSTALL) -r requirements/dev.txt && $(INSTALL) --no-deps -e . && \
 		$(BIN)/python -m app.embedded.jars && \

@@ -161,7 +161,10 @@ def run_demo(
         fleet = fleet_settings(seed, minutes)
         simulation = simulate(fleet)
         load = contexts.enter_context(LoadGenerator(own, fleet))
-        report(f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live")
+        report(
+            f"feeding {HISTORY_HOURS:g} hours of {HOSTS} simulated machines, then live; {minutes:g} minutes in all, "
+            "the first incidents after two to three on two cores"
+        )
         receiver = contexts.enter_context(DemoReceiver(report))
         own = own.model_copy(update={"notify": receiver.settings})
         contexts.enter_context(BesideJobs(own))

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from app.cli.connection import Config, connected
+from app.cli.output import report
 from app.versions import serving
 from pipelines.errors import InputError
 
@@ -24,11 +25,14 @@ def export(
     config: Config = None,
 ) -> None:
     """Value, expected values and score of the newest window of each series; of one without any in 15 minutes nothing."""
-    from app.cli.series_metrics import exposition, named, newest  # loads Kafka's client
+    from app.cli.series_metrics import exposition, named, newest, without  # loads Kafka's client
 
     if not prometheus:
         msg = "export: no form is named; wanted --prometheus"
         raise InputError(msg)
     names = named(series)
     settings = connected(serving.of_version(config, version), ("kafka",))
-    sys.stdout.write(exposition(newest(settings, names, round(1000 * time.time()))))
+    points = newest(settings, names, round(1000 * time.time()))
+    sys.stdout.write(exposition(points))
+    if missing := without(names, points):
+        report(missing)

@@ -56,6 +56,16 @@ def named(series: Sequence[str]) -> Sequence[str]:
     return names
 
 
+def without(series: Sequence[str], points: Mapping[str, Any]) -> str:
+    """A sentence about the series that have no window; empty where all have one."""
+    missing = [name for name in series if name not in points]
+    minutes = LOOK_BACK_MS // 60_000
+    some = f"{missing[0]}{f' and {len(missing) - 1} more' if missing[1:] else ''}" if missing else ""
+    return (
+        f"no window in the last {minutes} minutes, or not read in {SECONDS:g} s: {some}; check the name" if some else ""
+    )
+
+
 def exposition(points: Mapping[str, Mapping[str, Any]]) -> str:
     """Points in Prometheus' text format. A number that is not known has no line."""
     registry = CollectorRegistry()

@@ -128,9 +128,9 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
     """Whether a topic is there and has the settings that results depend on."""
     check = f"topic {topic.name}"
     if state is None:
-        return [
-            danger(check, "is missing, or may not be described", "it", "`kappa topics create`; check the user's rights")
-        ]
+        of_version = f"`kappa run` or `kappa replay` with --version {settings.version} makes it; check the name"
+        make = of_version if topic.name.endswith(f".{settings.version}") else "`kappa topics create`"
+        return [danger(check, "is missing, or may not be described", "it", f"{make}; check the user's rights")]
     found: list[Finding] = []
     if len(state.partitions) != topic.partitions:
         text = f"{len(state.partitions)} partitions"

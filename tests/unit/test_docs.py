@@ -26,6 +26,7 @@ from app.search.mappings import PROPERTIES
 from app.simulator.settings import GENERATOR_VERSION
 from app.supervision.parent import SupervisedCommand
 from dashboards.kibana.fields import fields_of
+from models.challengers.memory import PART as CHALLENGERS
 from models.core import store
 from models.core.parameters import DetectorParameters
 from models.incidents import correlator
@@ -35,7 +36,7 @@ from pipelines.jobs import correlate
 from pipelines.runner import Runner
 from pipelines.spark_internals import TRIED_WITH
 from pipelines.state import savepoint_format, window_buffer
-from pipelines.state.savepoint_tables import CHALLENGERS, TABLES
+from pipelines.state.savepoint_tables import TABLES
 
 README = PROJECT / "README.md"
 RUNNING = PROJECT / "docs" / "running.md"

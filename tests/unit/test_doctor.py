@@ -238,6 +238,12 @@ def test_a_topic_that_is_missing(settings: Settings) -> None:
     (found,) = log.topic_findings(settings, wanted(settings)[0], None)
     assert found.status is Status.DANGER
     assert "topics create" in found.advice
+    other = settings.model_copy(update={"version": "other"})
+    advice = {one.name: log.topic_findings(other, one, None)[0].advice for one in wanted(other)}
+    assert "topics create" in advice["telemetry"]
+    assert advice["scores.other"].startswith(
+        "`kappa run` or `kappa replay` with --version other makes it; check the name"
+    )
 
 
 def state(**changes: Any) -> KafkaState:

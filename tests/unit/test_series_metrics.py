@@ -12,7 +12,7 @@ from support.distribution_programs import program
 from typer.testing import CliRunner
 
 from app.cli import main, series_metrics
-from app.cli.series_metrics import exposition
+from app.cli.series_metrics import exposition, without
 from app.core.settings import PROJECT
 from pipelines.errors import InputError
 
@@ -54,6 +54,12 @@ def test_series_of_lines_are_named_by_their_level_or_template() -> None:
 def test_what_is_no_series_and_too_many_of_them_are_refused(names: list[str], why: str) -> None:
     with pytest.raises(InputError, match=why):
         series_metrics.named(names)
+
+
+def test_series_without_a_window_are_named() -> None:
+    assert without(["gauge/h//a"], {"gauge/h//a": {}}) == ""
+    assert ": gauge/h//b; check the name" in without(["gauge/h//a", "gauge/h//b"], {"gauge/h//a": {}})
+    assert ": gauge/h//a and 1 more;" in without(["gauge/h//a", "gauge/h//b"], {})
 
 
 def test_a_form_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
