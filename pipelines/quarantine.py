@@ -47,14 +47,14 @@ class Quarantine:
         return frame.withColumn("value", F.when(~self._listed(), F.col("value"))) if self else frame
 
     def refused(self, frame: DataFrame) -> DataFrame:
-        """Rows of `unread`, parsed: those in quarantine get their `reason`, and their first bytes as `raw_value`."""
+        """Rows of `unread`, parsed: those refused for being in quarantine get that as `reason`, and their first bytes as `raw_value`."""
         if not self:
             return frame
-        reason = F.concat(F.lit("quarantined: "), self._known("reason"))
+        listed, reason = self._listed() & F.col("reason").isNotNull(), F.lit("quarantined: ")
         return frame.withColumns(
             {
-                "reason": F.when(self._listed(), reason).otherwise(F.col("reason")),
-                "raw_value": F.when(self._listed(), F.unbase64(self._known("head"))).otherwise(F.col("raw_value")),
+                "reason": F.when(listed, F.concat(reason, self._known("reason"))).otherwise(F.col("reason")),
+                "raw_value": F.when(listed, F.unbase64(self._known("head"))).otherwise(F.col("raw_value")),
             }
         )
 

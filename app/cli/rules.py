@@ -32,6 +32,7 @@ rules_app = typer.Typer(
     help="Rules about alarms and learning, and where incidents go, in the log.", no_args_is_help=True
 )
 
+NO_RULE = "no rule, which ends the one of this name: see the dead letter"
 NEW, CHANGED, SAME, REMOVED = "new", "changed", "unchanged", "removed"
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
@@ -144,8 +145,7 @@ def list_rules(config: Config = None, as_json: Json = False) -> None:
 
     settings = connected(load(config), ("kafka",))
     topic = rule_topic.read(settings)
-    known = topic.in_effect().known.values()
-    found = [described(one, topic.at(one.offset)) for one in sorted(known, key=lambda one: one.place)]
+    found = [described(one, topic.at(one.offset)) for one in topic.in_effect().logged()]
     if as_json:
         print_json({"rules": found})
         return
@@ -162,18 +162,23 @@ def show(
     from app.kafka import rule_topic  # loads Kafka's client
 
     topic = rule_topic.read(connected(load(config), ("kafka",)))
-    history = [one for one in topic.records if json.loads(one.text).get("name") == name]
+    history = [one for one in topic.records if one.name == name]
     known = topic.in_effect().known.get(name)
     if not history:
         msg = f"the log has no rule {name!r}; see `kappa rules list`"
         raise InputError(msg)
-    records = [{"offset": one.offset, "written": iso(one.appended), "record": json.loads(one.text)} for one in history]
+    texts = [None if one.text is None else json.loads(one.text) for one in history]
+    records = [
+        {"offset": one.offset, "written": iso(one.appended), "record": text}
+        for one, text in zip(history, texts, strict=True)
+    ]
     if as_json:
         print_json({"name": name, "in_effect": None if known is None else json.loads(known.rule), "records": records})
         return
     print_line(f"{name}: {'not in effect' if known is None else known.rule}")
     for one in records:
-        print_line(f"{one['written']} {json.dumps(one['record'], ensure_ascii=False)}")
+        is_rule = one["record"] is not None
+        print_line(f"{one['written']} {json.dumps(one['record'], ensure_ascii=False) if is_rule else NO_RULE}")
 
 
 @rules_app.command("remove")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,37 +12,49 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
+from app.kafka import quarantine
 from app.kafka.append import append
 from app.kafka.connection import open_consumer
 from app.kafka.quarantine import records_to
 from models.records.records import RuleRecord
-from models.rules.rule_log import MOST_BYTES, Placed, RuleLog, record_of, strict, taken
+from models.rules.rule_log import MOST_BYTES, MOST_NAME, Placed, RuleLog, record_of, strict, taken
 from pipelines.errors import InputError
+from pipelines.inputs import fields
 from pipelines.windowing import MILLIS
 
 log = structlog.get_logger()
 
 KIND = "rules"
+CONTROL = re.compile(fields.CONTROL)
 
 
 @dataclass(frozen=True)
 class AppendedRule:
-    """A record of the topic: its offset, append time and the beginning of the window of that (epoch ms), and its JSON."""
+    """A record under a name: its offset, append time and the beginning of the window of that (epoch ms), and its JSON.
+
+    `text` is None for what is no rule, which ends the rule of this name.
+    """
 
     offset: int
     appended: int
     since: int
-    text: str
+    name: str
+    text: str | None
 
     @property
     def record(self) -> RuleRecord:
         """What it says. Raises ValueError for what is no rule."""
-        return record_of(self.text)
+        return record_of(self.text or "")
+
+    @property
+    def placed(self) -> Placed:
+        """The record as `models.rules.rule_log` takes it."""
+        return self.offset, self.since, self.name, self.text
 
 
 @dataclass(frozen=True)
 class RuleTopic:
-    """What the topic says up to the offset `end`: its records without heartbeats, in order; `window_ms` is the length of windows."""
+    """What the topic says up to the offset `end`: its records under names, in order; `window_ms` is the length of windows."""
 
     end: int
     records: tuple[AppendedRule, ...]
@@ -50,7 +63,7 @@ class RuleTopic:
     @property
     def placed(self) -> list[Placed]:
         """The records as `models.rules.rule_log` takes them."""
-        return [(one.offset, one.since, one.text) for one in self.records]
+        return [one.placed for one in self.records]
 
     def in_effect(self) -> RuleLog:
         """The rules that are in effect after the last record, and those that will be."""
@@ -118,34 +131,43 @@ class RuleTail:
                 end = consumer.end_offsets([at])[at]
                 begin = self._next if self._next <= end else 0  # it was made anew
                 for one in records_of(self._settings, consumer, at, end, begin):
-                    yield one.offset, one.since, one.text
+                    yield one.placed
                 self._next = end
 
 
 def records_of(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int = 0
 ) -> Iterator[AppendedRule]:
-    """The records from an offset up to another that may be rules: no heartbeats, and none that `extract` refuses for its size, kind or key."""
+    """The records from an offset up to another that are under names; what `extract` refuses, or does not read, comes without its JSON."""
     length = settings.windowing.window_seconds * MILLIS
+    unread = quarantine.read_with(settings, consumer).found.of("extract", [at.topic])
     for record in records_to(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
-        text = rule_text(record.key, record.value)
-        if text is not None:
-            yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, text)
+        name = name_of(record.key)
+        if name is not None:
+            text = rule_text(name, record.value)
+            kept = text if not unread.contains(at.topic, at.partition, record.offset) else None
+            yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, name, kept)
 
 
-def rule_text(key: bytes | None, value: bytes | None) -> str | None:
-    """The JSON of a record that may be a rule, under its name as the key; None for anything else."""
-    # heartbeats are most of them; but any letter may be written as an escape
-    if value is None or len(value) > MOST_BYTES or (b'"rule"' not in value and b"\\" not in value):
+def name_of(key: bytes | None) -> str | None:
+    """The text of a key, where that may be a rule's name; else None, as of heartbeats."""
+    try:
+        name = "" if key is None or len(key) > 4 * MOST_NAME else key.decode()
+    except UnicodeDecodeError:
+        return None
+    return name if 0 < len(name) <= MOST_NAME and not CONTROL.search(name) else None
+
+
+def rule_text(name: str, value: bytes | None) -> str | None:
+    """The JSON of a record under a name, where it may be a rule of that name; None for anything else."""
+    if value is None or len(value) > MOST_BYTES:
         return None
     try:
         text = value.decode()
         source = strict(text)
-        name = source.get("name")
-        keyed = isinstance(name, str) and name.encode() == key
-        return text if keyed and source.get("record") == RuleRecord.KIND else None
     except ValueError:
         return None
+    return text if source.get("record") == RuleRecord.KIND and source.get("name") == name else None
 
 
 def write(settings: Settings, records: Sequence[Mapping[str, Any]]) -> None:

@@ -76,9 +76,10 @@ class Routes:
 
     def _change(self, since: int) -> None:
         """What is in effect from a window on."""
-        own = [one for one in self._log.known.values() if is_route(one.rule)]
         before, self._logged = self._logged, {}
-        for one in sorted(own, key=lambda one: one.place):
+        for one in self._log.logged():
+            if not is_route(one.rule):
+                continue
             found = before.get(one) or one.effective()
             if isinstance(found, Route):
                 self._logged[one] = found

@@ -33,7 +33,8 @@ class Windows:
     min, max, last
         Smallest, largest and last value; of a counter `last` is its total.
     template, sample
-        Template and one line of `template/` series; a label as JSON in `sample` of `label/` series; None elsewhere.
+        Template and one line of `template/` series; a label as JSON in `sample` of `label/` series, the name of a rule and its JSON
+        of `rule/` series; None elsewhere.
     peers
         What the other hosts of the role of a gauge have: their number, and the 10 % quantile, median and 90 % quantile of their
         means, `(n_rows, 4)`; NaN where it is not known.

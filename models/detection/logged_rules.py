@@ -1,4 +1,7 @@
-"""Rules of the log, as they come into a shard: rows of series `rule/SHARD/OFFSET`, in the window in which they were appended."""
+"""Rules of the log, as they come into a shard: rows of series `rule/SHARD/OFFSET`, in the window in which they were appended.
+
+The name of a rule is the row's template, its record the sample, which is missing where `extract` has refused the record.
+"""
 
 from __future__ import annotations
 
@@ -46,15 +49,17 @@ class LoggedRules:
         left_out: list[tuple[TooManyRules, str]] = []
         if now // HOUR_MS != self._state.last // HOUR_MS:
             self.changed = self._log.forget(since)
-        own = rows.span(FIRST)
-        for name, text in zip(rows.series[own].tolist(), rows.sample[own].tolist(), strict=True):
-            offset = int(name.rsplit("/", 1)[1])
+        own, before = rows.span(FIRST), dict(self._log.known)
+        records = (column[own].tolist() for column in (rows.series, rows.template, rows.sample))
+        for series, name, text in zip(*records, strict=True):
+            offset = int(series.rsplit("/", 1)[1])
             try:
-                self.changed |= self._log.take(text or "", offset, since)
+                self._log.take(name or "", text, offset, since)
             except ValueError as error:
                 if isinstance(error, TooManyRules):
-                    left_out.append((error, name))
+                    left_out.append((error, series))
                 self.refused.append(RefusedRule(offset, since, str(error), text or ""))
+        self.changed |= self._log.known != before
         self._state.rules_changed |= self.changed
         self.overflow = over(left_out, now)
         return rows.without_span(own)

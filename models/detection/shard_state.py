@@ -50,7 +50,7 @@ CONTROL_COLUMNS = {
     "size": "double",
 }
 RULES = "rules"
-RULE_COLUMNS = {"name": "string", "rule": "string", "since": "int64", "offset": "int64", "place": "int64"}
+RULE_COLUMNS = {"name": "string", "rule": "string", "since": "int64", "offset": "int64"}
 PARTS = ("names", "texts", RULES, service_templates.PART, "episodes", CHANGE_CANDIDATES, PEERS, *TABLES, *UNIVARIATE)
 
 
@@ -354,8 +354,8 @@ class ShardState:
         return parts
 
     def _rules_part(self) -> bytes:
-        """The rules of the log in the order of their places, a column for each attribute."""
-        ordered = sorted(self.rules.values(), key=lambda one: one.place)
+        """The rules of the log in the order of their names, a column for each attribute."""
+        ordered = [self.rules[name] for name in sorted(self.rules)]
         kinds = {name: pa.type_for_alias(kind) for name, kind in RULE_COLUMNS.items()}
         return part(
             {name: pa.array([getattr(one, name) for one in ordered], type=kind) for name, kind in kinds.items()}, {}

@@ -79,9 +79,12 @@ class StatisticsRow:
     peers_median: Annotated[float, Doc("Median of their means.", "unit of the metric")] = math.nan
     peers_upper: Annotated[float, Doc("90 % quantile of their means.", "unit of the metric")] = math.nan
     shard: Annotated[int, Doc("Shard of the host: all its series are scored together.")] = 0
-    template: Annotated[str | None, Doc("Log template: the message with its variable parts masked.")] = None
+    template: Annotated[
+        str | None, Doc("Log template: the message with its variable parts masked; of a rule, its name.")
+    ] = None
     sample: Annotated[
-        str | None, Doc("Least message of the window in byte order; of a label, change or rule, its JSON.")
+        str | None,
+        Doc("Least message of the window in byte order; of a label, change or rule, its JSON, null of a refused rule."),
     ] = None
 
 

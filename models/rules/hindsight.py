@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from models.records.records import RuleRecord
 from models.rules.route import Route
 from models.rules.rule import Rule
 from models.rules.rule_log import (
@@ -27,11 +28,14 @@ from models.rules.rule_log import (
 
 @dataclass(frozen=True)
 class Piece:
-    """What holds of a name from `begin` to before `end`, epoch ms: the keys of a rule in the log, or a rule of the configuration."""
+    """What holds of a name from `begin` to before `end`, epoch ms: the keys of a rule in the log, or a rule of the configuration.
+
+    Pieces are in the order of their places.
+    """
 
     begin: float
     end: float
-    place: int
+    place: tuple[int, str]
     keys: Mapping[str, Any] | None = None
     pinned: Rule | None = None
 
@@ -74,19 +78,25 @@ def known_beforehand(
         Rules with beginnings and ends, in the order in which they count.
     """
     log = RuleLog(pinned)
-    pieces: dict[str, list[Piece]] = {}
-    for number, rule in enumerate(pinned):
-        # one without a name is never replaced
-        own = Piece(-math.inf, math.inf, number - len(pinned), pinned=rule)
-        pieces.setdefault(rule.name or f"/{number}", []).append(own)
-    for _, since, text in taken(log, records, window_ms, on_refused):
-        record = record_of(text)
-        given = record.reset if record.reset is not None else record.since
-        begin = since if given is None else min(since, milliseconds_of(given))
-        before = [replace(one, end=min(one.end, begin)) for one in pieces.get(record.name, ())]
-        pieces[record.name] = [one for one in before if one.begin < one.end]
-        if not record.removed:
-            place = log.known[record.name].place
-            pieces[record.name].append(Piece(begin, math.inf, place, keys=keys_of(record)))
+    # One without a name is never replaced.
+    born = {
+        rule.name or f"/{number}": Piece(-math.inf, math.inf, (number, ""), pinned=rule)
+        for number, rule in enumerate(pinned)
+    }
+    pieces = {name: [piece] for name, piece in born.items()}
+    for _, since, name, text in taken(log, records, window_ms, on_refused):
+        record = None if text is None else record_of(text)
+        begin = since if record is None else true_since(record, since)
+        before = [replace(one, end=min(one.end, begin)) for one in pieces.get(name, ())]
+        now = [] if record is None or record.removed else [Piece(begin, math.inf, (len(pinned), name), keys_of(record))]
+        if record is None and name in born:  # as if there were no record
+            now = [replace(born[name], begin=since)]
+        pieces[name] = [one for one in before if one.begin < one.end] + now
     ordered = sorted((one for own in pieces.values() for one in own), key=lambda one: (one.place, one.begin))
     return tuple(found for one in ordered if (found := one.rule()) is not None)
+
+
+def true_since(record: RuleRecord, appended: int) -> float:
+    """Since when a record that was appended in a window that begins then is true, epoch ms."""
+    given = record.reset if record.reset is not None else record.since
+    return appended if given is None else min(appended, milliseconds_of(given))

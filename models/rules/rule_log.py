@@ -1,8 +1,9 @@
 """Rules that are records of the log: what a record says, and which rules are in effect after some of them.
 
-A record with the name of a rule replaces that rule, in its place; one that says `removed` ends it. Rules of the configuration that a
-version began with come before those of the log, and are replaced and ended by their names in the same way. Nothing here looks
-at a clock: what is in effect follows from the records, in the order of their offsets.
+A record under the name of a rule replaces that rule; one that says `removed` ends it, and so does one that is refused. Rules of the
+configuration that a version began with come before those of the log, and are replaced and ended by their names in the same way. Nothing
+here looks at a clock: what is in effect follows from the last record under each name, because after a compaction there is no other. So
+rules of the log are in the order of their names.
 """
 
 from __future__ import annotations
@@ -56,15 +57,14 @@ class LoggedRule:
         The keys of `Rule` or `Route` that its record gives, as canonical JSON; empty for a rule of the configuration that has ended.
     since
         When the window begins in which it was appended, epoch ms.
-    offset, place
-        Offsets of its record, and of the first record of a rule of this name: rules are in the order of their places.
+    offset
+        Offset of its record.
     """
 
     name: str
     rule: str
     since: int
     offset: int
-    place: int
 
     def effective(self) -> Rule | Route:
         """As it takes effect: from when it came where it does not say since when; what was to be reset before is reset then."""
@@ -91,18 +91,17 @@ class RuleLog:
         self._pinned, self._begin = tuple(pinned), begin
         self._named = {rule.name for rule in pinned if rule.name}
         self._window, self._taken = -1, 0  # when the last window begins, and how many of its records were given
-        self.known: dict[str, LoggedRule] = {}
-        for one in sorted(known, key=lambda one: one.place):
-            if one.offset >= begin:
-                self.known[one.name] = one
+        self.known = {one.name: one for one in known if one.offset >= begin}
 
-    def take(self, text: str, offset: int, since: int) -> bool:
+    def take(self, name: str, text: str | None, offset: int, since: int) -> bool:
         """Take in a record.
 
         Parameters
         ----------
+        name
+            What it is under: its key in the topic.
         text
-            Its JSON.
+            Its JSON; None for a record that is no rule, after which there is none of this name.
         offset
             Its offset in the topic.
         since
@@ -116,8 +115,8 @@ class RuleLog:
         Raises
         ------
         ValueError
-            It is no rule; as `TooManyRules` there would be more than `MOST_RULES`, or its window has had `MOST_A_WINDOW`. Nothing has
-            changed then.
+            It is no rule, and there is none of this name any more; as `TooManyRules` there would be more than `MOST_RULES`, or its window
+            has had `MOST_A_WINDOW`: nothing has changed then.
         """
         self._window, self._taken = since, self._taken + 1 if since == self._window else 1
         if self._taken > MOST_A_WINDOW:
@@ -127,20 +126,21 @@ class RuleLog:
             raise TooManyRules(msg, self._taken, MOST_A_WINDOW)
         if offset < self._begin:
             return False
-        record = record_of(text)
+        try:
+            record = None if text is None else record_under(name, text, since)
+        except ValueError:
+            self.known.pop(name, None)
+            raise
+        if record is None or (record.removed and name not in self._named):
+            return self.known.pop(name, None) is not None
         rule = "" if record.removed else canonical(keys_of(record))
-        before = self.known.get(record.name)
+        before = self.known.get(name)
         if before is not None and before.rule == rule:
             return False
-        if rule:
-            rule_from(keys_of(record), since)
-        if record.removed and record.name not in self._named:
-            return self.known.pop(record.name, None) is not None
         if before is None and len(self.known) >= MOST_RULES:
             msg = f"there are {MOST_RULES} rules of the log, which is the most; remove one, or wait until one has ended"
             raise TooManyRules(msg, len(self.known) + 1, MOST_RULES)
-        place = offset if before is None or not before.rule else before.place
-        self.known[record.name] = LoggedRule(record.name, rule, since, offset, place)
+        self.known[name] = LoggedRule(name, rule, since, offset)
         return True
 
     def forget(self, now: int) -> bool:
@@ -152,11 +152,14 @@ class RuleLog:
                 self.known[name] = replace(one, rule="")
         return bool(over)
 
+    def logged(self) -> list[LoggedRule]:
+        """The rules and routes of the log, in the order of their names."""
+        return sorted((one for one in self.known.values() if one.rule), key=lambda one: one.name)
+
     def rules(self) -> tuple[Rule, ...]:
-        """The rules in effect about series: those of the configuration, then those of the log, in the order of their places."""
-        own = sorted((one for one in self.known.values() if one.rule), key=lambda one: one.place)
+        """The rules in effect about series: those of the configuration, then those of the log, in the order of their names."""
         pinned = (rule for rule in self._pinned if rule.name not in self.known)
-        found = (*pinned, *(one.effective() for one in own))
+        found = (*pinned, *(one.effective() for one in self.logged()))
         return tuple(rule for rule in found if isinstance(rule, Rule))
 
 
@@ -178,6 +181,17 @@ def record_of(text: str) -> RuleRecord:
         msg = f"no key {sorted(unknown)[0]!r} in a rule"
         raise ValueError(msg)
     return checked(parsed(RuleRecord, source))
+
+
+def record_under(name: str, text: str, since: int) -> RuleRecord:
+    """The record that a JSON text under a name is. Raises ValueError for one that cannot take effect from then on (epoch ms)."""
+    record = record_of(text)
+    if record.name != name:
+        msg = "a rule whose key is not its name"
+        raise ValueError(msg)
+    if not record.removed:
+        rule_from(keys_of(record), since)
+    return record
 
 
 def checked(record: RuleRecord) -> RuleRecord:
@@ -292,22 +306,29 @@ def record_text(keys: Mapping[str, Any], **about: str) -> dict[str, Any]:
     return {"record": RuleRecord.KIND, **keys, **{name: text for name, text in about.items() if text}}
 
 
-Placed = tuple[int, int, str]  # offset, when the window begins in which it was appended (epoch ms), JSON
+# Offset, when the window begins in which it was appended (epoch ms), name, JSON: None for what is no rule.
+Placed = tuple[int, int, str, str | None]
 OnRefused = Callable[[int, str], None]  # called with the offset and the reason
 
 
 def taken(
     log: RuleLog, records: Iterable[Placed], window_ms: int, on_refused: OnRefused = lambda offset, reason: None
 ) -> Iterator[Placed]:
-    """Take records into a log in the order of their offsets, as windows of this length do; yields each that has changed it."""
+    """Take records into a log in the order of their offsets, as windows of this length do.
+
+    Yields each that has changed it. One that is refused comes without its JSON, where there was a rule of its name.
+    """
     hour = 0
-    for offset, since, text in records:
+    for offset, since, name, text in records:
         now = since + window_ms
         if now // HOUR_MS != hour:
             hour = now // HOUR_MS
             log.forget(hour * HOUR_MS - window_ms)
+        before = log.known.get(name)
         try:
-            if log.take(text, offset, since):
-                yield offset, since, text
+            if log.take(name, text, offset, since):
+                yield offset, since, name, text
         except ValueError as error:
             on_refused(offset, str(error))
+            if log.known.get(name) != before:
+                yield offset, since, name, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import TopicPartition
@@ -43,14 +44,26 @@ def test_results_are_the_same_from_a_topic_of_rules_that_was_compacted(
     topics.create(live)
     with open_admin(live) as client:
         client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, live.topic("rules"), COMPACTED)])
-    # One that no heartbeat takes away, and two that are in effect nowhere, because the second takes the first away.
-    rules = (("heartbeat", "heartbeat", "gauge"), ("lost", "x", "logs"), ("last", "x", "logs"))
-    for i, (name, key, kind) in enumerate(rules, -len(rules)):
-        append_rule(live, START + 60 * SECOND * i, {"name": name, "host": "*", "kind": kind, "mute": True}, key)
+    # One that no heartbeat takes away, two that are in effect nowhere, because the second takes the first away, one that is ended by
+    # what is no rule, and two of which the second one counts: its first record is before that of the other, and is lost.
+    mute: dict[str, Any] = {"host": "*", "mute": True}
+    least: dict[str, Any] = {"host": "*", "kind": "gauge"}
+    rules: list[tuple[str, str, dict[str, Any]]] = [
+        ("heartbeat", "heartbeat", mute | {"kind": "counter"}),
+        ("lost", "x", mute | {"kind": "logs"}),
+        ("last", "x", mute | {"kind": "logs"}),
+        ("ended", "ended", mute | {"kind": "gauge"}),
+        ("ended", "ended", {"mute": "yes"}),
+        ("b", "b", least | {"least_deviation": 1e12}),
+        ("a", "a", least | {"least_deviation": 1e12}),
+        ("b", "b", least | {"least_deviation": 0.001}),
+    ]
+    for i, (name, key, keys) in enumerate(rules, -len(rules)):
+        append_rule(live, START + 60 * SECOND * i, {"name": name, **keys}, key)
     assert feed(live, MINUTES) > 10_000
     assert run_to_end(spark, live) == 0
     wait_for(lambda: kept(live) < 200, 120, "the compaction of the topic")
-    assert rule_topic.read(live).in_effect().known.keys() == {"heartbeat"}
+    assert rule_topic.read(live).in_effect().known.keys() == {"a", "b", "heartbeat"}
     again = named(live, "again")
     topics.create(again)
     assert run_to_end(spark, again) == 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 from typing import Any
 
 import pytest
 from support.control_stories import CPU, QUICK, STORY, of, story, when
 from support.fleet_story import START, WINDOW, DetectorRun
-from support.rule_stories import Appended, played, rule, run, same
+from support.rule_stories import VOID, Appended, keyed, played, rule, run, same
 
 from models.detection.detector import ShardDetector
 from models.rules.hindsight import known_beforehand
@@ -23,7 +22,7 @@ FAULT = {range(60, 75): {CPU: 40.0}}
 def placed(appended: Appended) -> list[Placed]:
     """The records of a story as they lie in the topic."""
     return [
-        (100 * window + i, START + window * WINDOW, json.dumps(record))
+        (100 * window + i, START + window * WINDOW, *keyed(record))
         for window in sorted(appended)
         for i, record in enumerate(appended[window])
     ]
@@ -72,7 +71,8 @@ def test_records_that_do_not_look_back_change_nothing_in_hindsight() -> None:
         appended: Appended = {}
         for window in sorted(chance.sample(range(20, 95), 12)):
             ahead = [e for e in effects if window < 64 or not {"reset", "since"} & e.keys()]
-            appended[window] = [rule(chance.choice("abc"), **chance.choice(ahead)) for _ in range(chance.randint(1, 2))]
+            written = [rule(chance.choice("abc"), **chance.choice(ahead)) for _ in range(chance.randint(1, 2))]
+            appended[window] = [chance.choice((one, one, one, VOID)) for one in written]
         born = (Rule(name="a", host="h-2", mute=True), Rule(metric="size", least_deviation=1.0))
         live = played(rows, appended, run(*born))
         assert same(live, corrected(rows, appended, *born)), appended

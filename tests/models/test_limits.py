@@ -240,14 +240,14 @@ def test_a_full_fleet_forgets_what_has_not_been_sent_for_a_day() -> None:
     assert sorted(known_of(run, "c")) == sorted(flood("c", 15))
 
 
-WRITTEN = {
+WRITTEN: dict[str, list[tuple[str, ...]]] = {
     CHANGES: [
         (f"change/s/{i:020d}", json.dumps({"client": "a", "server": "b"})) for i in range(MOST_READ[CHANGES] + 300)
     ],
     LABELS: [
         (f"label/a/{i:020d}", json.dumps({"label": "true", "series": []} if i else FALSE_ALARMS)) for i in range(2)
     ],
-    RULES: [(f"rule/0/{i:020d}", json.dumps(rule(mute=True, host="h0"))) for i in range(MOST_A_WINDOW + 500)],
+    RULES: [(f"rule/0/{i:020d}", "a", json.dumps(rule(mute=True, host="h0"))) for i in range(MOST_A_WINDOW + 500)],
 }
 SAID = {
     CHANGES: "shard 0 has 3,300 announced changes or calls in a window, 1.1 times the 3,000 that there may be in a shard; 300 are left out",

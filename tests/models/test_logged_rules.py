@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 import re
+from collections import deque
 from typing import Any
 
 import pytest
 from support.control_stories import CPU, QUICK, of, story, turns, when, with_appended
 from support.fleet_story import START, WINDOW, DetectorRun, windows
-from support.rule_stories import Appended, played, rule, run, same
+from support.rule_stories import VOID, Appended, keyed, played, rule, run, same
 
 from models.detection.detector import ShardDetector
 from models.records.records import RuleRecord
 from models.records.schema import fields_of
 from models.rules.rule import Rule
-from models.rules.rule_log import KEYS, MOST_A_WINDOW, MOST_RULES, RuleLog, record_text
+from models.rules.rule_log import KEYS, MOST_A_WINDOW, MOST_RULES, RuleLog, record_text, taken
 
 FAULT = {range(60, 75): {CPU: 40.0}}
 
@@ -180,12 +182,13 @@ REFUSED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("record", "why"), REFUSED, ids=[why for _, why in REFUSED])
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(record: Any, why: str) -> None:
     text = record if isinstance(record, str) else json.dumps(record)
+    name = record["name"] if isinstance(record, dict) and "name" in record else "a"
     log = RuleLog()
     with pytest.raises(ValueError, match=why):
-        log.take(text, 7, START)
+        log.take(name, text, 7, START)
     assert log.known == {}
     detector = ShardDetector(QUICK)
-    detector.step(START + WINDOW, with_appended(windows({CPU: 1.0}), [(f"rule/0/{7:020d}", text)]))
+    detector.step(START + WINDOW, with_appended(windows({CPU: 1.0}), [(f"rule/0/{7:020d}", name, text)]))
     (refused,) = detector.refused_rules
     assert (refused.offset, refused.text) == (7, text)
     assert re.search(why, refused.reason)
@@ -196,26 +199,66 @@ def test_what_cannot_be_meant_is_refused_and_changes_nothing(record: Any, why: s
 def test_there_are_no_more_rules_than_the_most_and_one_that_ends_makes_room() -> None:
     log = RuleLog()
     for i in range(MOST_RULES):
-        log.take(json.dumps(rule(f"r{i}", mute=True, until=when(10 + i))), i, START)
+        log.take(*keyed(rule(f"r{i}", mute=True, until=when(10 + i))), i, START)
     with pytest.raises(ValueError, match="which is the most"):
-        log.take(json.dumps(rule("more", mute=True)), 1_000, START)
-    assert log.take(json.dumps(rule("r3", mute=True)), 1_001, START)  # it replaces
+        log.take(*keyed(rule("more", mute=True)), 1_000, START)
+    assert log.take(*keyed(rule("r3", mute=True)), 1_001, START)  # it replaces
     assert log.forget(START + 10 * WINDOW)
-    assert log.take(json.dumps(rule("more", mute=True)), 1_002, START)
-    assert [one.name for one in log.rules()][2:5] == ["r3", "r4", "r5"]
-    assert log.rules()[-1].name == "more"
+    assert log.take(*keyed(rule("more", mute=True)), 1_002, START)
+    names = [one.name for one in log.rules()]
+    assert len(names) == MOST_RULES and names == sorted(names) and {"more", "r3"} < set(names)
 
 
-def test_a_rule_that_is_replaced_keeps_its_place_and_one_that_comes_back_is_last() -> None:
-    log = RuleLog()
-    for offset, record in enumerate(
-        [rule("a", mute=True), rule("b", mute=True), rule("a", least_deviation=2), rule("b", removed=True)]
-    ):
-        assert log.take(json.dumps(record), offset, START)
-    assert [one.name for one in log.rules()] == ["a"]
-    log.take(json.dumps(rule("c", mute=True)), 8, START)
-    log.take(json.dumps(rule("b", mute=True)), 9, START)
-    assert [one.name for one in log.rules()] == ["a", "c", "b"]
+def test_what_is_in_effect_follows_from_the_last_record_under_each_name() -> None:
+    """Whatever has been written, refused records and other keys among it: compaction leaves no more than these."""
+    ways: list[dict[str, Any]] = [
+        {"mute": True},
+        {"least_deviation": 2},
+        {"channels": ["ops"]},
+        {"removed": True},
+        {"mute": "yes"},
+        {"host": "h-1"},
+        {"planned": True, "until": when(3)},
+        {"planned": True, "until": when(60)},
+    ]
+    for seed in range(40):
+        chance = random.Random(seed)
+        born = (Rule(name="a", mute=True), Rule(name="d", mute=True), Rule(host="h", mute=True))
+        written = [
+            (
+                number,
+                START + number // 4 * WINDOW,
+                *keyed(chance.choice([rule(name, **chance.choice(ways)), {"name": name}])),
+            )
+            for number in range(30)
+            for name in chance.choice("abcd")
+        ]
+        last = {name: offset for offset, _, name, _ in written}
+        left = [one for one in written if last[one[2]] == one[0]]
+        for pinned in ((), born):
+            whole, compacted = RuleLog(pinned), RuleLog(pinned)
+            for log, records in ((whole, written), (compacted, left)):
+                deque(taken(log, records, WINDOW), maxlen=0)
+                log.forget(START + 50 * WINDOW)
+            assert [one.name for one in whole.rules()] == [one.name for one in compacted.rules()]
+            assert {name: one.rule for name, one in whole.known.items()} == {
+                name: one.rule for name, one in compacted.known.items()
+            }
+
+
+def test_a_record_that_is_no_rule_ends_the_rule_under_whose_name_it_is() -> None:
+    rows = story(100, {range(60, 90): {CPU: 40.0}})
+    shown = ("open", "anomaly")
+    for no_rule in (VOID, rule(mute="yes"), rule(mute=True, hosts="h-1")):
+        ended = played(rows, {20: [rule(mute=True)], 70: [no_rule]})
+        first = next(n for n in ended.events if n.series == CPU)
+        assert (first.status, first.window_end) == ("open", START + 71 * WINDOW)
+        born = run(Rule(name="a", mute=True))
+        assert played(rows, {70: [no_rule]}, born).events == []
+        again = {20: [rule(host="h-2", mute=True)], 30: [no_rule]}
+        assert played(rows, again, run(Rule(name="a", mute=True))).events == []
+        assert of(CPU, played(rows, {20: [rule(mute=True)], 70: [no_rule | {"name": "b"}]})) == []
+        assert of(CPU, ended)[0] == shown
 
 
 def test_a_record_has_every_key_of_a_rule_and_comes_back_from_one() -> None:
@@ -229,7 +272,7 @@ def test_a_record_has_every_key_of_a_rule_and_comes_back_from_one() -> None:
         "least_deviation": 2,
     }
     log = RuleLog()
-    log.take(json.dumps(record_text(keys, comment="why", author="me")), 0, START)
+    log.take(*keyed(record_text(keys, comment="why", author="me")), 0, START)
     (found,) = log.rules()
     assert dataclasses.replace(found, since=None) == Rule(**keys)
     assert found.span[0] == START
@@ -237,14 +280,15 @@ def test_a_record_has_every_key_of_a_rule_and_comes_back_from_one() -> None:
 
 def test_a_rule_may_say_until_when_alone_and_must_not_have_ended_before_it_came() -> None:
     log = RuleLog()
-    assert log.take(json.dumps(rule(planned=True, until=when(5))), 0, START)
+    assert log.take(*keyed(rule(planned=True, until=when(5))), 0, START)
     with pytest.raises(ValueError, match="since before until"):
-        log.take(json.dumps(rule("b", mute=True, until=when(0))), 1, START + 10 * WINDOW)
+        log.take(*keyed(rule("b", mute=True, until=when(0))), 1, START + 10 * WINDOW)
 
 
 def test_of_a_window_no_more_records_are_read_than_the_most_and_the_next_one_is_read_again() -> None:
-    log, text = RuleLog(), json.dumps(record_text({"name": "known", "mute": True, "host": "vm-1"}))
-    assert [log.take(text, offset, START) for offset in range(MOST_A_WINDOW)] == [True, *[False] * (MOST_A_WINDOW - 1)]
+    log, text = RuleLog(), json.dumps(record_text({"name": "a", "mute": True, "host": "vm-1"}))
+    answers = [log.take("a", text, offset, START) for offset in range(MOST_A_WINDOW)]
+    assert answers == [True, *[False] * (MOST_A_WINDOW - 1)]
     with pytest.raises(ValueError, match="more than 1000 records about rules in a window"):
-        log.take("not even JSON", MOST_A_WINDOW, START)
-    assert log.take(text.replace("vm-1", "vm-2"), MOST_A_WINDOW + 1, START + WINDOW)
+        log.take("a", "not even JSON", MOST_A_WINDOW, START)
+    assert log.take("a", text.replace("vm-1", "vm-2"), MOST_A_WINDOW + 1, START + WINDOW)

@@ -15,7 +15,7 @@ from support.keyed_rules import KEYED_RULES, is_rule
 from support.raw_records import NOON, WINDOWING, frame, raw
 
 from app.kafka.heartbeats import HEARTBEAT_KEY
-from app.kafka.rule_topic import rule_text
+from app.kafka.rule_topic import name_of, rule_text
 from models.core.limits import LimitParameters
 from models.rules.rule_log import MOST_A_WINDOW, MOST_BYTES
 from pipelines.jobs import extract
@@ -34,7 +34,7 @@ RULE = {
 
 def closed(spark: SparkSession, values: list[bytes], keys: Sequence[bytes | None] | None = None) -> Any:
     """What comes of records, under the keys that their names would be without others."""
-    under = [name_of(value) for value in values] if keys is None else keys
+    under = [keyed(value) for value in values] if keys is None else keys
     moments = (NOON + timedelta(seconds=i / 1000) for i in range(len(values)))
     kept = enumerate(zip(values, moments, under, strict=True))
     appended = [raw(value, i, moment, topic="rules", key=key) for i, (value, moment, key) in kept]
@@ -42,7 +42,8 @@ def closed(spark: SparkSession, values: list[bytes], keys: Sequence[bytes | None
     return extract.closed_windows(nothing, nothing, WINDOWING, rules=frame(spark, appended))
 
 
-def name_of(value: bytes) -> bytes | None:
+def keyed(value: bytes) -> bytes | None:
+    """The name of a rule in UTF-8, where it has one."""
     try:
         return str(json.loads(value)["name"]).encode()
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -58,6 +59,7 @@ def test_a_rule_is_a_row_for_each_shard_with_all_that_it_says(spark: SparkSessio
         kind, shard, offset = row["series"].split("/")
         assert (kind, int(shard), len(offset)) == ("rule", row["shard"], 20)
         assert row["sample"] == texts[int(offset) - 1].decode()
+        assert row["template"] == json.loads(row["sample"])["name"]
     assert {row["shard"] for row in rows} == set(range(WINDOWING.shards))
     assert len({row["window_end"] for row in rows}) == 1
 
@@ -118,9 +120,11 @@ def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_no_rule_is_a_dead_letter_with_a_reason(spark: SparkSession, value: bytes, why: str) -> None:
-    (row,) = closed(spark, [value]).collect()
-    assert row["series"] is None
-    refused = row["refused"]
+    rows = closed(spark, [value]).collect()
+    refused = next(row["refused"] for row in rows if row["refused"])
+    given = [(row["series"], row["template"], row["sample"]) for row in rows if row["series"]]
+    key = name_of(keyed(value))
+    assert given == ([] if key is None else [(f"rule//{0:020d}", key, None)])
     place = refused["destination"], refused["topic"], refused["partition"], refused["offset"]
     assert place == ("dead-letters", "rules", 0, 0)
     assert why in refused["reason"]
@@ -132,12 +136,12 @@ def test_a_record_is_a_rule_for_the_jobs_where_it_is_one_for_the_commands_and_un
 ) -> None:
     keys, values, expected = zip(*KEYED_RULES.values(), strict=True)
     rows = closed(spark, list(values), keys).collect()
-    texts = {int(row["series"].split("/")[-1]): row["sample"] for row in rows if row["series"]}
+    of_jobs = {int(row["series"].split("/")[-1]): (row["template"], row["sample"]) for row in rows if row["series"]}
     letters = {row["refused"]["offset"]: row["refused"]["reason"] for row in rows if row["refused"]}
-    assert texts.keys() | letters.keys() == set(range(len(values)))
-    of_jobs = {name: is_rule(texts.get(i)) for i, name in enumerate(KEYED_RULES)}
-    of_commands = {name: is_rule(rule_text(key, value)) for name, (key, value, _) in KEYED_RULES.items()}
-    assert of_jobs == of_commands == dict(zip(KEYED_RULES, expected, strict=True))
+    names = {i: name for i, key in enumerate(keys) if (name := name_of(key)) is not None}
+    assert of_jobs == {i: (name, rule_text(name, values[i])) for i, name in names.items()}
+    assert letters.keys() == {i for i in range(len(values)) if of_jobs.get(i, ("", None))[1] is None}
+    assert [is_rule(of_jobs.get(i, ("", None))[1]) for i in range(len(values))] == list(expected)
     other = {name for i, name in enumerate(KEYED_RULES) if letters.get(i) == "a rule whose key is not its name"}
     assert {"no key", "no key of an end", "an empty key", "another key", "another key of an end"} <= other
     assert {"a key with a space behind", "a longer key than there is", "the key of heartbeats"} <= other

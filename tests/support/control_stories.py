@@ -56,12 +56,12 @@ def story(count: int, changed: Mapping[range, Mapping[str, float]] = {}, seed: i
     return out
 
 
-def with_appended(rows: Windows, more: Sequence[tuple[str, str]]) -> Windows:
-    """Rows and what people have appended, `(series, JSON)`, as `extract` writes them."""
-    size = len(more)
-    nothing, numbers = np.full(size, None, dtype=object), np.full(size, np.nan)
-    names, texts = (np.array([one[i] for one in more], dtype=object) for i in (0, 1))
-    added = Windows(names, np.ones(size, dtype=np.int64), numbers, numbers, numbers, numbers, numbers, nothing, texts)
+def with_appended(rows: Windows, more: Sequence[tuple[str | None, ...]]) -> Windows:
+    """Rows and what people have appended, `(series, JSON)` or `(series, name of a rule, JSON)`, as `extract` writes them."""
+    size, numbers = len(more), np.full(len(more), np.nan)
+    columns = zip(*[(one[0], one[1] if len(one) > 2 else None, one[-1]) for one in more], strict=True)
+    series, names, texts = (np.array(column, dtype=object) for column in columns) if more else [numbers] * 3
+    added = Windows(series, np.ones(size, dtype=np.int64), numbers, numbers, numbers, numbers, numbers, names, texts)
     both = {f.name: np.concatenate([getattr(rows, f.name), getattr(added, f.name)]) for f in dataclasses.fields(rows)}
     order = np.argsort(both["series"], kind="stable")
     return Windows(**{name: values[order] for name, values in both.items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from models.detection.detector import ShardDetector
 from models.rules.rule import Rule
 
 Appended = dict[int, list[dict[str, Any]]]  # records by the number of the window in which they were appended
+VOID = {"name": "a"}  # no rule, under the name of one
 
 
 def rule(name: str = "a", **keys: Any) -> dict[str, Any]:
@@ -29,11 +31,16 @@ def played(rows: STORY, appended: Appended, one: DetectorRun | None = None) -> D
     for window in rows:
         number = (one.now - START) // WINDOW
         one.now += WINDOW
-        more = [(f"rule/0/{100 * number + i:020d}", json.dumps(r)) for i, r in enumerate(appended.get(number, []))]
+        more = [(f"rule/0/{100 * number + i:020d}", *keyed(r)) for i, r in enumerate(appended.get(number, []))]
         scores, events = one.detector.step(one.now, with_appended(windows(window), more))
         one.scores.append(scores)
         one.events += events
     return one
+
+
+def keyed(record: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The name and the JSON of a record, as they are known where it comes from."""
+    return str(record.get("name", "")), json.dumps(record) if "record" in record else None
 
 
 def same(one: DetectorRun, other: DetectorRun) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from support.rule_stories import keyed
 
 from app.cli.rule_files import checked
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
@@ -31,7 +32,7 @@ def rules(what: str, incident: dict[str, Any] = INCIDENT, *span: str | None) -> 
     since, until = span or (None, None)
     log = RuleLog()
     for offset, record in enumerate(rules_of_incident("0123", incident, what, since, until, author="me")):
-        log.take(json.dumps(checked("", record)), offset, 1_767_571_200_000)
+        log.take(*keyed(checked("", record)), offset, 1_767_571_200_000)
     return log.rules()
 
 

@@ -90,7 +90,7 @@ WINDOW, NOON = 10_000, 1_767_614_400_000
 def written(own: Routes, second: int, name: str, **keys: Any) -> None:
     """Take in a record that was appended so many seconds after noon."""
     since, text = NOON + 1000 * second // WINDOW * WINDOW, json.dumps({"record": "rule", "name": name, **keys})
-    own.take([(second, since, text)], WINDOW)
+    own.take([(second, since, name, text)], WINDOW)
 
 
 def led(own: Routes, second: int, **more: Any) -> list[tuple[str, str]]:
@@ -98,18 +98,28 @@ def led(own: Routes, second: int, **more: Any) -> list[tuple[str, str]]:
     return [(one.channel, one.why) for one in own.routed(incident(window_end=NOON + 1000 * second, **more))]
 
 
+def test_routes_of_the_log_are_in_the_order_of_their_names() -> None:
+    own = routes(default=["b"])
+    written(own, 0, "20 rest", channels=["b"])
+    written(own, 1, "10 shop", service="shop", channels=["a"])
+    written(own, 30, "20 rest", channels=["b"], severity="info")
+    assert [[one.title for one in own.at(NOON + at)] for at in (10_000, 40_000)] == [
+        ["rule 10 shop", "rule 20 rest"]
+    ] * 2
+
+
 def test_a_route_of_the_log_counts_before_those_of_the_settings_from_its_window_on() -> None:
     own = routes({"name": "web", "host": "web-*", "channels": ["a"]})
     written(own, 105, "shop", service="shop", kinds=["anomaly"], channels=["b"])
-    written(own, 106, "all", channels=["a"])
+    written(own, 106, "zz", channels=["a"])
     written(own, 107, "quiet", host="*", mute=True)
     assert (led(own, 100), led(own, 110)) == ([("a", "route web")], [("b", "rule shop")])
-    assert led(own, 110, kind="silence") == [("a", "rule all")]
+    assert led(own, 110, kind="silence") == [("a", "rule zz")]
     written(own, 250, "shop", service="other", channels=["b"])
-    written(own, 305, "all", removed=True)
+    written(own, 305, "zz", removed=True)
     assert [led(own, at) for at in (240, 250, 260, 310)] == [
         *([("b", "rule shop")],) * 2,
-        *([("a", "rule all")], [("a", "route web")]),
+        *([("a", "rule zz")], [("a", "route web")]),
     ]
     late = own.verdicts(incident(window_end=NOON + 100_000))
     assert [(one.title, one.mismatch[:14]) for one in late] == [("route web", ""), ("rule shop", "it was written")]
@@ -156,9 +166,12 @@ BAD_RECORDS = [
 def test_hostile_records_change_no_route_and_end_nothing() -> None:
     own = routes()
     written(own, 0, "ours", channels=["a"])
-    own.take([(9 + i, NOON, text) for i, text in enumerate(BAD_RECORDS)], WINDOW)
+    own.take([(9 + i, NOON, "x", text) for i, text in enumerate(BAD_RECORDS)], WINDOW)
     own.take(
-        [(100 + i, NOON, json.dumps({"record": "rule", "name": f"n{i}", "channels": ["b"]})) for i in range(2_000)],
+        [
+            (100 + i, NOON, f"z{i}", json.dumps({"record": "rule", "name": f"z{i}", "channels": ["b"]}))
+            for i in range(2_000)
+        ],
         WINDOW,
     )
     assert led(own, 10) == [("a", "rule ours")] and len(own.at(NOON + 10_000)) == 256

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.keyed_rules import KEYED_RULES, is_rule
+from support.rule_stories import keyed
 
 from app.cli.rule_files import rules_in
 from app.cli.rules import CHANGED, NEW, SAME, difference, removal
 from app.core.settings import load
 from app.kafka.heartbeats import HEARTBEAT_KEY
-from app.kafka.rule_topic import rule_text
+from app.kafka.rule_topic import name_of, rule_text
 from models.rules.rule import Rule
 from models.rules.rule_log import MOST_RULES, RuleLog
 from pipelines.errors import InputError
@@ -45,7 +45,7 @@ def written(folder: Path, text: str) -> Path:
 def log_of(records: list[dict[str, Any]]) -> RuleLog:
     log = RuleLog()
     for offset, record in enumerate(records):
-        log.take(json.dumps(record), offset, 1_767_571_200_000)
+        log.take(*keyed(record), offset, 1_767_571_200_000)
     return log
 
 
@@ -155,14 +155,16 @@ def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> No
 def test_no_spelling_hides_a_rule_that_takes_effect() -> None:
     hidden = rb'{"rec\u006frd":"rul\u0065","name":"a","mute":true}'
     log = RuleLog()
-    assert log.take(hidden.decode(), 0, 0)
-    assert rule_text(b"a", hidden) == hidden.decode()
-    assert rule_text(HEARTBEAT_KEY, b'{"record":"heartbeat"}') is None
-    assert rule_text(b"a", None) is None
+    assert log.take("a", hidden.decode(), 0, 0)
+    assert rule_text("a", hidden) == hidden.decode()
+    assert rule_text("a", b'{"record":"heartbeat"}') is None
+    assert rule_text("a", None) is None
+    assert name_of(HEARTBEAT_KEY) is None
 
 
 @pytest.mark.parametrize("what", KEYED_RULES)
 def test_what_is_under_another_key_than_its_name_is_no_rule(what: str) -> None:
     """`tests/streaming/test_rule_lines.py` has the same records for `extract`."""
     key, value, expected = KEYED_RULES[what]
-    assert is_rule(rule_text(key, value)) is expected
+    name = name_of(key)
+    assert (name is not None and is_rule(rule_text(name, value))) is expected

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.rule_stories import keyed
 from typer.testing import CliRunner
 
 from app.cli import calendar_events, calendar_files, main
@@ -185,11 +185,11 @@ def test_the_same_calendar_changes_nothing_a_moved_event_replaces_and_a_deleted_
     def applied(*events: CalendarEvent) -> list[str]:
         found = changes_by("calendar ours/", log.known, records(*events), MARCH, MAY)
         for offset, one in enumerate(found, len(log.known)):
-            log.take(json.dumps(one.record), offset, MARCH)
+            log.take(*keyed(one.record), offset, MARCH)
         return [one.word for one in found]
 
     other = {"record": "rule", "name": "calendar other/1", "host": "x", "mute": True}
-    log.take(json.dumps(other), 0, MARCH)
+    log.take(*keyed(other), 0, MARCH)
     first, second = (CalendarEvent(uid, "", MARCH + 1_000, MAY - 1_000, "Rack") for uid in ("a", "b"))
     later = CalendarEvent("c", "20260601T000000Z", MAY + 1_000, MAY + 9_000, "")
     assert applied(first, second, later) == ["new", "new", "new"]
