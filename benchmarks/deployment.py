@@ -140,13 +140,19 @@ def message(number: Column, length: int) -> Column:
     """The message of a log line, of `length` bytes and one of 8 templates: its numbers have as many digits as those of other lines."""
 
     def digits(most: int, count: int) -> Column:
-        return 10 ** (count - 1) + number % most
+        return F.lit(10 ** (count - 1)) + number % most
 
     word = F.element_at(F.array(*map(F.lit, WORDS)), (F.floor(number / HOSTS) % len(WORDS) + 1).cast("int"))
     text = F.concat(
         *(F.lit("accepted "), word, F.lit(" 0x"), F.lpad(F.lower(F.hex(number)), 8, "0"), F.lit(" from 10.0.")),
         *(digits(150, 3), F.lit("."), digits(99, 3), F.lit(":"), digits(50_000, 5), F.lit(" after "), digits(3000, 4)),
-        *(F.lit(" ms, user=u"), digits(5000, 4), F.lit(" path=/srv/data/"), digits(877, 3), F.lit("/object status=200")),
+        *(
+            F.lit(" ms, user=u"),
+            digits(5000, 4),
+            F.lit(" path=/srv/data/"),
+            digits(877, 3),
+            F.lit("/object status=200"),
+        ),
     )
     return F.substring(F.repeat(F.concat(text, F.lit(" ")), length // 100 + 1), 1, length)
 
