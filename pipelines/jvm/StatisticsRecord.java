@@ -29,6 +29,7 @@ final class StatisticsRecord {
       "all_series", "changes", "labels", "rules"}));
   private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
   private static final int MOST_TEXT = 65536; // bytes of JSON of a template or a line: 8,192 characters of six at most
+  private static final int MOST_RULE_NAME = 400; // bytes of JSON of a rule's name: 100 characters of four at most
   private static final long MOST_N = 10000000000L;
   private static final double MOST_M2 = 1e45; // of so many values of 1e15
   private static final double ROUNDED = 1.000001; // a mean of values at their bound
@@ -129,7 +130,7 @@ final class StatisticsRecord {
       return FORM + ": no shard at byte " + at;
     }
     shard = (int) in;
-    boolean sound = (!lines || !starts(TEMPLATE) || string(MOST_TEXT)) && (over || isOfPeople() ? sample() : sampleLine(lines));
+    boolean sound = template(lines) && (over || isOfPeople() ? sample() : sampleLine(lines));
     if (!sound || !ends()) {
       return FORM + ": something else at byte " + at;
     }
@@ -140,15 +141,27 @@ final class StatisticsRecord {
     return in == host ? null : "the host is of shard " + host + ", not " + in;
   }
 
+  /** The template of log lines, which may be missing; the name of a rule, which may not. */
+  private boolean template(boolean lines) {
+    if (!isKind(RULE)) {
+      return !lines || !starts(TEMPLATE) || string(MOST_TEXT);
+    }
+    int from = at + TEMPLATE.length;
+    return starts(TEMPLATE) && string(MOST_RULE_NAME) && at > from + 1;
+  }
+
   /** The sample of log lines, which may be missing. */
   private boolean sampleLine(boolean lines) {
     return !lines || !starts(SAMPLE) || string(MOST_TEXT);
   }
 
-  /** The sample of what people write, and of what is left out: JSON that "detect" reads. Of a rule it says itself why it is none. */
+  /**
+   * The sample of what people write, and of what is left out: JSON that "detect" reads. Of a rule it says itself why it is none;
+   * there is none of a record that "extract" has refused.
+   */
   private boolean sample() {
     if (!starts(SAMPLE)) {
-      return false;
+      return isKind(RULE);
     }
     int from = at - 1;
     if (!string(most)) {

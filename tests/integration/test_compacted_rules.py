@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def test_results_are_the_same_from_a_topic_of_rules_that_was_compacted(
     mute: dict[str, Any] = {"host": "*", "mute": True}
     least: dict[str, Any] = {"host": "*", "kind": "gauge"}
     rules: list[tuple[str, str, dict[str, Any]]] = [
-        ("heartbeat", "heartbeat", mute | {"kind": "counter"}),
+        ("heartbeat", "heartbeat", mute | {"kind": "template"}),
         ("lost", "x", mute | {"kind": "logs"}),
         ("last", "x", mute | {"kind": "logs"}),
         ("ended", "ended", mute | {"kind": "gauge"}),
@@ -69,6 +70,9 @@ def test_results_are_the_same_from_a_topic_of_rules_that_was_compacted(
     assert run_to_end(spark, again) == 0
     assert len(values(again, "scores")) > 10_000
     assert same(live, again)
+    reported = {json.loads(value)["series"].split("/")[0] for value in values(live, "novelties")}
+    assert {"gauge", "logs"} <= reported, "a rule that is not in effect has been"
+    assert "template" not in reported, "no rule was in effect"
 
 
 def kept(settings: Settings) -> int:

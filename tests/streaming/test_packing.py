@@ -80,7 +80,8 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
     if kind == "logs":
         return {"series": f"logs/{host}/{service}/error", **about}
     if kind == "rule":
-        return {"series": f"rule/{draw(st.integers(0, TOPIC.shards - 1))}/{7:020d}", **about, "sample": draw(TEXT)}
+        series = f"rule/{draw(st.integers(0, TOPIC.shards - 1))}/{7:020d}"
+        return {"series": series, **about, "template": draw(NAME), "sample": draw(st.none() | TEXT)}
     if kind == "overflow":
         series = f"overflow/{host}/{draw(st.sampled_from(KINDS))}"
         return {"series": series, **about, "last": float(about["n"]), "sample": json.dumps(draw(st.lists(TEXT)))}
@@ -255,10 +256,16 @@ def test_a_row_that_was_tampered_with_is_refused(spark: SparkSession, old: bytes
         (b"0007", b"x007"),
         (b"00000000000000000007", b"09223372036854775808"),
         (b'"sample"', b'"template"'),
+        (b'"template":"name",', b""),
+        (b'"template":"name"', b'"template":""'),
+        (b'"template":"name"', b'"template":null'),
+        (b'"name"', b'"%s"' % (b"x" * 401)),
     ],
 )
-def test_a_rule_that_is_not_for_its_shard_is_refused(spark: SparkSession, old: bytes, new: bytes) -> None:
-    row = {"series": f"rule/1/{7:020d}", "window_end": W, "n": 1, "sample": "{}"}
+def test_a_rule_that_is_not_for_its_shard_or_has_no_name_is_refused(
+    spark: SparkSession, old: bytes, new: bytes
+) -> None:
+    row = {"series": f"rule/1/{7:020d}", "window_end": W, "n": 1, "template": "name", "sample": "{}"}
     ((shard, value),) = written(spark, [row])
     assert old in value
     good, letters = packed(spark, [(value, 1), (value.replace(old, new, 1), 1)])
@@ -301,7 +308,6 @@ def test_a_rule_that_is_not_for_its_shard_is_refused(spark: SparkSession, old: b
         ("overflow/h/metrics", ["junk", "{}", "[5]", "[null]", '["\\ud800"]', '["a"', None]),
         ("overflow/h/none", ["[]"]),
         ("overflow/h/", ["[]"]),
-        ("rule/1", [None]),
     ],
 )
 def test_json_in_a_row_that_detect_could_not_read_is_refused(

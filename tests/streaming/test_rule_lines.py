@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from support.keyed_rules import KEYED_RULES, is_rule
 from support.raw_records import NOON, WINDOWING, frame, raw
 
@@ -19,6 +20,7 @@ from app.kafka.rule_topic import name_of, rule_text
 from models.core.limits import LimitParameters
 from models.rules.rule_log import MOST_A_WINDOW, MOST_BYTES
 from pipelines.jobs import extract
+from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
 
 pytestmark = pytest.mark.spark
 
@@ -148,3 +150,22 @@ def test_a_record_is_a_rule_for_the_jobs_where_it_is_one_for_the_commands_and_un
     other = {name for i, name in enumerate(KEYED_RULES) if letters.get(i) == "a rule whose key is not its name"}
     assert {"no key", "no key of an end", "an empty key", "another key", "another key of an end"} <= other
     assert {"a key with a space behind", "a longer key than there is", "the key of heartbeats"} <= other
+
+
+def test_detect_takes_every_row_that_is_written_of_a_record(spark: SparkSession) -> None:
+    keys, values, _ = zip(*KEYED_RULES.values(), strict=True)
+    found, topics = closed(spark, list(values), keys), {"statistics": "s", "dead-letters": "d"}
+    written = extract.records(found, extract.windows_of(found, WINDOWING), WINDOWING, topics, 2).where("topic = 's'")
+    raws = written.select(
+        "value",
+        "partition",
+        F.lit(0).cast("long").alias("offset"),
+        F.lit(NOON + timedelta(minutes=1)).alias("timestamp"),
+    )
+    read = StatisticsTopic("s", partitions=2, shards=WINDOWING.shards, window_ms=10_000, ahead_ms=45_000)
+    rows = packed_by_shard(raws, read).collect()
+    assert [row.value for row in rows if row.shard == REFUSED] == []
+    texts = [json.loads(text) for row in rows for text in bytes(row.value).split(b"\n")]
+    names = Counter(one["template"] for one in texts if one["record"] == "statistics")
+    wanted = Counter(name for key in keys if (name := name_of(key)) is not None)
+    assert names == {name: count * WINDOWING.shards for name, count in wanted.items()}

@@ -213,12 +213,15 @@ LOGGED: dict[int, list[Record]] = {
 def rules(end: int) -> list[Record]:
     """The rules that were appended in a window, for each shard."""
     window = (end - START) // LENGTH - 1
-    row = {"window_end": end, "n": 1, "template": None, **dict.fromkeys(NUMBERS)}
-    texts = [(100 * window + i, json.dumps({"record": "rule", **one})) for i, one in enumerate(LOGGED.get(window, []))]
+    row = {"window_end": end, "n": 1, **dict.fromkeys(NUMBERS)}
+    appended = [
+        {"series": f"{100 * window + i:020d}", "template": one["name"], "sample": json.dumps({"record": "rule", **one})}
+        for i, one in enumerate(LOGGED.get(window, []))
+    ]
     return [
-        {**row, "series": f"rule/{shard}/{offset:020d}", "sample": text, "shard": shard}
+        {**row, **one, "series": f"rule/{shard}/{one['series']}", "shard": shard}
         for shard in range(SHARDS)
-        for offset, text in texts
+        for one in appended
     ]
 
 
