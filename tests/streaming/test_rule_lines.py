@@ -154,7 +154,7 @@ def test_a_record_is_a_rule_for_the_jobs_where_it_is_one_for_the_commands_and_un
 
 def test_detect_takes_every_row_that_is_written_of_a_record(spark: SparkSession) -> None:
     keys, values, _ = zip(*KEYED_RULES.values(), strict=True)
-    found, topics = closed(spark, list(values), keys), {"statistics": "s", "dead-letters": "d"}
+    found, topics = closed(spark, list(values), keys), {"statistics": "s", "late": "l", "dead-letters": "d"}
     written = extract.records(found, extract.windows_of(found, WINDOWING), WINDOWING, topics, 2).where("topic = 's'")
     raws = written.select(
         "value",
