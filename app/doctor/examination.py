@@ -10,6 +10,7 @@ from pathlib import Path
 from app.core.settings import Settings
 from app.doctor import deployment, early_lane, log, machine, search
 from app.doctor.finding import Finding, danger
+from pipelines.errors import KappaError
 
 LIMIT_SECONDS = 30.0
 
@@ -57,7 +58,8 @@ def examine(
         try:
             found[name] = check(settings)
         except Exception as error:  # whatever it is, the others go on
-            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+            kind = "" if isinstance(error, KappaError) else f"{type(error).__name__}: "
+            text = f"{kind}{(str(error).splitlines() or [''])[0][:200]}"
             found[name] = [danger(name, text, "an answer", "this check could not be made")]
 
     wanted = checks_of() if checks is None else checks

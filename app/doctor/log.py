@@ -56,7 +56,8 @@ def kafka(settings: Settings) -> list[Finding]:
         state = state_of(settings)
     except (KafkaError, OSError, ServiceUnavailable) as error:
         where = settings.kafka.bootstrap_servers or "the embedded broker"
-        text = f"{where} does not answer ({type(error).__name__}: {str(error)[:80]})"
+        own = isinstance(error, ServiceUnavailable)
+        text = str(error) if own else f"{where} does not answer ({type(error).__name__}: {str(error)[:80]})"
         return [danger("Kafka", text, "an answer", "start it (`kappa up`), or check kafka.* and the network")]
     found = [*brokers(settings, state)]
     for topic in wanted(settings):
