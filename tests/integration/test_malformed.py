@@ -34,6 +34,7 @@ SECONDS = 360  # longer than the warm-up
 HOSTS = 6
 START = 1_767_600_000_000  # 2026-01-05T08:00:00Z
 LATENESS_MS = 15_000
+KEY = "any"  # of every record
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def send(settings: Settings, plan: list[Sent]) -> dict[tuple[str, int, int], Sen
     placed, under_way = {}, []
     for record in sorted(plan, key=lambda r: r.append):
         where = (settings.topic(record.topic), record.partition)
-        sent = producer.send(where[0], record.value, key=b"any", partition=where[1], timestamp_ms=record.append)
+        sent = producer.send(where[0], record.value, key=KEY.encode(), partition=where[1], timestamp_ms=record.append)
         under_way.append(sent)
         placed[*where, next_offset[where]] = record
         next_offset[where] += 1
@@ -192,7 +193,10 @@ def test_ten_thousand_malformed_records_are_kept_with_a_reason_and_harm_no_good_
     check_letters(settings, placed)
     assert records(settings, "late") == []
     given = [json.loads(value) for _, value, _ in records(settings, "statistics")]
-    rows = [row for row in given if "series" in row]
+    found = [row for row in given if "series" in row]
+    rules = [row for row in found if row["series"].startswith("rule/")]
+    assert rules and {(row["template"], row.get("sample")) for row in rules} == {(KEY, None)}, "each ends a rule"
+    rows = [row for row in found if not row["series"].startswith("rule/")]
     check_statistics(rows, placed)
     scores = [json.loads(value) for _, value, _ in records(settings, "scores")]
     assert {(row["series"], row["window_end"]) for row in rows} <= {(s["series"], s["window_end"]) for s in scores}

@@ -347,16 +347,16 @@ def test_a_route_that_is_written_into_the_log_leads_where_it_says_also_after_a_r
         assert [(one["rule"], one["channel"]) for one in lines if one["log_level"] == "warning"] == [("gone", "fax")]
         found = kappa("notify", "explain", f"{1:024x}")
         assert [(one["route"], one["mismatch"]) for one in found["routes"]] == [
-            ("rule shop", ""),
             ("rule gone", "the settings have no channel fax"),
+            ("rule shop", ""),
         ]
         assert found["channels"] == [{"channel": "pager", "why": "rule shop"}]
         before = kappa("notify", "explain", f"{3:024x}")
         assert [one["mismatch"] for one in before["routes"]] == ["it was written after the incident's last window"] * 2
         listed = kappa("rules", "list")["rules"]
         assert [(one["series"], one["does"]) for one in listed] == [
-            ("incidents service=sh?p severity=major", "channels pager"),
             ("incidents", "channels fax"),
+            ("incidents service=sh?p severity=major", "channels pager"),
         ]
         assert kappa("rules", "remove", "gone")["written"] == 1
         with capture_logs(), notifying(settings):
